@@ -1,1 +1,1 @@
-"""The shell: functions that wake, look, ask the core, and act."""
+"""The imperative shell: functions that observe, let the core decide, and act."""

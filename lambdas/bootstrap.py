@@ -1,4 +1,4 @@
-"""The application of this sandbox: made at the first invocation, kept for all others."""
+"""The application of this sandbox: created at the first invocation, kept for all others."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from lambdas.settings import Settings
 
 
 class _Sandbox:
-    """What this process holds on to: one application, and how to make it."""
+    """State of the process: one application, and its factory."""
 
     factory: Callable[[], Application] | None = None
     current: Application | None = None
 
 
 def use(factory: Callable[[], Application]) -> None:
-    """Let `application` ask `factory` from now on, whatever was there before: for those who embed the functions."""
+    """Let `application` call `factory` from now on, discarding any earlier application; used by embedders of the functions."""
     _Sandbox.factory = factory
     _Sandbox.current = None
 
 
 def application() -> Application:
-    """The application of this sandbox, made from the environment at the first call.
+    """Return the application of this sandbox, created from the environment at the first call.
 
     Raises:
         InvalidInputError: If a setting is missing or not understood.

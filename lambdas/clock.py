@@ -1,4 +1,4 @@
-"""Time as Lambda has it."""
+"""Time in Lambda: clock, pauses, stopwatch and deadline."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final, Protocol
 from lambdas.ports import Clock
 
 PATIENCE: Final = 4
-"""A piece of work may take so many times its processor time."""
+"""A piece of work may take this many times its processor time."""
 
 
 class SystemClock:
     """The machine's clock (`lambdas.ports.Clock`)."""
 
     def now(self) -> datetime:
-        """The present moment, UTC."""
+        """Return the present moment, UTC."""
         return datetime.now(UTC)
 
     def worked(self) -> timedelta:
-        """How much processor time the process has had since it began."""
+        """Return the processor time of the process since it began."""
         return timedelta(seconds=time.process_time())
 
 
 def pause(duration: timedelta) -> None:
-    """Let so much time pass."""
+    """Sleep for the given time."""
     time.sleep(duration.total_seconds())
 
 
 def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
-    """A question which share of the time is over, 1 or more for all of it; it runs from the first time that it is asked.
+    """Return a function that tells whether a share of the time is over, 1 or more for all of it; it starts at its first call.
 
-    Processor time counts: where others have the processor, or little memory is configured, the same work takes longer.
+    It counts processor time: with a busy processor or little configured memory the same work takes longer.
     """
     began: list[tuple[datetime, timedelta]] = []
 
@@ -48,7 +48,7 @@ def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
 
 
 class Invocation(Protocol):
-    """What Lambda tells a handler of how long it may still run."""
+    """Lambda's information about the remaining time of an invocation."""
 
     def get_remaining_time_in_millis(self) -> int:
         """Milliseconds left."""
@@ -56,5 +56,5 @@ class Invocation(Protocol):
 
 
 def deadline_of(invocation: Invocation, clock: Clock) -> datetime:
-    """When the invocation is cut off."""
+    """Return when the invocation is cut off."""
     return clock.now() + timedelta(milliseconds=invocation.get_remaining_time_in_millis())

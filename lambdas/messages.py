@@ -1,4 +1,4 @@
-"""What travels through our queues: small, and safe to lose, repeat or delay."""
+"""Messages of our queues: small, and safe to lose, repeat or delay."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from core.errors import InvalidInputError
 from lambdas.ports import JsonObject
 
 LOOKS: Final = timedelta(minutes=3)
-"""How long a claim or command keeps asking for its own next look; what takes longer is taken up again by `reconcile`."""
+"""How long a claim or command requests its own next check; `reconcile` takes up what takes longer."""
 
 SCHEDULED_LOOKS: Final = timedelta(minutes=1)
-"""How long a scheduled run of `provision` may have itself woken again: then the next scheduled run takes over."""
+"""How long a scheduled run of `provision` may have itself woken again; then the next scheduled run takes over."""
 
 FRESH_LOOKS: Final = timedelta(seconds=15)
-"""The same for a run that an event woke: one more look, so that a burst of events begins no crowd of chains."""
+"""The same for a run started by an event: one more run, so that a burst of events does not begin many chains."""
 
 WINDOW: Final = "fleetwright.windows"
 """`source` of the events that the schedules of budget windows send."""
@@ -29,10 +29,10 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 CLAIMS_A_MESSAGE: Final = 50
-"""Claims that one message names at most: about what one invocation has the time for when all of them have something to do."""
+"""Most claims of one message: about what one invocation has time for when all of them have work."""
 
 LAUNCHES_A_MESSAGE: Final = 10
-"""The same for claims that are not launched yet: EC2 takes seconds for each, and other invocations work beside this one."""
+"""The same for claims that are not launched yet: EC2 takes seconds for each, and other invocations work in parallel."""
 
 
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,8 +40,8 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         is_deleted: Somebody deletes the claim's NodeClaim.
-        until: Ends the chain of looks, so that chains do not pile up.
-        failures: How many looks in a row ended with an error of a port; the more, the later the next one.
+        until: End of the chain of checks, so that chains do not pile up.
+        failures: How many checks in a row ended with a port error; each delays the next one longer.
     """
 
     claim: str = ""
@@ -53,17 +53,17 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def claim_names(self) -> tuple[str, ...]:
-        """The claims that it is about."""
+        """The claims that it names."""
         return (self.claim,) if self.claim else self.claims
 
     def to_message(self) -> JsonObject:
-        """As it is sent."""
+        """Return the message body."""
         message: JsonObject = msgspec.to_builtins(self)
         return message
 
 
 def work_on_claim(name: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
-    """Ask for a claim's next step."""
+    """Return a request for a claim's next step."""
     return WorkItem(claim=name, until=now + looks).to_message()
 
 
@@ -73,12 +73,12 @@ def deleted_node_claim(name: str, now: datetime) -> JsonObject:
 
 
 def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:
-    """Ask for the next steps of claims that belong together, `at_most` so many in a message."""
+    """Return requests for the next steps of claims that belong together, at most `at_most` in a message."""
     return [item.to_message() for item in joined(names, now + LOOKS, at_most)]
 
 
 def joined(names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A_MESSAGE) -> list[WorkItem]:
-    """What asks for the next steps of these claims, `at_most` so many at a time."""
+    """Return requests for the next steps of these claims, at most `at_most` in each."""
     parts = [tuple(names[start : start + at_most]) for start in range(0, len(names), at_most)]
     return [
         WorkItem(claim=part[0], until=until) if len(part) == 1 else WorkItem(claims=part, until=until) for part in parts
@@ -86,20 +86,20 @@ def joined(names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A
 
 
 def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
-    """Ask for a command's next step."""
+    """Return a request for a command's next step."""
     return WorkItem(command=command_id, until=now + looks).to_message()
 
 
 def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
-    """Ask `provision` to look; `reason` is for people. `until`: this is a look of a chain that ends then."""
+    """Return a wake-up of `provision`; `reason` is for people. `until`: the run belongs to a chain that ends then."""
     return {"wakeUp": reason} if until is None else {"wakeUp": reason, "until": until.isoformat()}
 
 
 def looks_until(event: JsonObject, now: datetime) -> datetime:
-    """Until when a run that this event woke may have itself woken again, so that there is about one chain of looks.
+    """Return until when a run started by this event may have itself woken again, so that there is about one chain of runs.
 
-    Every run that finds pods it cannot help yet looks again soon; were each such run to begin a chain of its own, the
-    schedule alone would add one a minute.
+    Every run that finds pods it cannot help yet runs again soon; if each began a chain of its own, the schedule alone would add
+    one a minute.
     """
     records = event.get("Records")
     if not isinstance(records, list):
@@ -108,7 +108,7 @@ def looks_until(event: JsonObject, now: datetime) -> datetime:
 
 
 def is_news(event: JsonObject) -> bool:
-    """Whether a message woke the function that somebody sent because something happened: neither the schedule nor its own."""
+    """Whether the function was woken by a message about an event: neither by the schedule nor by its own message."""
     records = event.get("Records")
     return isinstance(records, list) and any(_is_first(record.get("body")) for record in records)
 
@@ -133,7 +133,7 @@ class _WakeUp(msgspec.Struct, frozen=True):
 
 
 def is_window(event: JsonObject) -> bool:
-    """Whether the event that woke a function says that a budget window has opened or closed."""
+    """Whether the event reports that a budget window has opened or closed."""
     return event.get("source") == WINDOW
 
 
@@ -141,7 +141,7 @@ def read_work(body: Any) -> WorkItem:
     """Read a message of the work queue.
 
     Raises:
-        InvalidInputError: If it is none.
+        InvalidInputError: If it is not a work message.
     """
     try:
         item = msgspec.json.decode(body, type=WorkItem)

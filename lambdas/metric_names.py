@@ -1,4 +1,4 @@
-"""Names of the counts that an alarm or a graph stands on: said once, for who counts and for who watches.
+"""Names of the counts on which alarms or graphs are based, shared by the code that counts and the code that watches.
 
 Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name with a capital letter (`in_cloudwatch`).
 """
@@ -9,80 +9,79 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 OLDEST_CLEAN_SWEEP: Final = "oldestCleanSweepSeconds"
-"""Seconds since the sweep of `reconcile` that waits longest was last clean; told by every run, so that silence is bad news.
+"""Seconds since the longest-waiting sweep of `reconcile` was last clean; written by every run, so that silence is a bad sign.
 
-At least 1, for zeros become no metric. Written down every few minutes only: an alarm wants a threshold of fifteen minutes or
-more.
+At least 1, since zeros become no metric. Stored only every few minutes: an alarm needs a threshold of fifteen minutes or more.
 """
 
 FAILED_SWEEPS: Final = "failedSweeps"
-"""Sweeps of this run that failed, wholly or for one of their objects."""
+"""Sweeps of this run that failed, entirely or for one of their objects."""
 
 SKIPPED_SWEEPS: Final = "skippedSweeps"
 """Sweeps that this run had no time for."""
 
 UNKNOWN_INSTANCES: Final = "unknownInstances"
-"""Instances that carry our claim tag and belong to no claim, and for which none can be rebuilt."""
+"""Instances with our claim tag and no claim, for which none can be rebuilt."""
 
 LOST_INSTANCES_HELD: Final = "lostInstancesHeld"
-"""Claims whose instance EC2 knows no more and that stay for now, because so many at once may be a mistake."""
+"""Claims whose instance EC2 no longer knows and that stay for now, since many at once may be a mistake."""
 
 SWEEP_BRAKE: Final = "unknownInstancesBrake"
-"""1 while so many instances are unknown that nothing is ended or disrupted until a person looks."""
+"""1 while too many instances are unknown: nothing is terminated or disrupted until a person has checked."""
 
 DRAINS_BLOCKED: Final = "drainsBlocked"
-"""Nodes that no pod has left for a quarter of an hour, although they are to go and pods are on them."""
+"""Leaving nodes with pods that no pod has left for a quarter of an hour."""
 
 DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
-"""Those of them that no pod has left for a day: only a person can help."""
+"""The subset that no pod has left for a day: only a person can help."""
 
 INCONSISTENT_NODES: Final = "inconsistentNodes"
-"""Nodes with less than nine tenths of a requested resource of what was launched."""
+"""Nodes with less than nine tenths of what was launched of a requested resource."""
 
 CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
-"""EC2NodeClasses that resolve to something else than before: a new image, a subnet."""
+"""EC2NodeClasses whose resolution has changed: a new image, a subnet."""
 
 ROLLOUTS_STOPPED: Final = "rolloutsStopped"
-"""NodePools whose drifted nodes stay because what replaces them did not become ready."""
+"""NodePools whose drifted nodes stay because their replacements did not become ready."""
 
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised, or were about to be cut off at their time-out."""
 
 DENIED_CALLS: Final = "deniedCalls"
-"""Calls that were refused for good: permission, quota, a broken reference. Told by action too."""
+"""Calls that were refused permanently: permission, quota, a broken reference. Also reported by action."""
 
 ESTIMATED_PRICES: Final = "estimatedPrices"
-"""1 while on-demand prices are estimated, because the list could never be read; told by each run of `refresh_catalogue`."""
+"""1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
 
 LAUNCH_DENIALS: Final = "launchDenials"
-"""Causes for which EC2 launches nothing from an EC2NodeClass now; told by each run of `provision` that plans."""
+"""Causes for which EC2 currently launches nothing from an EC2NodeClass; written by each run of `provision` that plans."""
 
 QUOTA_DENIALS: Final = "quotaDenials"
-"""Those of them that a vCPU quota of the account is behind."""
+"""The subset caused by a vCPU quota of the account."""
 
 BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
-"""NodePools that no node may leave of our choice, now or at any moment of the last seven days."""
+"""NodePools that no node may leave voluntarily, now or at any moment of the last seven days."""
 
 COMMANDS_STARTED: Final = "commandsStarted"
-"""Commands whose nodes begin to go. Decisions tell of each twice: when it is thought of, and when it begins."""
+"""Commands whose nodes begin to go. Decisions contain each command twice: when it is decided, and when it begins."""
 
 STOPPED: Final = "stopped"
-"""What a brake stopped; `stoppedBy` with the brake's reason code tells which."""
+"""Actions that a brake stopped; `stoppedBy` with the brake's reason code counts by brake."""
 
 LEDGER_FAILURES: Final = "ledgerFailures"
-"""Decisions that could not be kept in the ledger; voluntary disruption waits until they can be again."""
+"""Decisions that could not be stored in the ledger; voluntary disruption waits until they can be again."""
 
 INSTANCES_TERMINATED: Final = "instancesTerminated"
-"""Instances that EC2 was told to end, each once."""
+"""Instances that EC2 was asked to terminate, each once."""
 
 
 def stopped_by(brake: str) -> str:
-    """The count of what one brake stopped, by its reason code."""
+    """Return the count of what one brake stopped, by its reason code."""
     return f"stoppedBy{brake}"
 
 
 def in_cloudwatch(count: str) -> str:
-    """The metric that a count becomes."""
+    """Return the metric name of a count."""
     return count[:1].upper() + count[1:]
 
 
@@ -128,4 +127,4 @@ METRICS: Final[Mapping[str, Metric]] = {
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
 }
-"""The counts that CloudWatch keeps; the others are in the log. A metric costs $0.30 a month while it is written each hour."""
+"""The counts that CloudWatch keeps; the others are only logged. A metric costs $0.30 a month while it is written each hour."""

@@ -29,13 +29,14 @@ DENIED: Final[tuple[str, ...]] = (
     EvictionReason.DENIED,
     DrainReason.SURGE_DENIED,
 )
-"""Reasons of decisions that a refused permission, a quota or a request that cannot be is behind."""
+"""Reasons of decisions caused by a refused permission, a quota or an impossible request."""
 
 LAST_SECONDS: Final = 2.0
-"""So long before a run is cut off its counts are told: a line takes milliseconds, but a busy solver lets others wait."""
+"""Time before the cut-off at which a run's counts are written: a line takes milliseconds, but a busy solver delays other
+threads."""
 
 TIMED_OUT: Final = "TimedOut"
-"""How a run that is cut off is counted; one that ends in the last seconds after all is counted so, too."""
+"""Count of a run that is cut off; a run that still ends in its last seconds is counted too."""
 
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 Work = Callable[[dict[str, Any], LambdaContext, RunReport], None]
@@ -45,7 +46,7 @@ metrics = Metrics(namespace=NAMESPACE)
 
 
 def reported(work: Work) -> Handler:
-    """The handler that does this work and tells of it, whether the run succeeds or fails.
+    """Return a handler that runs this work and reports on it, whether the run succeeds or fails.
 
     Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A run
     that fails says why in one line and is counted: Lambda's own metric says only that it failed.
@@ -75,7 +76,7 @@ def reported(work: Work) -> Handler:
 
 @contextmanager
 def _before_the_end(context: LambdaContext, tell: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, `tell` is called if the invocation comes close to its time-out: nothing runs after it."""
+    """While this lasts, `tell` is called if the invocation comes close to its time-out: nothing runs after that."""
     timer = Timer(max(context.get_remaining_time_in_millis() / 1000 - LAST_SECONDS, 0), tell)
     timer.daemon = True
     timer.start()
@@ -86,7 +87,7 @@ def _before_the_end(context: LambdaContext, tell: Callable[[], None]) -> Iterato
 
 
 class _Counts:
-    """What a run has counted, made metrics of once; told twice, the second time has what came between.
+    """The counts of a run, written as metrics; a second write contains only what was added.
 
     Attributes:
         denied: Messages of refused calls that are in no decision.
@@ -100,13 +101,13 @@ class _Counts:
         self.denied: list[str] = []
 
     def tell_of_the_cut(self) -> None:
-        """Write what was counted until now, and that the run failed: in a moment nothing runs that could say so."""
+        """Write the counts so far, and that the run failed: no later code could report it."""
         self._report.count(FAILED_RUNS)
         self._report.count(f"{FAILED_RUNS}{TIMED_OUT}")
         self.tell()
 
     def tell(self) -> None:
-        """Write what was not written yet. Zeros are not: each metric costs by the hour in which it is."""
+        """Write what was not written yet. Zeros are skipped: each metric is priced by the hours in which it is written."""
         with self._lock:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
@@ -119,7 +120,7 @@ class _Counts:
 
 
 def _write(counts: Counter[str], calls: Counter[str]) -> None:
-    """Make metrics of the counts that are some, log the others, and tell refused calls by their action."""
+    """Write nonzero counts as metrics where they are kept, log the others, and report refused calls by action."""
     told = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
     if told:
         logger.info("counted", extra={"counts": told})

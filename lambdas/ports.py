@@ -1,4 +1,4 @@
-"""What controllers need from the world, and the errors that a port may raise.
+"""Ports: what controllers need from the outside, and the errors that a port may raise.
 
     PortError
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
@@ -12,7 +12,7 @@
         ├── LaunchDeniedError        of a launch: remember what was asked for, and for how long to keep away from it
         └── SeveralBudgetsError      more than one PodDisruptionBudget selects the pod: only a user can help
 
-Adapters translate at the border and chain the cause; nothing above them sees botocore or urllib3.
+Adapters translate at the boundary and chain the cause; no code above them sees botocore or urllib3.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ JsonObject = dict[str, Any]
 
 
 class PortError(FleetwrightError):
-    """Base of what a port may raise.
+    """Base class of the errors that a port may raise.
 
     Attributes:
-        call: What was called, as `service:Operation` or `kube:VERB RESOURCE`.
-        detail: What the other side said.
+        call: The call, as `service:Operation` or `kube:VERB RESOURCE`.
+        detail: The other side's message.
     """
 
     reason: ClassVar[FailureReason] = FailureReason.UNEXPECTED
@@ -59,13 +59,13 @@ class TransientError(PortError):
 
 
 class LostReplyError(TransientError):
-    """The request went out and no answer came: done or not done."""
+    """The request was sent and no answer came: it may or may not have been done."""
 
     reason: ClassVar[FailureReason] = FailureReason.LOST_REPLY
 
 
 class ThrottledError(TransientError):
-    """The other side has too much to do. `retry_after` is how long it wants to be left alone, zero where it does not say."""
+    """The other side is overloaded. `retry_after` is the delay that it asks for, zero where it asks for none."""
 
     reason: ClassVar[FailureReason] = FailureReason.THROTTLED
 
@@ -75,13 +75,13 @@ class ThrottledError(TransientError):
 
 
 class NotFoundError(PortError):
-    """The thing is not there."""
+    """The object does not exist."""
 
     reason: ClassVar[FailureReason] = FailureReason.NOT_FOUND
 
 
 class ConflictError(PortError):
-    """Somebody else changed it first."""
+    """Another writer changed it first."""
 
     reason: ClassVar[FailureReason] = FailureReason.CONFLICT
 
@@ -93,7 +93,7 @@ class EvictionBlockedError(PortError):
 
 
 class DeniedError(PortError):
-    """Not allowed, over quota, or asked for something that cannot be. `code` is the other side's, empty where it has none."""
+    """Not permitted, over quota, or an impossible request. `code` is the other side's, empty where it has none."""
 
     reason: ClassVar[FailureReason] = FailureReason.DENIED
 
@@ -110,7 +110,7 @@ class SeveralBudgetsError(DeniedError):
 
 
 class RefusedOffering(msgspec.Struct, frozen=True, order=True):
-    """An offering that EC2 did not launch, with its error code and message, and the subnet into which it was to go."""
+    """An offering that EC2 did not launch, with its error code and message, and the intended subnet."""
 
     offering: OfferingKey
     code: str
@@ -119,7 +119,10 @@ class RefusedOffering(msgspec.Struct, frozen=True, order=True):
 
 
 class LaunchDeniedError(DeniedError):
-    """EC2 does not launch what was asked for, anywhere. `refused` says what was asked for and with which code."""
+    """EC2 does not launch what was requested in any offering.
+
+    `refused` names the requested offerings with their error codes.
+    """
 
     def __init__(self, call: str, detail: str, refused: Sequence[RefusedOffering]) -> None:
         super().__init__(call, detail)
@@ -127,7 +130,7 @@ class LaunchDeniedError(DeniedError):
 
 
 class InsufficientCapacityError(PortError):
-    """Nothing could be launched. `refused` says which pools were tried and with which EC2 error code."""
+    """Nothing could be launched. `refused` names the pools that were tried, with EC2's error code for each."""
 
     reason: ClassVar[FailureReason] = FailureReason.INSUFFICIENT_CAPACITY
 
@@ -137,19 +140,19 @@ class InsufficientCapacityError(PortError):
 
 
 def reason_of(error: Exception) -> FailureReason:
-    """The code of an error that a piece of work failed with."""
+    """Return the code of an error with which a piece of work failed."""
     return error.reason if isinstance(error, PortError) else FailureReason.UNEXPECTED
 
 
 class Clock(Protocol):
-    """Tells the time; the simulator's is virtual."""
+    """Provides the time; the simulator's is virtual."""
 
     def now(self) -> datetime:
         """The present moment, aware, UTC."""
         ...
 
     def worked(self) -> timedelta:
-        """How much processor time the process has had since it began."""
+        """Return how much processor time the process has had since it began."""
         ...
 
 
@@ -161,9 +164,9 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Kubernetes(Protocol):
-    """The cluster's API, as little of it as we need.
+    """The part of the cluster's API that we need.
 
-    Every method raises PortError subclasses only. Writes are single attempts; whoever calls decides about trying again.
+    Every method raises PortError subclasses only. Writes are single attempts; the caller decides about retries.
     """
 
     def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
@@ -171,7 +174,7 @@ class Kubernetes(Protocol):
         ...
 
     def count(self, resource: Resource) -> int | None:
-        """How many objects of the kind there are, for the price of one; None where the server does not say."""
+        """Return how many objects of the kind there are, for the cost of one; None where the server does not report it."""
         ...
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
@@ -210,9 +213,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """An EC2 instance that carries our cluster's tag.
 
     Attributes:
-        state: The one EC2 reports, such as running or terminated.
-        efa_interfaces: Network interfaces that carry EFA traffic; a type that could have some has none unless asked.
-        security_groups: Of its interfaces, by id.
+        state: EC2's state of the instance, such as running or terminated.
+        efa_interfaces: Network interfaces that carry EFA traffic; a type that supports them has none unless requested.
+        security_groups: The ids of its interfaces' security groups.
     """
 
     instance_id: str
@@ -230,7 +233,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_id(self) -> str:
-        """As a kubelet on EC2 reports it."""
+        """The instance's id in the form that a kubelet on EC2 reports."""
         return f"aws:///{self.zone}/{self.instance_id}"
 
     @property
@@ -248,14 +251,14 @@ class Impairment(msgspec.Struct, frozen=True, order=True):
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch gave, and which pools were tried in vain on the way."""
+    """The result of a launch, and which pools were tried in vain on the way."""
 
     instance: Instance
     refused: tuple[RefusedOffering, ...] = ()
 
 
 class CloudProvider(Protocol):
-    """EC2, as far as instances go."""
+    """The EC2 operations on instances and node classes."""
 
     def launch(self, order: LaunchOrder) -> Launched:
         """Launch one instance (CreateFleet, type instant).
@@ -266,50 +269,50 @@ class CloudProvider(Protocol):
         ...
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
-        """All instances of this cluster that are not terminated, by id; with `ids` only those of them (a cheaper look)."""
+        """Return all instances of this cluster that are not terminated, by id; with `ids` only those (a cheaper call)."""
         ...
 
     def impaired(self) -> tuple[Impairment, ...]:
-        """Instances of the region, of whoever, that fail a status check now and since when that is known; by id."""
+        """Return the region's instances, of any owner, that fail a status check now and since when that is known; by id."""
         ...
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
-        """Terminate them; those that are gone already are fine."""
+        """Terminate the instances; no error for those already gone."""
         ...
 
     def prune_templates(self) -> int:
-        """Clear away launch templates that are long out of use, and say how many: an account may have 5,000."""
+        """Delete launch templates that have long been unused, and return how many: an account may have 5,000."""
         ...
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
-        """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
+        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions."""
         ...
 
 
 class CatalogueSource(Protocol):
-    """Where shapes, zones and prices are read from: EC2 and the Pricing service."""
+    """The source of shapes, zones and prices: EC2 and the Pricing service."""
 
     def read(self, previous: MarketFacts | None) -> MarketFacts:
-        """What is true now. What cannot be read, and what was read a short while ago, is kept from `previous`.
+        """Return the current facts. What cannot be read, and what was read a short while ago, is kept from `previous`.
 
-        Raises PortError where a part fails for which there is nothing to keep.
+        Raises PortError where a part fails that has no previous value.
         """
         ...
 
 
 class CatalogueStore(Protocol):
-    """Where the last reading is kept between runs."""
+    """Storage for the last reading between runs."""
 
     def facts(self) -> MarketFacts | None:
-        """The last reading, None before the first."""
+        """Return the last reading, None before the first."""
         ...
 
     def save(self, facts: MarketFacts) -> None:
-        """Replace it."""
+        """Replace the last reading."""
         ...
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
-        """The catalogue for these EC2NodeClass manifests, whole. Raises NotFoundError before the first reading."""
+        """Return the whole catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading."""
         ...
 
 
@@ -317,7 +320,7 @@ class Queue(Protocol):
     """A queue of small JSON messages."""
 
     def send(self, messages: Iterable[JsonObject], *, delay: timedelta = timedelta(0)) -> None:
-        """Send all; each may arrive more than once, late, or out of order. Delays over 15 minutes are cut to that."""
+        """Send all messages; each may arrive more than once, late, or out of order. Delays over 15 minutes are cut to that."""
         ...
 
 
@@ -329,10 +332,10 @@ class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectStore(Protocol):
-    """Whole objects by name, for documents that are written once and read seldom."""
+    """Whole objects by name, for documents that are written once and rarely read."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Write an object, over one that is there. Raises PortError."""
+        """Write an object, replacing an existing one. Raises PortError."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -344,5 +347,5 @@ class WindowSchedules(Protocol):
     """EventBridge Scheduler entries that wake `disrupt` when a budget window opens or closes."""
 
     def replace(self, wanted: Mapping[str, str]) -> None:
-        """Make the group hold exactly these: name → schedule expression."""
+        """Make the group contain exactly these: name → schedule expression."""
         ...

@@ -1,4 +1,4 @@
-"""What a run decided and did, for people and programs: handlers answer with it, the simulator and the logs show it."""
+"""Reports what a run decided and did: the handlers' answer, also shown by the simulator and the logs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from core.reasons.decision import DecisionKind
 
 
 class Decision(msgspec.Struct, frozen=True, order=True):
-    """One thing that was decided.
+    """One decision of a run.
 
     Attributes:
-        subject: The pod, claim, node, instance or object that it is about.
+        subject: The pod, claim, node, instance or object concerned.
         message: One sentence for people.
-        decision_id: Under which it is in the ledger, empty where it is not.
+        decision_id: Its id in the ledger, empty where it is not there.
     """
 
     kind: DecisionKind
@@ -29,14 +29,14 @@ class Decision(msgspec.Struct, frozen=True, order=True):
 
 
 class RunReport:
-    """Collects what one invocation decided. Written by controllers, told whether the run succeeds or fails.
+    """Collects the decisions of one invocation. Controllers write it, and it is reported whether the run succeeds or fails.
 
     Args:
-        hear: Told of each decision when it is made, so that it is in the log even where the run is cut off.
+        hear: Called with each decision when it is made, so that it is logged even if the run is cut off.
 
     Attributes:
-        decision_id: Of the decision that is being carried out, for all that is reported from here on.
-        outcomes: What became of decisions, of this run or an earlier one.
+        decision_id: Id of the decision that is being carried out, for all that is reported from here on.
+        outcomes: Outcomes of decisions, of this run or an earlier one.
     """
 
     def __init__(self, hear: Callable[[Decision], None] | None = None) -> None:
@@ -48,7 +48,7 @@ class RunReport:
         self.outcomes: list[DecisionOutcome] = []
 
     def decide(self, kind: DecisionKind, subject: str, reason: ReasonCode, message: str = "") -> None:
-        """Note a decision."""
+        """Record a decision."""
         decision = Decision(kind, subject, reason, message, self.decision_id)
         self.decisions.append(decision)
         if self._hear is not None:
@@ -59,13 +59,13 @@ class RunReport:
         self.counts[name] = self.counts.get(name, 0) + by
 
     def part(self) -> RunReport:
-        """An empty one for a piece of the same run, to be given to `add` when the piece is done."""
+        """Return an empty report for a part of the same run; pass it to `add` when the part is done."""
         part = RunReport(self._hear)
         part.decision_id = self.decision_id
         return part
 
     def add(self, other: RunReport) -> None:
-        """Take over what another collected."""
+        """Merge another report."""
         self.decisions += other.decisions
         self.failed_messages += other.failed_messages
         self.outcomes += other.outcomes
@@ -73,7 +73,7 @@ class RunReport:
             self.count(name, number)
 
     def to_response(self) -> dict[str, Any]:
-        """The handler's answer; `batchItemFailures` makes SQS deliver just those messages again."""
+        """Return the handler's answer; `batchItemFailures` makes SQS deliver just those messages again."""
         response: dict[str, Any] = {"decisions": [msgspec.to_builtins(d) for d in self.decisions], **self.counts}
         response["batchItemFailures"] = [{"itemIdentifier": identifier} for identifier in self.failed_messages]
         return response

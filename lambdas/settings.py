@@ -1,4 +1,4 @@
-"""What an installation sets, spelled once: `infra/` writes the environment from here and the functions read it back."""
+"""Settings of an installation, defined once: `infra/` writes the environment from here and the functions read it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
-"""What waits for a longer plan is a larger bill; a node takes half a minute to boot."""
+"""The more pods wait, the more a longer search may save, and a node takes half a minute to boot in any case."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Read them.
 
         Raises:
-            InvalidInputError: If one is missing or not understood; `field` is the environment variable.
+            InvalidInputError: If a setting is missing or invalid; `field` is the environment variable.
         """
         given = {
             field: environment[field.upper()]
@@ -124,26 +124,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return settings
 
     def to_environment(self) -> dict[str, str]:
-        """The variables that `from_environment` reads this back from; what has no value is left out."""
+        """Return the variables that `from_environment` reads; settings without a value are left out."""
         values = {field: getattr(self, field) for field in self.__struct_fields__}
         return {field.upper(): str(value) for field, value in values.items() if value not in (None, "")}
 
     def sizing(self) -> sizing.SizingSettings:
-        """How nodes are sized.
+        """Return how nodes are sized.
 
         Raises:
-            InvalidInputError: If the memory overhead is no share.
+            InvalidInputError: If the memory overhead is not a fraction.
         """
         return sizing.settings_from(
             vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
         )
 
     def improving(self, pods: int) -> timedelta:
-        """How long the plan for so many pods may be improved."""
+        """Return how long the plan for this many pods may be improved."""
         return timedelta(milliseconds=self.improve_milliseconds * min(TURNS_MAX, 1 + pods / PODS_A_TURN))
 
     def options(self) -> Options:
-        """How the core is to decide in a live cluster."""
+        """Return the core's options for a live cluster."""
         return Options(
             preference_policy=self.preference_policy,
             min_values_policy=self.min_values_policy,
@@ -155,7 +155,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problem_of(field: str, value: str) -> str:
-    """What is wrong with the value of one setting, as the functions would find it at their start; empty if nothing is."""
+    """Return what is wrong with one setting's value, as the functions would find it at their start; empty if it is valid."""
     required = {name.upper(): "-" for name in Settings.__struct_fields__[:7]}
     try:
         Settings.from_environment({**required, field.upper(): value})
@@ -165,10 +165,10 @@ def problem_of(field: str, value: str) -> str:
 
 
 def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
-    """The cluster's default spread constraints; none in an empty text.
+    """Return the cluster's default spread constraints; none for an empty text.
 
     Raises:
-        InvalidInputError: If it is no JSON, or no scheduler configuration.
+        InvalidInputError: If it is not JSON, or not a scheduler configuration.
     """
     if not text:
         return ()

@@ -1,4 +1,4 @@
-"""Running the tasks of one batch: beside each other, because each mostly waits for the network; or one after the other."""
+"""Runs the tasks of one batch: in parallel, since each mostly waits for the network, or in sequence."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import msgspec
 from lambdas.struct_types import prepare_struct_types
 
 WORKERS: Final = 10
-"""Threads of one invocation: a whole batch of the work queue. Each holds little, and most of them wait."""
+"""Threads of one invocation: one for each message of a batch of the work queue. Each holds little, and most of them wait."""
 
 LAUNCHES: Final = 32
-"""Launches of one invocation at once: EC2 takes one to three seconds for each, and bears some 20 calls a second for a while."""
+"""Parallel launches of one invocation: EC2 takes one to three seconds for each, and tolerates some 20 calls a second for a
+while."""
 
 Task = Callable[[], None]
 RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
-"""Runs tasks, none of which raises, for at most so long; says of each whether it has ended."""
+"""Runs tasks, none of which raises, for at most the given time; returns for each whether it has ended."""
 
 
 def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:
-    """Run tasks in up to so many threads.
+    """Run tasks in up to this many threads.
 
-    A task that is not through when `patience` is over runs on, in this sandbox's next invocation if need be: what it may
-    still write is conditional on what it read, so whoever does the same work meanwhile loses nothing.
+    A task unfinished when `patience` is over continues, in this sandbox's next invocation if need be: its writes are
+    conditional on what it read, so another run that does the same work meanwhile loses nothing.
     """
     prepare_struct_types()
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
@@ -38,7 +39,7 @@ def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WOR
 
 
 def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
-    """Run tasks one after the other to the last: for worlds in which order must be the same every time."""
+    """Run tasks in sequence to the last: for simulations in which the order must always be the same."""
     del patience
     for task in tasks:
         task()
@@ -46,11 +47,11 @@ def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
 
 
 class TaskRunners(msgspec.Struct, frozen=True):
-    """How the messages of a batch are run, and the launches of a plan."""
+    """How the messages of a batch and the launches of a plan are run."""
 
     messages: RunTasks = in_threads
     launches: RunTasks = partial(in_threads, workers=LAUNCHES)
 
 
 IN_THREADS: Final = TaskRunners()
-"""As the functions run."""
+"""The functions' task runners."""

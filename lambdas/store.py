@@ -1,4 +1,4 @@
-"""What controllers need from the table. Every method raises PortError subclasses only."""
+"""Ports of the table for controllers. Every method raises PortError subclasses only."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 
 if TYPE_CHECKING:
-    from core.disruption.move_history import MoveHistory  # with it comes the planner, which most functions never load
+    from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
 
 PLANNER = "planner"
-"""Name of the lease under which claims are requested: one planner per cluster at a time."""
+"""Name of the lease for requesting claims: one planner per cluster at a time."""
 
 
 DISRUPTION: Final = "disruption"
-"""Name of the lease under which commands are checked again: what one finds room for, no other counts on."""
+"""Name of the lease for validating commands: room that one finds is not counted on by another."""
 
 
 BINDER: Final = "binder"
-"""Name of the lease under which pods are bound to nodes: rules across nodes count what every other run binds."""
+"""Name of the lease for binding pods to nodes: rules across nodes count what every other run binds."""
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A lease held. `fence` grows with each holder; writes check it, so a holder that overslept can do no harm.
+    """A held lease. `fence` grows with each holder; writes check it, so a holder whose lease has expired can do no harm.
 
     It is at least the time in milliseconds, so it grows also across the loss of a table, or its replacement by an older copy:
-    what is named after it is not named a second time.
+    names derived from it are never reused.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def stamp(self) -> str:
-        """The fence with few characters, for names; its order is that of fences."""
+        """The fence in few characters, for names; it sorts like the fence."""
         rest, text = self.fence, ""
         while rest:
             rest, digit = divmod(rest, len(_DIGITS))
@@ -50,33 +50,33 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Requested(msgspec.Struct, frozen=True):
-    """Which claims were stored, and which were not because a NodePool's limit was reached."""
+    """The claims that were stored, and those that were not because a NodePool's limit was reached."""
 
     accepted: tuple[ClaimRecord, ...]
     refused: tuple[ClaimRecord, ...] = ()
 
 
 class ClaimChange(msgspec.Struct, frozen=True):
-    """A claim as it was read, and as it is to be stored."""
+    """A claim as read, and as it is to be stored."""
 
     before: ClaimRecord
     after: ClaimRecord
 
 
 class CommandChange(msgspec.Struct, frozen=True):
-    """A command as it was read, and as it is to be stored."""
+    """A command as read, and as it is to be stored."""
 
     before: CommandRecord
     after: CommandRecord
 
 
 class Disrupted(msgspec.Struct, frozen=True):
-    """What was stored of claims that start to go.
+    """The result of storing claims that begin to leave.
 
     Attributes:
-        claims: Those that are stored, with their new versions, in the order in which they were given.
+        claims: The stored claims with their new versions, in the given order.
         command: The command as stored; None where none was given, or where it was not stored.
-        spent: NodePools that bear no more nodes that go; empty where everything is stored.
+        spent: NodePools whose budgets are used up; empty where everything is stored.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -89,8 +89,8 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         reserved: What its claims hold of its limits, summed.
-        disrupting: How many of its claims go (`ClaimRecord.is_disrupting`).
-        version: Grows with each change, so that a sum of what was read can be told from one that is out of date.
+        disrupting: How many of its claims are leaving (`ClaimRecord.is_disrupting`).
+        version: Grows with each change, so that an outdated sum is recognized.
     """
 
     node_pool: str
@@ -100,12 +100,12 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepState(msgspec.Struct, frozen=True):
-    """How one sweep of `reconcile` fares.
+    """The state of one sweep of `reconcile`.
 
     Attributes:
-        clean_at: When it last put everything right that it saw; before its first time, when it was first due.
+        clean_at: When it last repaired all that it found; before its first time, when it was first due.
         failures: Rounds in a row in which it was not clean since.
-        reason: What failed the last time, for people.
+        reason: The last failure, for people.
     """
 
     clean_at: datetime
@@ -114,26 +114,26 @@ class SweepState(msgspec.Struct, frozen=True):
 
 
 class SweepLog(Protocol):
-    """How the sweeps of one cluster fare, across sandboxes. Only `reconcile` writes, one run at a time."""
+    """The states of one cluster's sweeps, across sandboxes. Only `reconcile` writes, one run at a time."""
 
     def read(self) -> dict[str, SweepState]:
-        """State by sweep's name; a sweep that was never told of is missing."""
+        """Return the state by sweep name; a sweep that was never stored is missing."""
         ...
 
     def write(self, states: Mapping[str, SweepState]) -> None:
-        """Replace all of it."""
+        """Replace all states."""
         ...
 
 
 class Changes(Protocol):
-    """When somebody last saw that the cluster is no longer as it was, so that nobody rests on an older look."""
+    """When the cluster was last seen to have changed, so that no sandbox rests on an older observation."""
 
     def last(self) -> datetime | None:
-        """That moment, None if nobody ever did."""
+        """Return that moment, None if there is none."""
         ...
 
     def tell(self, now: datetime) -> None:
-        """Say that it is now."""
+        """Set it to now."""
         ...
 
 
@@ -141,39 +141,39 @@ class ClaimStore(Protocol):
     """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
 
     def all(self) -> tuple[ClaimRecord, ...]:
-        """Every claim, by name."""
+        """Return every claim, by name."""
         ...
 
     def get(self, name: str) -> ClaimRecord | None:
-        """One claim, None if there is none."""
+        """Return one claim, None if there is none."""
         ...
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
-        """The claim that became this instance, None where none did; without reading the others."""
+        """Return the claim that was launched as this instance, None if there is none; without reading the others."""
         ...
 
     def indexed(self) -> frozenset[str]:
-        """Ids of the instances in the index by which `of_instance` finds."""
+        """Return the instance ids in the index that `of_instance` searches."""
         ...
 
     def index(self, claim: ClaimRecord) -> None:
-        """Put a claim that has an instance into that index, where its row there is lost or older than the index."""
+        """Add a claim that has an instance to that index, where its row there is lost or older than the index."""
         ...
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> Requested:
-        """Store new claims and take their `reserved` from the limits (by NodePool), each with its limits or not at all.
+        """Store new claims and take their `reserved` from the limits (by NodePool), each within its limits or not at all.
 
-        A claim that is stored already, with the same token, counts as accepted: asking twice is safe.
+        A claim that is stored already, with the same token, counts as accepted: repeating the call is safe.
 
         Raises:
-            ConflictError: If the lease is another's by now; nothing more is stored.
+            ConflictError: If the lease is another run's by now; nothing more is stored.
         """
         ...
 
     def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
-        """Store a claim whose instance exists and whose row is lost, and count what it holds, whatever the limits.
+        """Store a claim whose instance exists and whose row is lost, and count what it holds, regardless of limits.
 
         Returns:
             What is stored, None if the name is taken: then somebody else was faster, or the row is not lost.
@@ -192,7 +192,7 @@ class ClaimStore(Protocol):
         ...
 
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """As `change`, on condition that its NodePool's limits have room for what it reserves anew; None where they do not."""
+        """As `change`, if its NodePool's limits have room for its additional reservation; None where they do not."""
         ...
 
     def disrupt(
@@ -203,13 +203,13 @@ class ClaimStore(Protocol):
         command: CommandChange | None = None,
         lease: Lease | None = None,
     ) -> Disrupted:
-        """Store that claims start to go: each takes a place (`is_disrupting`) in its NodePool's count.
+        """Store that claims begin to leave: each takes a place (`is_disrupting`) in its NodePool's count.
 
-        All of it is one transaction, and nothing is stored where any condition fails. Only more claims than fit in one
-        are stored in several, the command with the last; where one of those is refused, the earlier stay stored.
+        All of it is one transaction, and nothing is stored if any condition fails. Only claims that exceed one transaction are
+        stored in several, the command with the last; if one of those is refused, the earlier ones stay stored.
 
         Args:
-            claims: Each as it was read and as it is to be; those that hold a place already take no other.
+            claims: Each as read and as it is to be stored; those that hold a place already take no other.
             bounds: NodePool → how many of its claims may hold places together; no bound where it is missing.
             command: Stored with them.
             lease: Must still be held.
@@ -220,15 +220,15 @@ class ClaimStore(Protocol):
         ...
 
     def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and give back all that it held. Raises ConflictError if it has changed; gone is fine."""
+        """Delete the claim and release all that it held. Raises ConflictError if it has changed; no error if it is gone."""
         ...
 
     def usage(self) -> tuple[PoolUsage, ...]:
-        """The counters of every NodePool that ever had a claim, by name."""
+        """Return the counters of every NodePool that ever had a claim, by name."""
         ...
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
-        """Put a NodePool's counters right.
+        """Correct a NodePool's counters.
 
         Read `before`, then the claims; their sum is `after`. Raises ConflictError if a counter has moved since.
         """
@@ -236,26 +236,26 @@ class ClaimStore(Protocol):
 
 
 class CommandStore(Protocol):
-    """The disruption commands under way in one cluster."""
+    """The disruption commands in progress in one cluster."""
 
     def all(self) -> tuple[CommandRecord, ...]:
-        """Every command, by id."""
+        """Return every command, by id."""
         ...
 
     def get(self, command_id: str) -> CommandRecord | None:
-        """One command, None if there is none."""
+        """Return one command, None if there is none."""
         ...
 
     def add(self, record: CommandRecord) -> None:
-        """Store a new one. Raises ConflictError if the id is taken."""
+        """Store a new command. Raises ConflictError if the id is taken."""
         ...
 
     def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
-        """Replace `before`. Raises ConflictError if the stored version is another."""
+        """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
         ...
 
     def remove(self, record: CommandRecord) -> None:
-        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        """Delete the command; no error if it is gone. Raises ConflictError if it has changed."""
         ...
 
 
@@ -263,11 +263,11 @@ class Leases(Protocol):
     """Leases of one cluster."""
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        """Take the lease, None while another holds it. Its fence is above all earlier ones and not below the time."""
+        """Take the lease, None while another holds it. Its fence exceeds all earlier ones and is not below the time."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give it back; no error if it is another's by now."""
+        """Release the lease; no error if another owner holds it by now."""
         ...
 
 
@@ -275,23 +275,23 @@ class UnavailableOfferings(Protocol):
     """Pools of EC2 capacity that refused a launch, shared by all clusters of the account and region."""
 
     def active(self, now: datetime) -> frozenset[OfferingKey]:
-        """Those to be avoided now."""
+        """Return the offerings to avoid now."""
         ...
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid them for a while, for longer each time they refuse again soon after."""
+        """Avoid these offerings for a while, longer each time they refuse again soon after."""
         ...
 
 
 class LaunchDenials(Protocol):
-    """What EC2 denies the launches of one cluster."""
+    """EC2's launch denials of one cluster."""
 
     def all(self) -> tuple[LaunchDenial, ...]:
-        """Every denial, by EC2NodeClass and code."""
+        """Return every denial, by EC2NodeClass and code."""
         ...
 
     def change(self, before: LaunchDenial | None, after: LaunchDenial) -> LaunchDenial:
-        """Replace `before`, or store the first of its EC2NodeClass and code; what is stored now, with its version.
+        """Replace `before`, or store the first of its EC2NodeClass and code; return what is stored, with its version.
 
         Raises:
             ConflictError: If the stored version is another.
@@ -299,29 +299,29 @@ class LaunchDenials(Protocol):
         ...
 
     def remove(self, denial: LaunchDenial) -> None:
-        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        """Delete the denial; no error if it is gone. Raises ConflictError if it has changed."""
         ...
 
 
 class Nominations(Protocol):
-    """Nodes and claims on which pods are expected for the next moments."""
+    """Nodes and claims on which pods are expected soon."""
 
     def until(self, now: datetime) -> dict[str, datetime]:
-        """Node or claim name → until when, as far as that is still to come."""
+        """Return node or claim name → expiry, for nominations that still hold."""
         ...
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
-        """Add these to the ones that still hold."""
+        """Add these nominations to those that still hold."""
         ...
 
 
 class MoveHistoryStore(Protocol):
-    """What disruption moved of late in one cluster, and what came of it."""
+    """What disruption moved recently in one cluster, and the results."""
 
     def read(self, now: datetime) -> MoveHistory:
-        """All that is remembered."""
+        """Return all that is remembered."""
         ...
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
-        """Replace what `changed` names. The last writer wins: what is lost is a pause."""
+        """Replace the entries in `changed`. The last writer wins: a lost write costs only a pause."""
         ...

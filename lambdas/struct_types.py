@@ -1,4 +1,4 @@
-"""What msgspec must know of the struct types before threads read JSON into them."""
+"""Prepares msgspec's struct types before threads decode JSON into them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _prepared: set[type[msgspec.Struct]] = set()
 
 
 def prepare_struct_types() -> None:
-    """Let msgspec look into every struct type that is loaded and that it has not seen yet.
+    """Let msgspec inspect every loaded struct type that it has not inspected yet.
 
-    It does so when a type is first decoded, and stores what it finds before that is complete, since types may contain
-    themselves: a second thread that decodes the same type at that moment ends the process (msgspec 0.22.0). A new sandbox
-    whose first batch holds several messages did.
+    It does so when a type is first decoded, and stores the result before it is complete, since types may contain themselves: a
+    second thread that decodes the same type at that moment crashes the process (msgspec 0.22.0). A new sandbox whose first
+    batch holds several messages would crash this way.
     """
     for struct in _loaded(msgspec.Struct):
         if struct not in _prepared:
-            with suppress(TypeError, NameError):  # no type that anything is decoded into: it holds a function, say
+            with suppress(TypeError, NameError):  # nothing is decoded into this type: it holds a function, say
                 msgspec.json.Decoder(struct)
             _prepared.add(struct)
 

@@ -1,4 +1,4 @@
-"""Which functions there are, what wakes each, and with which bounds: said once, as data.
+"""Defines the functions, their triggers and their bounds, once and as data.
 
 `infra/` turns this into CloudFormation and the simulator's event pump routes by it, so the wiring that is tested in
 virtual time is the wiring that is deployed.
@@ -15,18 +15,18 @@ JsonObject = dict[str, Any]
 
 
 EVENT_AGE: Final = timedelta(minutes=1)
-"""Of ticks, and of what a tick makes up for a minute later. Less than a minute neither EventBridge nor Lambda takes; more than
-the shortest period would let ticks pile up behind a long run, which then would run without a pause."""
+"""Age limit of ticks, and of events that a tick makes up for a minute later. EventBridge and Lambda accept nothing below a
+minute; more than the shortest period would let ticks pile up behind a long run, which would then run without a pause."""
 
 NOTICE_AGE: Final = timedelta(minutes=2)
-"""A spot notice is two minutes; of all else that `interrupt` is told `reconcile` finds out, too."""
+"""A spot notice is two minutes; everything else that `interrupt` handles `reconcile` also finds."""
 
 
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An SQS queue with its dead-letter queue, consumed by one function.
 
     Attributes:
-        batch_window: How long messages are gathered before the function is woken; zero: at once.
+        batch_window: How long messages are collected before the function is woken; zero: at once.
         max_receives: Deliveries before a message goes to the dead-letter queue.
     """
 
@@ -63,13 +63,13 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One Lambda function.
 
     Attributes:
-        memory_mb: Also its share of a processor, a whole one at 1,769. `make scale` measures whether both do.
+        memory_mb: Also sets its share of a processor, a whole one at 1,769. `make scale` measures whether both suffice.
         queue: Name of the queue it consumes, empty for none.
-        reads_audit_log: Subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
-        event_age: How old an event may be when it is handled; what is older is dropped, or kept among the failures.
-        windows: Woken by the schedules that follow the NodePools' budget windows.
+        reads_audit_log: Whether it is subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
+        event_age: Longest age of an event that is handled; an older one is dropped, or kept among the failures.
+        windows: Whether the schedules that follow the NodePools' budget windows wake it.
         concurrency: How many may run at once; None: no bound of its own.
-        needs_solver: Its bundle carries numpy and the LP solver.
+        needs_solver: Whether its bundle contains numpy and the LP solver.
     """
 
     name: str
@@ -86,7 +86,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether what wakes it comes again by itself: a tick that failed or came too late is made up for by the next."""
+        """Whether its trigger repeats: a tick that failed or came too late is made up for by the next."""
         return bool(self.schedules)
 
     @property
@@ -101,13 +101,13 @@ TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
 WAKE_UPS: Final = QueueSpec(
     name="wake-ups", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
 )
-"""Pending pods and changed NodePools, for `provision`; the window lets a burst be planned as one."""
+"""Pending pods and changed NodePools, for `provision`; the batch window lets a burst be planned together."""
 
 WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
 """Claims and commands that have a next step, for `execute`.
 
-What an invocation took with it when it ended early is visible again soon after its time-out: a spot notice is two minutes.
-Its poller never takes more batches than may run at once, so none waits for its turn with the visibility running.
+Messages of an invocation that ended early are visible again soon after its time-out: a spot notice is two minutes. Its poller
+never takes more batches than may run at once, so none waits while its visibility timeout runs.
 """
 
 QUEUES: Final = (WAKE_UPS, WORK)
@@ -121,18 +121,18 @@ AUDIT_LOG_FILTER: Final = (
     '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete"))) }'
 )
 """What may mean work: schedulers that mark pods, pods and NodeClaims that are deleted, NodePools that change. Kubelets report
-the status of their pods all day; none of that wakes anybody."""
+the status of their pods all day; none of that wakes a function."""
 
 INTERRUPT_CONCURRENCY: Final = 3
-"""The rules match the instances of the whole account: a thousand of somebody else's that stop at once must not take the
-account's concurrency. An event that is none of ours costs one read of a row, some 10 ms; what waits is delivered later."""
+"""The rules match the instances of the whole account: a thousand foreign instances that stop at once must not take the
+account's concurrency. An event about a foreign instance costs one read of a row, some 10 ms; what waits is delivered later."""
 
 REFRESH_EVERY: Final = timedelta(minutes=5)
-"""Nothing is launched before the market was read once: a first reading that failed may not wait for an hour. Later runs read
+"""Nothing is launched before the market was read once, so a failed first reading must not wait for an hour. Later runs read
 what is due (`lambdas.adapters.aws.market`), which nearly always is nothing, and cost one conditional read."""
 
 ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
-"""Instance states that `interrupt` acts on; each launch also tells of `pending` and `running`."""
+"""Instance states that `interrupt` acts on; each launch also reports `pending` and `running`."""
 
 
 def _ec2_rule(name: str, detail_type: str, **detail: JsonObject) -> RuleSpec:

@@ -1,1 +1,1 @@
-"""Where ports meet the real services."""
+"""Implementations of the ports over the real services."""

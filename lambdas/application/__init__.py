@@ -1,1 +1,1 @@
-"""What one sandbox keeps between its invocations: adapters behind ports, and the controllers that use them."""
+"""State that a sandbox keeps between invocations: adapters behind ports, and the controllers that use them."""

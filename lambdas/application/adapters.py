@@ -1,4 +1,4 @@
-"""The ports of one sandbox, and the adapters behind them: the only place where the two meet."""
+"""Creates the adapters behind the ports of one sandbox: the only place where the two meet."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class Adapters:
-    """Made when first asked for, so a function loads only what it uses; from then on kept for the sandbox's life.
+    """Adapters are created on first use, so a function loads only what it needs, and then kept for the sandbox's life.
 
     Args:
-        settings: What the deployment says.
-        session: Whose rights are used, and in which region.
-        clock: The time.
-        kubernetes, catalogue_source, catalogues, pause, run_tasks: What embedders bring in place of the real thing.
+        settings: The deployment's settings.
+        session: The AWS session: credentials and region.
+        clock: The source of time.
+        kubernetes, catalogue_source, catalogues, pause, run_tasks: Replacements provided by embedders.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Adapters:
 
     @cached_property
     def stores(self) -> Stores:
-        """Every store of the table that a look reads."""
+        """Every store of the table that an observation reads."""
         from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
         from lambdas.observation.observer import Stores
 
@@ -118,7 +118,7 @@ class Adapters:
 
     @cached_property
     def kill_switch(self) -> tuple[Source, ...]:
-        """What a person sets to stop everything."""
+        """The switch with which a person stops everything."""
         from lambdas.adapters.aws.brakes.parameter import KillSwitch
 
         parameter = self.settings.kill_switch_parameter
@@ -133,12 +133,12 @@ class Adapters:
 
     @cached_property
     def leases(self) -> DynamoLeases:
-        """Who may plan, and who may start commands."""
+        """Leases for planning, and for starting commands."""
         return DynamoLeases(self._table, self.settings.cluster_name)
 
     @cached_property
     def sweep_log(self) -> SweepLog:
-        """Which sweeps of `reconcile` ended well, and when."""
+        """Log of which sweeps of `reconcile` completed, and when."""
         return DynamoSweeps(self._table, self.settings.cluster_name)
 
     @cached_property
@@ -159,7 +159,7 @@ class Adapters:
 
     @cached_property
     def cloud(self) -> CloudProvider:
-        """EC2, and what a launch needs besides."""
+        """EC2, and the other services that a launch needs."""
         from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 
         ec2, ssm, iam, eks = map(self._service, ("ec2", "ssm", "iam", "eks"))
@@ -168,14 +168,14 @@ class Adapters:
 
     @cached_property
     def catalogues(self) -> CatalogueStore:
-        """The market as last read; embedders may share one among applications."""
+        """The market as last read; embedders may share one among several applications."""
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
         return S3CatalogueStore(self._service("s3"), self.settings.bucket_name, self.settings.sizing())
 
     @cached_property
     def catalogue_source(self) -> CatalogueSource:
-        """What AWS says of its market."""
+        """The current market according to AWS."""
         from lambdas.adapters.aws.market import AwsMarket, pricing_region
 
         region = self._session.region_name
@@ -184,14 +184,14 @@ class Adapters:
 
     @cached_property
     def kubernetes(self) -> Kubernetes:
-        """The API server."""
+        """Client of the API server."""
         from lambdas.adapters.kube.connect import kubernetes_of
 
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
     @cached_property
     def ledger(self) -> LedgerWriter:
-        """Keeps what is decided."""
+        """Storage for decisions."""
         from core.ledger.object_keys import PREFIX
         from lambdas.adapters.aws.s3_objects import S3Objects
         from lambdas.ledger.writer import LedgerWriter

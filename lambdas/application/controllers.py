@@ -1,4 +1,4 @@
-"""The controllers of one sandbox, put together from its adapters."""
+"""Assembles the controllers of one sandbox from its adapters."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """Each controller is made when it is first asked for, so a function loads only what it uses."""
+    """Each controller is created on first use, so a function loads only what it needs."""
 
     def __init__(self, adapters: Adapters) -> None:
         self.adapters = adapters
 
     @cached_property
     def audit_log(self) -> AuditLog:
-        """For `watch_audit_log`."""
+        """Controller of `watch_audit_log`."""
         from lambdas.controllers.events.audit_log import AuditLog
 
         return AuditLog(self.adapters.queues, self.adapters.clock)
 
     @cached_property
     def provisioning(self) -> Provisioning:
-        """For `provision`."""
+        """Controller of `provision`."""
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.draining.replacements import Replacing
         from lambdas.controllers.launching.launch_waves import LaunchWaves
@@ -79,7 +79,7 @@ class Application:
 
     @cached_property
     def disruption(self) -> DisruptionController:
-        """For `disrupt`."""
+        """Controller of `disrupt`."""
         from lambdas.controllers.disruption.disruption import DisruptionController
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
@@ -89,7 +89,7 @@ class Application:
 
     @cached_property
     def execution(self) -> Execution:
-        """For `execute`."""
+        """Controller of `execute`."""
         from lambdas.controllers.batches.binding.pod_binder import PodBinder
         from lambdas.controllers.batches.claim_group import ClaimLooks
         from lambdas.controllers.batches.execution import Execution
@@ -114,18 +114,18 @@ class Application:
 
     @cached_property
     def interruptions(self) -> Interruptions:
-        """For `interrupt`."""
+        """Controller of `interrupt`."""
         from lambdas.brakes.brake_reader import Panel
         from lambdas.controllers.events.interruption import Interruptions
 
-        # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
+        # Involuntary changes of a node wait only for the kill switch, and an event needs no further look-ups.
         given = self.adapters
         stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
         return Interruptions(stores, self.claim_work, given.queues, given.settings, given.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
-        """For `reconcile`."""
+        """Controller of `reconcile`."""
         from lambdas.controllers.maintenance.reconciliation import Reconciliation
         from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
 
@@ -135,21 +135,21 @@ class Application:
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """What `reconcile` puts right."""
+        """Sweeps of `reconcile`."""
         from lambdas.application.sweeps import sweeps
 
         return sweeps(self.adapters, self._terminator, self._rebuilding, self.node_claims)
 
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
-        """For `refresh_catalogue`."""
+        """Controller of `refresh_catalogue`."""
         from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
 
         return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues)
 
     @cached_property
     def observer(self) -> Observer:
-        """Looks at the cluster."""
+        """Observer of the cluster."""
         from lambdas.observation.observer import Observer
 
         given = self.adapters
@@ -157,7 +157,7 @@ class Application:
 
     @cached_property
     def claim_work(self) -> ClaimWork:
-        """Brings a claim one step further."""
+        """Advances a claim to its next step."""
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
         given, wake_ups = self.adapters, self.adapters.queues.wake_ups

@@ -1,4 +1,4 @@
-"""What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
+"""Assembles the sweeps of `reconcile`, in the order of a round that begins with the first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from lambdas.controllers.sweeps.usage import Usage
 def sweeps(
     adapters: Adapters, terminator: ClaimTerminator, rebuilding: Rebuilding, mirror: NodeClaimMirror
 ) -> tuple[Sweep, ...]:
-    """Every sweep of this installation."""
+    """Return every sweep of this installation."""
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
     unknown = UnknownInstances(

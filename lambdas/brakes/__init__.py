@@ -1,1 +1,1 @@
-"""How the functions learn which brakes are engaged, and how they engage those that are theirs."""
+"""Reads which brakes are engaged, and engages those that functions hold."""

@@ -1,4 +1,4 @@
-"""All brakes of a cluster, read from where each is kept."""
+"""Reads all brakes of a cluster from their sources."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from lambdas.ports import Clock, PortError
 
 FRESH_FOR: Final = timedelta(seconds=15)
-"""How long a reading serves one sandbox: as long as a command waits before it is checked again. A brake that is engaged is
-noticed within that time; a busy cluster asks SSM less than once a second (its quota is 40)."""
+"""How long one reading is reused in a sandbox: the time that a command waits before it is checked again. A brake that is
+engaged is noticed within that time; a busy cluster asks SSM less than once a second (its quota is 40)."""
 
 
 class Source(Protocol):
@@ -19,11 +19,11 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """The source's name, for people."""
         ...
 
     def read(self) -> tuple[Brake, ...]:
-        """Those that are engaged. Raises PortError."""
+        """Return the engaged brakes. Raises PortError."""
         ...
 
 
@@ -37,15 +37,16 @@ class Panel:
         self._read: tuple[datetime, EngagedBrakes] | None = None
 
     def engaged(self) -> EngagedBrakes:
-        """Those that are engaged now, as of a reading that is at most `FRESH_FOR` old."""
+        """Return the brakes engaged now, from a reading at most `FRESH_FOR` old."""
         if self._read is None or self._clock.now() - self._read[0] >= FRESH_FOR:
             brakes = [brake for source in self._sources for brake in self._ask(source)]
-            # From the end of the reading: one that timed out would be out of date at once, and be waited for at each question.
+            # Counted from the end of the reading: one that timed out would otherwise be outdated at once and repeated
+            # at each call.
             self._read = (self._clock.now(), EngagedBrakes(tuple(sorted(brakes, key=_order))))
         return self._read[1]
 
     def _ask(self, source: Source) -> tuple[Brake, ...]:
-        """What a source says. While it says nothing, what it said last holds, and voluntary disruption stops."""
+        """Return a source's brakes. While it does not answer, its last answer holds, and voluntary disruption stops."""
         try:
             self._last[source.name] = source.read()
         except PortError as error:

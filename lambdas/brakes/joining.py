@@ -1,4 +1,4 @@
-"""Tells a NodePool's breaker which of its new nodes came to nothing."""
+"""Reports to a NodePool's breaker which of its new nodes failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from lambdas.run_report import RunReport
 
 
 def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
-    """The claim goes for `reason`: its pool's breaker counts that where its node never became ready. Never raises PortError."""
+    """Record that the claim is removed for `reason`: its pool's breaker counts it if its node never became ready.
+
+    Never raises PortError.
+    """
     if record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
         return
     pool = record.plan.node_pool
@@ -35,7 +38,7 @@ def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, re
 
 
 def became_ready(breakers: Breakers, record: ClaimRecord, now: datetime, report: RunReport) -> None:
-    """The claim's node is ready: its pool's breaker closes. Raises PortError."""
+    """Record that the claim's node is ready: its pool's breaker closes. Raises PortError."""
     if breakers.joined(record.plan.node_pool, now):
         report.decide(
             DecisionKind.RELEASE, record.plan.node_pool, RunReason.BREAKER_CLOSED, f"the node of {record.name} is ready"

@@ -1,1 +1,1 @@
-"""What each function does once it is awake: observe, decide, act."""
+"""Controllers of the functions: observe, decide, act."""

@@ -1,4 +1,4 @@
-"""Pieces of work that do not depend on each other: what one raises is told under its name, and the next goes on."""
+"""Isolates independent pieces of work: an error is reported under the piece's name, and the next piece runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class Boundary:
         self.failed: list[str] = []
 
     def attempt(self, subject: str, work: Callable[[], object]) -> bool:
-        """Do it; whether it succeeded. An error that no port raises is a defect of ours, so its traceback is logged."""
+        """Run the piece of work; return whether it succeeded.
+
+        An error that no port raises is a defect in our code, so its traceback is logged.
+        """
         try:
             work()
         except PortError as error:
@@ -35,7 +38,7 @@ class Boundary:
         return False
 
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
-        """Tell that a piece of work was not begun; it counts as failed."""
+        """Report that a piece of work was not begun; it counts as failed."""
         self.failed.append(subject)
         self._report.decide(DecisionKind.SKIP, subject, reason, message)
 

@@ -1,6 +1,7 @@
-"""Says on pods, nodes and claims what was decided about them: the sentence of `fleetwright log`, with the decision's id.
+"""Writes Kubernetes events about decisions on pods, nodes and claims: the sentence of `fleetwright log`, with its id.
 
-One event for each object and decision: its name comes of the decision's id, so a run that repeats a step is refused a second.
+There is one event for each object and decision: its name is derived from the decision's id, so the API server rejects
+duplicates of a repeated step.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from lambdas.ports import Clock, JsonObject, Kubernetes
 from lambdas.side_by_side import RunTasks
 
 EVENTS_AT_MOST: Final = 200
-"""Of one decision: they are for people, and each is a call. What has none is in the ledger all the same."""
+"""Most events of one decision: they are for people, and each costs a call. The ledger has every decision in any case."""
 
 
 class DecisionEvents:
-    """Writes them. An event that cannot be written is logged: nothing hangs on it."""
+    """Writes the events of decisions. An event that cannot be written is logged: nothing depends on it."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock, run_tasks: RunTasks) -> None:
         self._kubernetes = kubernetes
@@ -30,11 +31,11 @@ class DecisionEvents:
         self._run_tasks = run_tasks
 
     def launches(self, decision: str, summary: DecisionSummary) -> None:
-        """Tell the claims that are launched, the pods that they are for, and the pods that have room elsewhere.
+        """Write events on the launched claims, on the pods that they are for, and on pods that have room elsewhere.
 
         Args:
             decision: Its id, empty where no ledger is kept.
-            summary: What the ledger says of it.
+            summary: The ledger's summary of the decision.
         """
         pods = {pod: part.id for part in summary.parts for pod in part.pods} | dict(summary.bindings)
         self._write(
@@ -51,7 +52,7 @@ class DecisionEvents:
         )
 
     def command(self, record: CommandRecord) -> None:
-        """Tell the nodes that go, their claims, and the pods that move."""
+        """Write events on the nodes that go, on their claims, and on the pods that move."""
         command, sentence = record.command, command_sentence(record.command)
         named = zip(command.replacements, replacement_names(record), strict=True)
         launched = {planned.name: name for planned, name in named}
@@ -76,7 +77,7 @@ class DecisionEvents:
 
 
 def with_decision_id(message: str, decision: str) -> str:
-    """The sentence with the id by which `fleetwright explain --decision` finds what was seen."""
+    """Return the sentence with the id by which `fleetwright explain --decision` finds the decision."""
     return f"{message} (decision {decision})" if decision else message
 
 

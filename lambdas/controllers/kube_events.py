@@ -1,4 +1,4 @@
-"""Kubernetes events: what `kubectl describe` shows under an object. Nothing hangs on them."""
+"""Builds and writes Kubernetes events, which `kubectl describe` shows under an object. Nothing depends on them."""
 
 from __future__ import annotations
 
@@ -14,45 +14,48 @@ from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, 
 from lambdas.side_by_side import RunTasks
 
 NODE_NAMESPACE: Final = "default"
-"""Where Kubernetes keeps the events of nodes."""
+"""The namespace of events about nodes."""
 
 _LONGEST: Final = 1024
 
 WRITE_WITHIN: Final = timedelta(seconds=5)
 AT_A_TIME: Final = 25
-"""Events that one task writes one after the other."""
+"""Most events that one task writes in sequence."""
 
 
 def about_node(name: str) -> JsonObject:
-    """What an event of a node is about; `kubectl describe` finds it by the name in place of the UID."""
+    """Return the reference of an event about a node; `kubectl describe` finds it by the name in the UID field."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
 
 
 def about_node_claim(name: str) -> JsonObject:
-    """What an event of a claim is about, also where no NodeClaim of the name is in the cluster."""
+    """Return the reference of an event about a claim, even where no NodeClaim of the name is in the cluster."""
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name}
 
 
 def about_node_pool(manifest: JsonObject) -> JsonObject:
-    """What an event of a NodePool is about."""
+    """Return the reference of an event about a NodePool."""
     metadata = manifest.get("metadata") or {}
     about = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": str(metadata.get("name", ""))}
     return {**about, "uid": metadata["uid"]} if metadata.get("uid") else about
 
 
 def about_pod(namespace: str, name: str, uid: str = "") -> JsonObject:
-    """What an event of a pod is about."""
+    """Return the reference of an event about a pod."""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": namespace}
     return {**reference, "uid": uid} if uid else reference
 
 
 def warning(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
-    """The event's body. One of an `identity` in an hour has one name: the API server refuses to keep it twice."""
+    """Return the event's body.
+
+    Events with the same `identity` within an hour share a name: the API server refuses the second.
+    """
     return _event("Warning", about, reason, message, now, identity)
 
 
 def normal(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
-    """As `warning`, for something that is as it should be."""
+    """As `warning`, for something in order."""
     return _event("Normal", about, reason, message, now, identity)
 
 
@@ -76,7 +79,7 @@ def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetim
 
 
 def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
-    """Write them, up to the first that cannot be written, which is logged; how many stand there now or need not."""
+    """Write the events, up to the first failure, which is logged; return how many are written or need not be."""
     count = 0
     for event in events:
         try:
@@ -91,7 +94,7 @@ def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
 
 
 def write_together(kubernetes: Kubernetes, events: Sequence[JsonObject], run_tasks: RunTasks) -> None:
-    """Write many side by side within `WRITE_WITHIN`; what cannot be written is logged."""
+    """Write many in parallel within `WRITE_WITHIN`; failures are logged."""
     parts = [events[start : start + AT_A_TIME] for start in range(0, len(events), AT_A_TIME)]
     if parts:
         run_tasks([partial(_write_part, kubernetes, part) for part in parts], WRITE_WITHIN)

@@ -1,6 +1,6 @@
-"""The counters of NodePools' limits and budgets against what their claims hold.
+"""Compares the counters of NodePools' limits and budgets with what their claims hold.
 
-Counters move in the same transaction as the claims; they part from them only where rows are lost, restored or edited.
+Counters change in the same transaction as the claims; they differ only where rows are lost, restored or edited.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, PoolUsage
 
 Mismatch = tuple[PoolUsage, PoolUsage]
-"""A NodePool's counters as they are, and as its claims say that they should be."""
+"""A NodePool's counters as stored, and as computed from its claims."""
 
 
 def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]:
-    """The counters that are wrong, by NodePool. Raises PortError.
+    """Return the counters that are wrong, by NodePool. Raises PortError.
 
-    `seen` are the claims of a look, with which the comparison costs one query; only what differs there is read anew and
-    compared in order: counters first, so that a claim that moves meanwhile moves their version, too.
+    `seen` are the claims of an observation, with which the comparison costs one query; only differing counters are read again
+    and compared in order: counters first, so that a claim that changes meanwhile also changes their version.
     """
     if not _wrong(store.usage(), seen):
         return []
@@ -32,7 +32,7 @@ def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]
 
 
 def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
-    """Put a NodePool's counters right, unless they have moved since: then whoever compares next sees. Raises PortError."""
+    """Correct a NodePool's counters, unless they have changed since; then the next comparison finds out. Raises PortError."""
     before, after = mismatch
     try:
         store.recount(before, after)

@@ -1,4 +1,4 @@
-"""Woken once a minute, and where budget windows open or close."""
+"""Entry point of `disrupt`: runs once a minute, and when budget windows open or close."""
 
 from __future__ import annotations
 

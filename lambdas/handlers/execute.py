@@ -1,4 +1,4 @@
-"""Woken by work messages."""
+"""Entry point of `execute`: runs for work messages."""
 
 from __future__ import annotations
 

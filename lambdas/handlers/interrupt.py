@@ -1,4 +1,4 @@
-"""Woken by EC2 and Health events."""
+"""Entry point of `interrupt`: runs for EC2 and Health events."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from lambdas.run_report import RunReport
 
 @reported
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
-    """Let interrupted instances go, and remember their offerings."""
+    """Remove interrupted instances, and remember their offerings."""
     application().interruptions.run(event, report)

@@ -1,4 +1,4 @@
-"""Woken by pending pods, and once a minute."""
+"""Entry point of `provision`: runs for pending pods, and once a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Woken every two minutes."""
+"""Entry point of `reconcile`: runs every two minutes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.run_report import RunReport
 
 @reported
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
-    """Bring table, cluster and cloud together again."""
+    """Reconcile table, cluster and cloud."""
     app = application()
     mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     app.reconciliation.run(report, deadline=deadline)

@@ -1,4 +1,4 @@
-"""Woken every five minutes; reads what is due."""
+"""Entry point of `refresh_catalogue`: runs every five minutes; reads what is due."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from lambdas.run_report import RunReport
 
 @reported
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
-    """Read instance types, zones and prices anew."""
+    """Read instance types, zones and prices again."""
     application().catalogue_refresh.refresh(report)

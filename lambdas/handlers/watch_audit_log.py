@@ -1,4 +1,4 @@
-"""Woken by the EKS audit log."""
+"""Entry point of `watch_audit_log`: runs for deliveries of the EKS audit log."""
 
 from __future__ import annotations
 

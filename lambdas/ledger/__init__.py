@@ -1,1 +1,1 @@
-"""Writes the ledger: decisions before they are carried out, and what became of them."""
+"""Writes the ledger: decisions before they are carried out, and their outcomes."""

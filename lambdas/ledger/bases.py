@@ -1,4 +1,4 @@
-"""The documents that entries are kept as differences to: read back once by a new sandbox, renewed before they expire."""
+"""Documents against which entries are stored as differences: read once by a new sandbox, renewed before they expire."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from core.model.catalogue import Catalogue
 from lambdas.ports import NotFoundError, ObjectStore
 
 RENEWED_AFTER: Final = timedelta(days=1)
-"""The bucket keeps bases two days longer than decisions, so none expires before what needs it."""
+"""The bucket keeps bases two days longer than decisions, so none expires before the entries that need it."""
 
 DIFFERENCE_MAX: Final = 0.5
-"""A catalogue whose difference is larger than this share of the whole is written whole."""
+"""A catalogue whose difference is larger than this share of the whole is stored whole."""
 
 CATALOGUES_KEPT: Final = 16
-"""Digests of catalogues that were written lately; prices change every few minutes at most."""
+"""Digests of catalogues that were stored recently; prices change every few minutes at most."""
 
 
 class _Whole(msgspec.Struct, frozen=True):
-    """A document that was written whole. `size`: its bytes as written."""
+    """A document that was stored whole. `size`: its stored bytes."""
 
     digest: str
     raw: bytes
@@ -35,7 +35,7 @@ class _Whole(msgspec.Struct, frozen=True):
 
 
 class _Pointer(msgspec.Struct, frozen=True, rename="camel"):
-    """What a function wrote last, for its next sandbox: digest → when."""
+    """The last bases of a function, for its next sandbox: digest → when."""
 
     snapshot: dict[str, datetime] = {}
     whole_catalogue: dict[str, datetime] = {}
@@ -57,7 +57,7 @@ class LedgerBases:
         self._catalogues: dict[str, datetime] = {}
 
     def for_snapshot(self, raw: bytes, now: datetime) -> tuple[str, bytes]:
-        """Digest and bytes of the document that this one is to be kept as a difference to. Raises PortError."""
+        """Return digest and bytes of the document against which this one is stored as a difference. Raises PortError."""
         self._read_back(now)
         if self._snapshot is None or _is_old(self._snapshot.written_at, now):
             self._snapshot = self._write_whole(raw, digest_of(raw), now)
@@ -66,14 +66,14 @@ class LedgerBases:
         return self._snapshot.digest, self._snapshot.raw
 
     def measure(self, size: int) -> None:
-        """Told of the size of each entry: once entries have grown by as much as a new base costs, the next one gets it."""
+        """Record the size of each entry: once the differences add up to the cost of a new base, the next entry gets one."""
         self._smallest = min(size, self._smallest or size)
         self._excess += size - self._smallest
         if self._snapshot is not None and self._excess > self._snapshot.size:
             self._snapshot = None
 
     def catalogue(self, catalogue: Catalogue, now: datetime) -> str:
-        """The catalogue's digest, under which it is kept from here on. Raises PortError."""
+        """Store the catalogue if it is new, and return its digest. Raises PortError."""
         self._read_back(now)
         digest = catalogue_digest(catalogue)
         written_at = self._catalogues.get(digest)
@@ -108,7 +108,7 @@ class LedgerBases:
         self._objects.put(self._pointer_key, msgspec.json.encode(pointer, order="sorted"))
 
     def _read_back(self, now: datetime) -> None:
-        """Take up what an earlier sandbox left; what is old, gone or not understood is written again."""
+        """Load what an earlier sandbox stored; bases that are old, gone or unreadable are stored again."""
         if self._is_read:
             return
         try:

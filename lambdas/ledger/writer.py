@@ -1,4 +1,4 @@
-"""Keeps decisions before they are carried out: an entry that names what is about to be done, then the act."""
+"""Stores decisions before they are carried out: first an entry that names the intended actions, then the actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SearchBound(msgspec.Struct, frozen=True):
 
 
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that has its id and is not written yet; without an id where no ledger is kept."""
+    """A decision that has an id and is not stored yet; without an id where no ledger is kept."""
 
     id: str = ""
     function: str = ""
@@ -44,10 +44,10 @@ class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LedgerWriter:
-    """Writes what one sandbox decides.
+    """Stores the decisions of one sandbox.
 
     Args:
-        objects: Where to; None: no ledger is kept.
+        objects: The bucket; None: no ledger is kept.
     """
 
     def __init__(self, objects: ObjectStore | None, cluster: str, clock: Clock) -> None:
@@ -64,9 +64,9 @@ class LedgerWriter:
         """Give a decision its id.
 
         Args:
-            function: Who decides.
-            snapshot: What was seen.
-            plan: What was said.
+            function: The deciding function.
+            snapshot: The input of the decision.
+            plan: Its result.
             bound: What ended the search.
         """
         if self._objects is None:
@@ -82,10 +82,10 @@ class LedgerWriter:
         )
 
     def write(self, draft: DecisionDraft, summary: DecisionSummary) -> None:
-        """Keep the decision; one that begins nothing and refuses what the last one refused is no news.
+        """Store the decision; one that begins nothing and only repeats the last refusals is skipped.
 
         Raises:
-            PortError: If it could not be kept.
+            PortError: If it could not be stored.
         """
         if self._objects is None or draft.snapshot is None or self._is_old_news(draft, summary):
             return
@@ -101,7 +101,7 @@ class LedgerWriter:
         self._told[draft.function] = summary
 
     def tell(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
-        """Keep what became of decisions, as far as that works: nothing hangs on it but the log."""
+        """Store the outcomes of decisions, on a best-effort basis: only the log depends on them."""
         found = [outcome for outcome in outcomes if outcome.decision]
         if self._objects is None or not found:
             return
@@ -114,7 +114,7 @@ class LedgerWriter:
         return not summary.parts and self._told.get(draft.function) == summary
 
     def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
-        """Those that the last entry did not have: of a thousand nodes a few change their reason in a minute."""
+        """Return the refusals that the last entry did not have: of a thousand nodes few change their reason in a minute."""
         told = self._told.get(draft.function)
         known = frozenset(told.refused) if told is not None else frozenset()
         return tuple(refusal for refusal in summary.refused if refusal not in known)

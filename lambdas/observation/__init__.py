@@ -1,1 +1,1 @@
-"""Observe: what one run sees of the cluster, the table and the catalogue, joined into one snapshot."""
+"""Observe: reads the cluster, the table and the catalogue, and joins them into one snapshot."""

@@ -1,4 +1,4 @@
-"""One look at the world, with what our own table knows of it."""
+"""One observation of the cluster, with our table's records."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lambdas.ports import JsonObject
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen.
+    """The result of an observation.
 
     Attributes:
         claims: Claims by name, in that order.
         node_pools, node_classes: The manifests behind the snapshot's, by name.
         buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
-        pod_events: Claims on whose node a pod came or went since the last look that was written down: before and after.
-        denials: What keeps launches back now.
-        problems: Objects that could not be used, or not without a reservation.
+        pod_events: Claims on whose node a pod came or left since the last stored observation: before and after.
+        denials: What currently prevents launches.
+        problems: Objects that could not be used, or only with a reservation.
     """
 
     snapshot: Snapshot

@@ -1,7 +1,7 @@
-"""EC2NodeClasses with a status that is about their present spec.
+"""Provides EC2NodeClasses whose status matches their current spec.
 
-Somebody edits a class: until `reconcile` has resolved it again, its status names images, subnets and security groups of the old
-spec, and nodes of the new hash would be launched from them.
+After an edit and until `reconcile` has resolved the class again, its status names images, subnets and security groups of the
+old spec, and nodes of the new hash would be launched from them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.launch.denials.denial import revision_of
 from lambdas.ports import JsonObject, PortError
 
 KEPT_FOR: Final = timedelta(minutes=1)
-"""How long what this sandbox resolved stands for a class; `reconcile` writes it into the status after a round or two."""
+"""How long this sandbox's own resolution of a class is used; `reconcile` writes it into the status after a round or two."""
 
 _STALE: Final = "the spec has changed since it was resolved"
 
@@ -23,7 +23,7 @@ Resolve = Callable[[JsonObject], JsonObject]
 
 
 class CurrentNodeClasses:
-    """Resolves edited classes itself where it may, and takes the others for not ready.
+    """Resolves edited classes itself where it may, and treats the others as not ready.
 
     Args:
         resolve: Looks up the status of a class and raises PortError; None for functions that may not.
@@ -39,7 +39,7 @@ class CurrentNodeClasses:
         return self._resolve is not None
 
     def all(self, manifests: Iterable[JsonObject], now: datetime) -> tuple[JsonObject, ...]:
-        """The classes, each with a status of its present spec, or not ready."""
+        """Return the classes, each with a status of its current spec, or not ready."""
         return tuple(self._current(manifest, now) if is_stale(manifest) else manifest for manifest in manifests)
 
     def _current(self, manifest: JsonObject, now: datetime) -> JsonObject:
@@ -56,7 +56,7 @@ class CurrentNodeClasses:
 
 
 CURRENT_ONLY: Final = CurrentNodeClasses()
-"""For functions that do not resolve."""
+"""For functions that do not resolve classes."""
 
 
 def _not_ready() -> JsonObject:

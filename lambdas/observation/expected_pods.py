@@ -1,7 +1,7 @@
-"""Pods that a claim is for, stored or launched: planned once, and not again at each observation while its node boots.
+"""Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
 
-A plan is tighter than what a later plan finds when it places the same pods one by one onto the nodes under way: planned
-again, some would not fit any more, and each look of a burst would launch a few nodes on top.
+A plan packs tighter than a later plan that places the same pods one by one onto the nodes on their way: if they were planned
+again, some would not fit, and each run of a burst would launch additional nodes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 
 NOMINATIONS_STAND: Final = timedelta(minutes=2)
-"""From a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a burst keeps it busy longer."""
+"""Counted from a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a burst keeps it busy
+longer."""
 
 
 def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
-    """Whether pods wait for its node: it was launched for them and its node is not initialized yet, nor late with that."""
+    """Whether pods wait for its node: it was launched for them, and its node is neither initialized nor late with that."""
     boots = record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED) and record.deletion is None
     return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
 
@@ -38,19 +39,19 @@ def with_expected_pods(
     removed: Collection[str] = (),
     leaving: Collection[str] = (),
 ) -> Snapshot:
-    """The snapshot with these pods bound to their claims, as they will be; pods that are bound elsewhere stay there.
+    """Return the snapshot with these pods bound to their claims, as they will be; pods bound elsewhere stay there.
 
-    Once the node is initialized the scheduler has the word. A pod that it still holds room for there, because we nominated
-    the pod and it did not wipe that off, is as good as bound for a while; what it does not bind there is planned for again.
-    To Karpenter a nominated pod does not wait at all, since the scheduler made it room by preemption; our own nominations
-    make none, so past their time they are taken off.
+    Once the node is initialized the scheduler decides. A pod for which it still reserves room there, because we nominated the
+    pod and it did not clear that, counts as bound for a while; what it does not bind there is planned again. For Karpenter a
+    nominated pod does not wait at all, since the scheduler made room for it by preemption; our own nominations make none, so
+    they are removed after their time.
 
     Args:
-        snapshot: The look.
+        snapshot: The observation.
         records: Every claim.
-        removed: Names of claims that commands are removing: nobody is expected there.
-        leaving: Names of the nodes that go: their pods are as good as moved, unless they are on their way out already, for
-            then the pods that follow them need the room.
+        removed: Names of claims that commands are removing: no pod is expected there.
+        leaving: Names of the nodes that go: their pods count as moved, unless they are being deleted already, since then the
+            pods that follow them need the room.
     """
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
@@ -94,6 +95,6 @@ def _expected(
 
 
 def _stands(record: ClaimRecord, now: datetime) -> bool:
-    """Whether what we wrote may still come true: the node stays, and the scheduler has not had its time yet."""
+    """Whether our nomination may still come true: the node stays, and the scheduler's time is not over."""
     since = record.initialized_at
     return record.deletion is None and since is not None and now - since < NOMINATIONS_STAND

@@ -1,4 +1,4 @@
-"""The controllers' look at the world: Kubernetes, the table and the catalogue, joined into one snapshot."""
+"""Observes Kubernetes, the table and the catalogue, and joins them into one snapshot."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from lambdas.store import (
 )
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
-"""Field selector: pods that no node has been found for."""
+"""Field selector: pods without a node."""
 
 _ALWAYS: Final = (
     kinds.NODES,
@@ -76,11 +76,11 @@ _FOR_DEFAULT_SPREADS: Final = (
     kinds.STATEFUL_SETS,
     kinds.REPLICATION_CONTROLLERS,
 )
-"""What tells which pods a default constraint selects."""
+"""The kinds that tell which pods a default constraint selects."""
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """What is known besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
+    """Inputs besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
 
     claims: ClaimStore
     commands: CommandStore
@@ -94,7 +94,7 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Observer:
-    """Looks, and decides nothing."""
+    """Observes, and decides nothing."""
 
     def __init__(
         self,
@@ -113,16 +113,16 @@ class Observer:
         self._clock = clock
 
     def resolving(self, resolve: Resolve) -> Observer:
-        """The same for a function that may resolve edited EC2NodeClasses: pods need not wait until `reconcile` did."""
+        """Return an observer that may resolve edited EC2NodeClasses, so that pods need not wait for `reconcile`."""
         current = CurrentNodeClasses(resolve)
         return Observer(self._kubernetes, self._catalogues, self._stores, self._settings, self._clock, current)
 
     def unbound_pods(self) -> tuple[Pod, ...]:
-        """The pods that no node has been found for."""
+        """Return the pods that have no node."""
         return self._pods(UNBOUND)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """The pods of one node."""
+        """Return the pods of one node."""
         return self._pods(f"spec.nodeName={node}")
 
     def keeps_room(self) -> bool:
@@ -130,15 +130,18 @@ class Observer:
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
 
     def market_read_at(self) -> tuple[datetime, ...]:
-        """When shapes and prices of the market as stored were read; nothing before the first reading. Raises PortError."""
+        """Return when the stored shapes and prices of the market were read; empty before the first reading.
+
+        Raises PortError.
+        """
         facts = self._catalogues.facts()
         return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
 
     def look_without_pods(self) -> ClusterState:
-        """Nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything is out of order.
+        """Observe nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything needs repair.
 
         Raises:
-            PortError: If the look fails.
+            PortError: If the observation fails.
         """
         rejected: list[ObjectProblem] = []
         commands, records = self._stores.commands.all(), self._stores.claims.all()
@@ -164,14 +167,14 @@ class Observer:
         )
 
     def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> ClusterState:
-        """Everything that a decision may depend on; without the market only what needs no prices may be decided.
+        """Observe everything that a decision may depend on; without the market only decisions that need no prices are possible.
 
-        Commands are read before claims, and both before the cluster: a node that a finished command let go is seen as
-        leaving. Nodes are read before pods, so room is rather taken for too large than a pod's claim on it missed.
-        Kinds that only volumes need are left out where no pod has one.
+        Commands are read before claims, and both before the cluster: a node that a finished command removed is seen as leaving.
+        Nodes are read before pods: an error overestimates free room rather than misses a pod's use of it. Kinds that only
+        volumes need are left out where no pod has one.
 
         Raises:
-            PortError: If the look fails; half a look is none.
+            PortError: If the observation fails; there is no partial result.
         """
         rejected: list[ObjectProblem] = []
         commands = self._stores.commands.all()
@@ -210,7 +213,7 @@ class Observer:
     def _objects(
         self, options: Options, rejected: list[ObjectProblem]
     ) -> tuple[dict[Resource, tuple[Any, ...]], tuple[JsonObject, ...]]:
-        """What the cluster has of each kind that the options and the pods ask for, and its EC2NodeClasses as they are now."""
+        """Return the objects of each kind that options and pods require, and the EC2NodeClasses in their current state."""
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
         node_classes = self._with_current_classes(objects)
         objects[kinds.PODS] = self._read(kinds.PODS, rejected)
@@ -226,10 +229,10 @@ class Observer:
         return objects, node_classes
 
     def market(self) -> Snapshot:
-        """What NodePools may buy now, and nothing of what runs: enough to order a claim that was planned before.
+        """Observe what NodePools may buy now, without the running cluster: enough to order a claim that was planned before.
 
         Raises:
-            PortError: If the look fails.
+            PortError: If the observation fails.
         """
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _MARKET}
         self._with_current_classes(objects)
@@ -250,13 +253,16 @@ class Observer:
         return self._without_shifted_zones(snapshot)
 
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
-        """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
+        """Return the market for these EC2NodeClasses, without the offerings that recently refused.
+
+        Raises NotFoundError before the first reading.
+        """
         manifests, refused = sorted(node_classes, key=_name), self._stores.unavailable.active(now)
         open_ = without_unavailable(self._catalogues.catalogue(manifests), refused)
         return without_full_subnets(open_, {_name(one): subnets_of(one) for one in manifests}, refused)
 
     def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:
-        """Let decisions read each EC2NodeClass with a status that is about its present spec.
+        """Give each EC2NodeClass in the snapshot a status that matches its current spec.
 
         Returns:
             The classes for those who launch from them or write their status.
@@ -266,7 +272,7 @@ class Observer:
         return current if self._current.resolves else written
 
     def _denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
-        """What keeps launches from these EC2NodeClasses back now; about a changed class EC2 may be asked again at once."""
+        """Return what prevents launches from these EC2NodeClasses now; a changed class may be retried at once."""
         revisions = {_name(manifest): revision_of(manifest) for manifest in node_classes}
         return tuple(
             denial
@@ -275,17 +281,17 @@ class Observer:
         )
 
     def without_refusals(self, view: ClusterState) -> Snapshot:
-        """The snapshot as if EC2 had refused and denied nothing. Raises PortError."""
+        """Return the snapshot as if EC2 had refused and denied nothing. Raises PortError."""
         whole = self._catalogues.catalogue(sorted(view.node_classes.values(), key=_name))
         return self._without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
 
     def node_class(self, name: str) -> JsonObject:
-        """One EC2NodeClass manifest. Raises NotFoundError."""
+        """Return one EC2NodeClass manifest. Raises NotFoundError."""
         found: JsonObject = self._kubernetes.get(kinds.EC2_NODE_CLASSES, name)
         return found
 
     def _pods(self, fields: str) -> tuple[Pod, ...]:
-        """The pods that a field selector selects. Their priorities are not known: no PriorityClass is read for them."""
+        """Return the pods that a field selector selects. Their priorities are not known: no PriorityClass is read for them."""
         translator = PodTranslator()
         return tuple(map(translator.readable_or_not, self._kubernetes.list(kinds.PODS, fields=fields).items))
 
@@ -293,7 +299,7 @@ class Observer:
         return self._kubernetes.list(kind).items
 
     def _read(self, kind: Resource, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
-        """The objects of a kind; those of which nothing can be read are named in `rejected`."""
+        """Return the objects of a kind; unreadable ones are named in `rejected`."""
         listing = self._kubernetes.list(kind)
         rejected += [
             ObjectProblem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
@@ -302,7 +308,7 @@ class Observer:
         return listing.items
 
     def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot without a zone to launch in that traffic is shifted away from."""
+        """Return the snapshot without launches in zones from which traffic is shifted away."""
         away = self._stores.brakes.engaged().zones
         if not away:
             return snapshot
@@ -313,10 +319,10 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
-        """The snapshot with our claims, what commands are removing, and pods where a claim under way is for them.
+        """Return the snapshot with our claims, what commands are removing, and pods bound to the claim on its way for them.
 
-        Those are pods that wait, and pods on a node that is leaving or that a command is removing, for which the claim is the
-        replacement. They take the room of the claim, and count in its zone, from the moment that it is stored.
+        Those are pending pods, and pods on a node that is leaving or that a command is removing, for which the claim is the
+        replacement. They take up the claim's room, and count in its zone, from the moment that it is stored.
         """
         removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
         leaving = frozenset(
@@ -349,7 +355,7 @@ def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> 
 
 
 def _displaced(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
-    """Pods that must move, by the claim whose drain may wait for their replacements."""
+    """Return the pods that must move, by the claim whose drain may wait for their replacements."""
     claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
     found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
     for pod in pods:
@@ -359,14 +365,14 @@ def _displaced(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str,
 
 
 def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:
-    """The buffer less the pods for which a launch is under way."""
+    """Return the buffer without the pods for which a launch is on its way."""
     own = f"{buffer.namespace}/"
     names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
 
 
 def _with_current_hash(pool: NodePool) -> NodePool:
-    """The pool as if its hash annotation were always current; `reconcile` writes it there for people."""
+    """Return the pool as if its hash annotation were always current; `reconcile` writes it there for people."""
     if not pool.template_hash:
         return pool
     own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}

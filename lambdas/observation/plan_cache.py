@@ -1,4 +1,4 @@
-"""Has the world changed since it was last thought about? Thinking costs seconds, looking milliseconds."""
+"""Caches conclusions while the observed cluster stays the same. Planning costs seconds, observing milliseconds."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ T = TypeVar("T")
 
 _PARTS: Final = tuple(name for name in Snapshot.__struct_fields__ if name != "pods")
 _SHARED_FIELDS: Final = ("spec", "labels", "owners")
-"""What the pods of a workload share."""
+"""Fields that the pods of a workload share."""
 
 _OWN_FIELDS: Final = tuple(
     name for name in Pod.__struct_fields__ if name not in (*_SHARED_FIELDS, "unschedulable_since")
 )
-"""What is a pod's own and decides something: no plan asks for how long a pod has waited."""
+"""Fields of a single pod that affect decisions: no plan depends on how long a pod has waited."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def snapshot_digest(snapshot: Snapshot) -> str:
-    """Stands for everything that decisions depend on but the passing of time.
+    """Return a digest of everything that decisions depend on except the passing of time.
 
-    Of time it keeps what matters: which conditions hold, who is nominated, which pods are protected, what budgets allow.
+    Of time it includes what matters: which conditions hold, which nodes are nominated, which pods are protected, what budgets
+    allow.
     """
     claims = tuple(
         msgspec.structs.replace(
@@ -62,7 +63,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
 
 
 def _add(digest: blake2b, part: object) -> None:
-    """Take in a part of the world; a long one object by object, as all of it at once is as large as the cluster."""
+    """Add a part of the snapshot; a long one object by object, since all of it at once is as large as the cluster."""
     if isinstance(part, tuple | list):
         digest.update(b"%d;" % len(part))
         for found in part:
@@ -72,7 +73,7 @@ def _add(digest: blake2b, part: object) -> None:
 
 
 def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
-    """Take in pods; what many of them share is encoded once."""
+    """Add pods; what many of them share is encoded once."""
     shared: dict[int, bytes] = {}
     for pod in pods:
         own = [getattr(pod, name) for name in _OWN_FIELDS]
@@ -85,9 +86,9 @@ def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
 
 
 class PlanCache(Generic[T]):
-    """What was concluded about the world as it was when last thought about, for at most `keeps`.
+    """The conclusion about the last snapshot, for at most `keeps`.
 
-    It lives in one sandbox only: a new one thinks afresh.
+    It lives in one sandbox only: a new one plans again.
     """
 
     def __init__(self, keeps: timedelta) -> None:
@@ -95,7 +96,7 @@ class PlanCache(Generic[T]):
         self._kept: tuple[str, datetime, T] | None = None
 
     def recall(self, world: str, now: datetime) -> T | None:
-        """The conclusion, None if the world is another by now or the thought too old."""
+        """Return the conclusion, None if the snapshot differs or the conclusion is too old."""
         if self._kept is None or self._kept[0] != world or now >= self._kept[1] + self._keeps:
             return None
         return self._kept[2]

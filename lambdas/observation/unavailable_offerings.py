@@ -1,4 +1,4 @@
-"""The catalogue less what EC2 lately refused and zones to keep out of.
+"""Marks offerings of the catalogue that EC2 recently refused, or in zones to avoid, as unavailable.
 
 Such offerings still price running nodes, but nothing is launched from them.
 """
@@ -16,7 +16,7 @@ from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 
 
 def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey]) -> Catalogue:
-    """The catalogue with the refused offerings marked as not available."""
+    """Return the catalogue with the refused offerings marked as unavailable."""
     if not refused:
         return catalogue
     names = {key.instance_type for key in refused}
@@ -31,7 +31,7 @@ def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey])
 
 
 def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Catalogue:
-    """The catalogue with the offerings marked as not available that EC2 denies an EC2NodeClass, for that class."""
+    """Return the catalogue with the offerings that EC2 denies an EC2NodeClass marked as unavailable, for that class."""
     by_class = dict(catalogue.by_node_class)
     for denial in denials:
         types = by_class.get(denial.node_class, catalogue.default)
@@ -49,12 +49,12 @@ def has_unavailable(catalogue: Catalogue) -> bool:
 def without_full_subnets(
     catalogue: Catalogue, subnets: Mapping[str, Iterable[tuple[str, str]]], refused: AbstractSet[OfferingKey]
 ) -> Catalogue:
-    """The catalogue with the offerings of an EC2NodeClass marked as not available where no subnet of it has addresses.
+    """Return the catalogue with an EC2NodeClass's offerings marked as unavailable where all its subnets lack addresses.
 
     Args:
-        catalogue: What can be had.
+        catalogue: The catalogue.
         subnets: EC2NodeClass → (subnet id, zone).
-        refused: What EC2 refused lately, subnets among it.
+        refused: What EC2 recently refused, subnets included.
     """
     by_class = dict(catalogue.by_node_class)
     for name, own in sorted(subnets.items()):
@@ -67,7 +67,7 @@ def without_full_subnets(
 
 
 def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
-    """The catalogue with all offerings in these zones marked as not available."""
+    """Return the catalogue with all offerings in these zones marked as unavailable."""
     if not zones:
         return catalogue
     in_them = {

@@ -1,1 +1,1 @@
-"""Ports over AWS: boto3 in, our words and errors out."""
+"""Ports over AWS: translates boto3 into the project's types and errors."""

@@ -1,4 +1,4 @@
-"""The EKS cluster itself: how to reach it and which Kubernetes it runs. Asked once per sandbox and day."""
+"""Describes the EKS cluster: its endpoint and Kubernetes version. Read once per sandbox and day."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, JsonObject, NotFoundError
 
 FRESH_FOR: Final = timedelta(hours=1)
-"""The endpoint never changes; the version does with an upgrade, and images follow it."""
+"""The endpoint never changes; the version changes with an upgrade, and images follow it."""
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What EKS says. `version` is the control plane's, such as `1.34`."""
+    """EKS's description of the cluster. `version` is the control plane's, such as `1.34`."""
 
     cluster: Cluster
     version: str
@@ -32,7 +32,7 @@ class EksCluster:
         self._read: tuple[datetime, ClusterDescription] | None = None
 
     def describe(self) -> ClusterDescription:
-        """The description. Raises PortError."""
+        """Return the description. Raises PortError."""
         now = self._clock.now()
         read = self._read
         if read is None or now - read[0] >= FRESH_FOR:

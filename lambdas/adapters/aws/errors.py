@@ -1,4 +1,4 @@
-"""AWS' error codes by meaning: the one table that turns what boto3 raises into what a port may raise."""
+"""Classifies AWS error codes: the one table that translates what boto3 raises into what a port may raise."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
         }
     ),
 }
-"""Codes of EC2, IAM, SSM, S3, SQS, DynamoDB, Scheduler and Pricing. Anything else that is not the server's fault is denied:
-permission, quota or a request that cannot be; trying again gives the same answer. A cancelled transaction whose condition
-failed is a conflict; `dynamo_table` tells it from one that met another, or was throttled, and did nothing."""
+"""Codes of EC2, IAM, SSM, S3, SQS, DynamoDB, Scheduler and Pricing. Any other error that is not the server's fault is a denial:
+permission, quota or an impossible request; a retry would get the same answer. A cancelled transaction whose condition failed is
+a conflict; `dynamo_table` separates it from one that conflicted with another, or was throttled, and did nothing."""
 
 _BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in codes}
 
 
 def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
-    """The port's error for one of boto3's, to be raised from it. `call` is `service:Operation`."""
+    """Return the port's error for one of boto3's; raise it from that. `call` is `service:Operation`."""
     if isinstance(error, ClientError):
         code, message = code_of(error), _message(error)
         meaning = meaning_of(code, status_of(error))
@@ -101,19 +101,19 @@ def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
 
 
 def meaning_of(code: str, status: int = 400) -> type[PortError]:
-    """What an error code means for the caller."""
+    """Return what an error code means for the caller."""
     if code in _BY_CODE:
         return _BY_CODE[code]
     return TransientError if status >= 500 else DeniedError
 
 
 def code_of(error: ClientError) -> str:
-    """EC2's and the other services' error code, such as `RequestLimitExceeded`."""
+    """Return the service's error code, such as `RequestLimitExceeded`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def status_of(error: ClientError) -> int:
-    """The HTTP status."""
+    """Return the HTTP status."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
 
 

@@ -1,4 +1,4 @@
-"""Calls that take many ids: what threads ask for while a call is under way goes together in the next one."""
+"""Joins calls that take many ids: ids requested by threads during a call go together into the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class _Batch(Generic[R]):
-    """Ids that one call shall be about, and what became of it."""
+    """Ids for one call, and its result."""
 
     def __init__(self) -> None:
         self.ids: set[str] = set()
@@ -23,10 +23,10 @@ class _Batch(Generic[R]):
 
 
 class Gathered(Generic[R]):
-    """Makes one call at a time. Nobody waits for others to come: a lone caller's call goes out at once.
+    """Makes one call at a time. It waits for no further requests: a lone caller's call is sent at once.
 
-    EC2 lets an account describe and terminate by its own pace of calls, not of instances, so a wave of a hundred nodes is
-    through ten times as fast.
+    EC2 throttles an account's describe and terminate calls by the call, not by the instance, so a wave of a hundred nodes is
+    done ten times as fast.
     """
 
     def __init__(self, call: Callable[[Sequence[str]], R]) -> None:
@@ -36,7 +36,7 @@ class Gathered(Generic[R]):
         self._next: _Batch[R] = _Batch()
 
     def __call__(self, ids: Iterable[str]) -> R:
-        """What the call answers, about these ids and maybe others. Raises what it raised."""
+        """Return the call's answer for these ids, and perhaps others. Raises what the call raised."""
         own = sorted(set(ids))
         with self._lock:
             batch = self._next
@@ -46,7 +46,7 @@ class Gathered(Generic[R]):
             if not batch.is_done:
                 self._make(batch)
         if isinstance(batch.error, DeniedError) and batch.callers > 1:
-            return self._call(own)  # perhaps only another's id was refused
+            return self._call(own)  # perhaps only an id of another caller was refused
         if batch.error is not None:
             raise batch.error
         answer: R = batch.answer  # type: ignore[assignment]  # it is done, and without an error

@@ -1,4 +1,4 @@
-"""What the region sells, read from EC2 and the Pricing service (`lambdas.ports.CatalogueSource`)."""
+"""Reads the region's instance types, zones and prices from EC2 and the Pricing service (`lambdas.ports.CatalogueSource`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 SHAPES_FRESH_FOR: Final = timedelta(hours=12)
 PRICES_FRESH_FOR: Final = timedelta(minutes=55)
-"""An hour less a run of `refresh_catalogue`, so that a run that comes a little early still reads."""
+"""An hour less one period of `refresh_catalogue`, so that a run that starts slightly early still reads."""
 
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 _TYPE_FILTERS: Final = (
@@ -42,11 +42,11 @@ class AwsMarket:
         self._clock = clock
 
     def read(self, previous: MarketFacts | None) -> MarketFacts:
-        """What is true now.
+        """Return the current facts.
 
-        A part that cannot be read keeps its previous value and is named in `problems`. Prices only ever join or replace:
-        what is no longer listed still prices the nodes that run. On-demand prices that could never be read, as in regions
-        without a Pricing service or where the account may not ask it, are estimated until they can be.
+        A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
+        removed: an instance type no longer listed still prices running nodes. On-demand prices that could never be read are
+        estimated until they can be, as in regions without a Pricing service or for accounts without permission.
 
         Raises:
             PortError: If types or zones cannot be read and were never read before.
@@ -88,7 +88,7 @@ class AwsMarket:
             try:
                 shapes.append(read_shape(description))
             except InvalidInputError:
-                continue  # a kind of machine that we cannot size must not hide the others
+                continue  # an instance type that we cannot size must not hide the others
         zones: dict[str, set[str]] = {}
         for offer in self._ec2.items(
             "DescribeInstanceTypeOfferings",
@@ -136,7 +136,7 @@ class AwsMarket:
 
 
 def pricing_region(region: str) -> str:
-    """Where the Pricing service answers for `region`: it has few endpoints."""
+    """Return the region whose Pricing endpoint serves `region`: the service has few endpoints."""
     by_prefix = {"ap-": "ap-south-1", "cn-": "cn-northwest-1", "eu-": "eu-central-1"}
     return by_prefix.get(region[:3], "us-east-1")
 
@@ -174,7 +174,7 @@ def _product_filters(region: str, tenancy: str, family: str) -> list[JsonObject]
 
 
 def _listed(text: str) -> dict[str, int]:
-    """Instance type → price of one entry of the price list: the last price in it that is not zero (Karpenter)."""
+    """Return instance type → price for one entry of the price list: the last price in it that is not zero (Karpenter)."""
     entry = msgspec.json.decode(text)
     name = ((entry.get("product") or {}).get("attributes") or {}).get("instanceType")
     prices = [
@@ -189,6 +189,6 @@ def _listed(text: str) -> dict[str, int]:
 
 
 def _must_have(found: bool, call: str) -> None:
-    """An empty answer is a fault on the other side: no region sells nothing."""
+    """An empty answer is a fault of the service: every region sells something."""
     if not found:
         raise TransientError(call, "the answer is empty")

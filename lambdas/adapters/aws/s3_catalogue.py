@@ -1,7 +1,7 @@
-"""The last reading of the market in S3, and the catalogues built from it (`lambdas.ports.CatalogueStore`).
+"""Stores the last market reading in S3, and builds catalogues from it (`lambdas.ports.CatalogueStore`).
 
 One object of compressed JSON holds shapes and prices; what a node class makes of them is computed here, so a class that was
-changed a second ago already has its own sizes. A sandbox asks S3 only whether the object has changed.
+changed a second ago already has its own sizes. A sandbox only checks with S3 whether the object has changed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class S3CatalogueStore:
         self._etag = ""
         self._facts: MarketFacts | None = None
         self._builder: CatalogueBuilder | None = None
-        self._lock = Lock()  # held over no call to S3
+        self._lock = Lock()  # not held during calls to S3
 
     def facts(self) -> MarketFacts | None:
-        """The last reading, None before the first. Raises PortError."""
+        """Return the last reading, None before the first. Raises PortError."""
         known = {"IfNoneMatch": self._etag} if self._etag else {}
         try:
             answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY, **known)
@@ -66,7 +66,7 @@ class S3CatalogueStore:
         )
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
-        """The catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading, PortError."""
+        """Return the catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading, PortError."""
         if self.facts() is None or self._builder is None:
             raise NotFoundError("s3:GetObject", f"{KEY}: the market was never read; run refresh_catalogue")
         with self._lock:

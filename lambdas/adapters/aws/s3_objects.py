@@ -14,7 +14,7 @@ class S3Objects:
         self._prefix = prefix
 
     def put(self, key: str, body: bytes) -> None:
-        """Write an object, over one that is there. Raises PortError."""
+        """Write an object, replacing an existing one. Raises PortError."""
         self._s3.call("PutObject", Bucket=self._bucket, Key=self._prefix + key, Body=body)
 
     def get(self, key: str) -> bytes:

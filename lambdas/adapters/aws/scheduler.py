@@ -1,4 +1,4 @@
-"""Budget windows as EventBridge Scheduler schedules."""
+"""Keeps budget windows as EventBridge Scheduler schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambdas.ports import ConflictError, DeniedError, NotFoundError
 PAGES_LIMIT: Final = 100
 
 RETRY_POLICY: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 2}
-"""The schedule of every minute makes up for a window's event that came to nothing."""
+"""No retries: the schedule of every minute makes up for a window event that failed."""
 
 
 class SchedulerWindows:
@@ -35,7 +35,7 @@ class SchedulerWindows:
         """Create what is missing, update what differs, delete what is not wanted.
 
         Raises:
-            DeniedError: For the first schedule that EventBridge refuses, once all others are written.
+            DeniedError: For the first schedule that EventBridge refuses, after all others are written.
         """
         present = self._present()
         refused: list[DeniedError] = []

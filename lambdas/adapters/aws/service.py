@@ -1,4 +1,4 @@
-"""One AWS service: calls by operation name, pages joined, errors in our words, waits bounded."""
+"""Calls one AWS service by operation name: pages joined, errors translated, waits bounded."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from lambdas.adapters.aws.errors import translate
 from lambdas.ports import JsonObject, TransientError
 
 PAGES_MAX: Final = 1000
-"""Pages that one listing may have; EC2's largest answers have a few dozen."""
+"""Most pages of one listing; EC2's largest answers have a few dozen."""
 
 CONNECTIONS: Final = 32
-"""Open connections of a client: as many as launches go at once. Idle ones cost nothing."""
+"""Open connections of a client: as many as launches run at once. Idle ones cost nothing."""
 
 ATTEMPTS: Final = 3
 CONNECT_SECONDS: Final = 2
 BACK_OFF_SECONDS: Final = 3
-"""What botocore waits at most before the second and the third attempt together: one and two seconds."""
+"""Longest wait of botocore before the second and the third attempt together: one and two seconds."""
 
 
 def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
@@ -38,31 +38,32 @@ def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
 
 
 def longest(config: Config) -> timedelta:
-    """How long a call may take with all its attempts before it is given up."""
+    """Return how long a call with all its attempts may take before it is given up."""
     settings: Any = config
     each = settings.connect_timeout + settings.read_timeout
     return timedelta(seconds=ATTEMPTS * each + BACK_OFF_SECONDS)
 
 
 QUICK: Final = _config(4)
-"""For DynamoDB, SQS and the like, which answer in milliseconds: given up within 21 s, less than the shortest function has."""
+"""For DynamoDB, SQS and other services that answer in milliseconds: given up within 21 s, less than the shortest function
+timeout."""
 
 PATIENT: Final = _config(12)
-"""For EC2 and what answers as slowly (CreateFleet takes seconds): given up within 45 s, less than a minute."""
+"""For EC2 and other slow services (CreateFleet takes seconds): given up within 45 s, less than a minute."""
 
 BRIEF: Final = _config(2, attempts=2)
-"""For what is asked again within seconds and where silence is an answer, too (brakes): given up within 9 s."""
+"""For brakes, which are read again within seconds and where no answer is informative too: given up within 9 s."""
 
 
 _MAKING: Final = Lock()
-"""Threads of a run share services, and a session makes clients for one thread at a time (boto3)."""
+"""Threads of a run share services, and a session may create clients in only one thread at a time (boto3)."""
 
 
 class AwsService:
     """A client of one service."""
 
     def __init__(self, client: Any = None, *, make: Callable[[], Any] = lambda: None) -> None:
-        """Without a client one is made at the first call: it costs tens of milliseconds of a cold start, EC2's more."""
+        """Without a client one is created at the first call: it costs tens of milliseconds of a cold start, EC2's more."""
         self._made = client
         self._make = make
 
@@ -75,7 +76,7 @@ class AwsService:
         return self._made
 
     def call(self, operation: str, **arguments: Any) -> JsonObject:
-        """Call `operation`, as the service names it. Raises PortError."""
+        """Call `operation`, by the service's name for it. Raises PortError."""
         try:
             answer: JsonObject = getattr(self._client, xform_name(operation))(**arguments)
         except (ClientError, BotoCoreError) as error:
@@ -87,7 +88,7 @@ class AwsService:
         return str(self._client.meta.service_model.service_name)
 
     def items(self, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
-        """Every item of a paged listing. Raises PortError."""
+        """Yield every item of a paged listing. Raises PortError."""
         token: dict[str, str] = {}
         for _ in range(PAGES_MAX):
             page = self.call(operation, **arguments, **token)

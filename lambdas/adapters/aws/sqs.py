@@ -24,7 +24,7 @@ class SqsQueue:
         self._url = url
 
     def send(self, messages: Iterable[JsonObject], *, delay: timedelta = timedelta(0)) -> None:
-        """Send all, ten a call. Raises TransientError if SQS did not take one of them."""
+        """Send all messages, ten per call. Raises TransientError if SQS did not accept one of them."""
         bodies = [msgspec.json.encode(message).decode() for message in messages]
         seconds = int(min(_LONGEST_DELAY, max(timedelta(0), delay)).total_seconds() + 0.999)
         for start in range(0, len(bodies), _BATCH):

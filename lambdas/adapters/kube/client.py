@@ -21,7 +21,7 @@ PAGES_MAX: Final = 2000
 """A million objects of one kind: more than any cluster holds."""
 
 RESTARTS_MAX: Final = 3
-"""How often a list starts over because its continue token expired while we read (410)."""
+"""How often a list restarts because its continue token expired during the read (410)."""
 
 EVICTION: Final = "eviction"
 BINDING: Final = "binding"
@@ -30,7 +30,7 @@ _MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class HttpKubernetes:
-    """Speaks to one API server. Writes are single attempts."""
+    """Client of one API server. Writes are single attempts."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -47,9 +47,11 @@ class HttpKubernetes:
         raise TransientError(_call("list", resource), f"the list expired {RESTARTS_MAX} times while it was read")
 
     def count(self, resource: Resource) -> int | None:
-        """How many objects of the kind there are: a page of one, and how many the server says remain. Raises PortError.
+        """Return how many objects of the kind there are: a page of one, plus the number that the server reports as remaining.
 
-        The server says so for lists without selectors only, and need not (Kubernetes' ListMeta).
+        Raises PortError.
+
+        The server reports it only for lists without selectors, and may leave it out (Kubernetes' ListMeta).
         """
         call = _call("list", resource)
         answer = self._transport.send(call, "GET", f"{resource.path()}?{urlencode({'limit': 1})}")
@@ -108,7 +110,7 @@ class HttpKubernetes:
         self._send("create", PODS, PODS.path(name, namespace, EVICTION), eviction, subresource=EVICTION)
 
     def _list_once(self, resource: Resource, selectors: Mapping[str, str]) -> Listing | None:
-        """The whole list, None where a continue token expired on the way."""
+        """Return the whole list, None where a continue token expired on the way."""
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
         token = ""

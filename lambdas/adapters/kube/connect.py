@@ -1,4 +1,4 @@
-"""Puts the parts together for an EKS cluster."""
+"""Assembles the client for an EKS cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKubernetes:
-    """A client of the EKS cluster of this name, with the session's credentials; nothing is sent yet."""
+    """Return a client of the EKS cluster of this name, with the session's credentials; no request is sent yet."""
     described = EksCluster(AwsService(make=lambda: session.client("eks", config=QUICK)), cluster, clock)
 
     def endpoint() -> Endpoint:

@@ -1,4 +1,4 @@
-"""Answers of the Kubernetes API by meaning."""
+"""Classifies answers of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
 _LONGEST_WAIT: Final = timedelta(minutes=1)
-"""A server that is told to be busy for longer is asked again after this all the same."""
+"""Longest wait that is honoured when a server says that it is busy."""
 
 _BY_STATUS: Final[dict[int, type[PortError]]] = {
     UNAUTHORIZED: DeniedError,
@@ -40,10 +40,10 @@ _BY_STATUS: Final[dict[int, type[PortError]]] = {
 
 
 def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False, retry_after: str = "") -> PortError:
-    """The error for an answer that is none of success.
+    """Return the error for an unsuccessful answer.
 
-    429 on an eviction is a PodDisruptionBudget's no when the answer gives `DisruptionBudget` as its cause, and the server's
-    own overload when it does not (Kubernetes' eviction API). `retry_after` is the header of that name, empty for none.
+    429 on an eviction means a PodDisruptionBudget forbids it if the answer's cause is `DisruptionBudget`, and an overloaded
+    server otherwise (Kubernetes' eviction API). `retry_after` is the header of that name, empty for none.
     """
     said = _read(body)
     detail = f"{status} {said.get('message') or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
@@ -61,7 +61,7 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
 
 
 def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortError:
-    """As `of_answer`, for a whole kind: where there is no such collection the cluster does not serve the kind at all."""
+    """As `of_answer`, for a whole kind: if the collection does not exist, the cluster does not serve the kind at all."""
     if status != _NOT_FOUND:
         return of_answer(call, status, body)
     what = f"the cluster serves no {resource.plural} as {resource.api_version}"
@@ -69,7 +69,7 @@ def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortE
 
 
 def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bool) -> PortError:
-    """The error for a request without an answer: for a write that may have arrived, nobody knows whether it was done."""
+    """Return the error for a request without an answer: a write may or may not have been done."""
     never_arrived = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
     if is_write and not never_arrived:
         return LostReplyError(call, str(error)[:_DETAIL_MAX])
@@ -84,7 +84,7 @@ def _is_budget(said: dict[str, Any]) -> bool:
 
 
 def _wait(said: dict[str, Any], header: str) -> timedelta:
-    """How long the server wants to be left alone: by the header, else by the answer's details (in seconds, both)."""
+    """Return the delay that the server asks for: from the header, else from the answer's details (in seconds, both)."""
     stated = (said.get("details") or {}).get("retryAfterSeconds")
     seconds = int(header) if header.isdecimal() else stated if isinstance(stated, int) else 0
     return min(_LONGEST_WAIT, timedelta(seconds=max(0, seconds)))

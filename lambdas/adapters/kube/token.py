@@ -1,4 +1,4 @@
-"""Tokens that EKS takes: a signed STS request that proves who we are, without sending it."""
+"""Creates bearer tokens for EKS: a presigned STS request that proves our identity without being sent."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 PREFIX: Final = "k8s-aws-v1."
 CLUSTER_HEADER: Final = "x-k8s-aws-id"
 VALID_FOR: Final = timedelta(minutes=14)
-"""EKS takes a token for 15 minutes from its signing."""
+"""EKS accepts a token for 15 minutes from its signing."""
 
 _URL_SECONDS: Final = 60
-"""What the signed address says of itself; EKS asks for 60."""
+"""Validity stated in the presigned URL; EKS requires 60."""
 
 Presign = Callable[[], str]
 
 
 class EksToken:
-    """The bearer token of one cluster, made anew shortly before the last one expires."""
+    """The bearer token of one cluster, renewed shortly before it expires."""
 
     def __init__(self, presign: Presign, clock: Clock) -> None:
         self._presign = presign
@@ -35,7 +35,7 @@ class EksToken:
         self._made: tuple[datetime, str] | None = None
 
     def __call__(self) -> str:
-        """The token. Raises DeniedError where the function has no credentials."""
+        """Return the token. Raises DeniedError where the function has no credentials."""
         now = self._clock.now()
         made = self._made
         if made is None or not timedelta(0) <= now - made[0] < VALID_FOR:
@@ -44,12 +44,12 @@ class EksToken:
         return made[1]
 
     def renew(self) -> None:
-        """Forget the token: the server did not take it."""
+        """Discard the token: the server rejected it."""
         self._made = None
 
 
 def presigner(session: boto3.Session, *, cluster: str) -> Presign:
-    """Signs `sts:GetCallerIdentity` for `cluster` with the session's credentials, offline."""
+    """Return a function that signs `sts:GetCallerIdentity` for `cluster` with the session's credentials, offline."""
 
     def presign() -> str:
         credentials, region = session.get_credentials(), session.region_name

@@ -23,7 +23,7 @@ HEADERS: Final = {
 """By the agent the server's audit log tells our requests from others'."""
 
 LATE: Final = 504
-"""How an API server answers a list whose cache is behind what etcd has: it says so after three seconds, ask again."""
+"""An API server whose cache is behind etcd answers a list after three seconds and asks for a retry."""
 
 READ_AGAIN: Final = urllib3.Retry(
     total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False
@@ -32,19 +32,19 @@ READ_AGAIN: Final = urllib3.Retry(
 
 
 class Token(Protocol):
-    """Gives the bearer token."""
+    """Provides the bearer token."""
 
     def __call__(self) -> str:
-        """The token now."""
+        """Return the current token."""
         ...
 
     def renew(self) -> None:
-        """Forget it: the server did not take it."""
+        """Discard it: the server rejected it."""
         ...
 
 
 class Answer(NamedTuple):
-    """What the server answered; `retry_after` is the header of that name, empty for none."""
+    """The server's answer; `retry_after` is the header of that name, empty for none."""
 
     status: int
     body: bytes
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class Transport:
-    """Sends requests. The server is looked up at the first one, so that a cold start does not wait for it.
+    """Sends requests. The server's address is resolved at the first request, so that a cold start does not wait for it.
 
     Args:
         pace: Called before each request; it may wait.
@@ -65,7 +65,7 @@ class Transport:
         self._server: tuple[str, urllib3.PoolManager] | None = None
 
     def send(self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = "") -> Answer:
-        """Send one request. A token that the server no longer takes is renewed once. Raises PortError."""
+        """Send one request. A token that the server no longer accepts is renewed once. Raises PortError."""
         answer = self._send(call, method, path, body, content_type)
         if answer.status == errors.UNAUTHORIZED:
             self._token.renew()

@@ -1,1 +1,1 @@
-"""A batch of work messages within one invocation: what is handled beside what, and what goes back."""
+"""Handles a batch of work messages within one invocation: which run in parallel, and which go back to the queue."""

@@ -1,4 +1,4 @@
-"""The claims of one message, worked on side by side; the last one through asks for the next looks of all."""
+"""Advances the claims of one message in parallel; the last to finish requests the next checks of all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from lambdas.ports import Clock, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
-"""Nothing is begun with less time than this left: about what one call may take that times out and is tried again."""
+"""No work begins with less time left: about the time of one call that times out and is retried."""
 
 HAND_BACK_AFTER: Final = timedelta(seconds=1)
-"""Until what was not begun is delivered again, to an invocation with all its time."""
+"""Delay until work that was not begun is delivered again, to an invocation with its full time."""
 
 
 class ClaimLooks:
@@ -42,13 +42,13 @@ class ClaimLooks:
 
 
 class ClaimGroup:
-    """The claims that one message asks about.
+    """The claims of one message.
 
-    A claim that fails goes on by itself: a message of its own counts its failures, and ends in the dead-letter queue without
-    the others.
+    A claim that fails continues alone: a message of its own counts its failures, and ends in the dead-letter queue without the
+    others.
 
     Attributes:
-        reports: What became of each claim.
+        reports: The report on each claim.
         binding: Claims whose pods may be bound now.
         has_failed: Whether the message must be delivered again.
     """
@@ -104,13 +104,13 @@ class ClaimGroup:
             self._wait(name, delay)
 
     def after_turn(self, delay: timedelta) -> None:
-        """Ask for the next looks of the claims whose pods had a turn."""
+        """Request the next checks of the claims whose pods had a turn."""
         with self._lock:
             self._waiting, self._alone = {delay: self.binding}, []
         self._ask_again()
 
     def _fail(self, name: str) -> None:
-        """Let SQS deliver a message about one claim again; of several the one that fails gets a message of its own."""
+        """Have SQS deliver a message about one claim again; a failing claim of several gets a message of its own."""
         if len(self.names) == 1:
             self.has_failed = True
         else:

@@ -1,4 +1,4 @@
-"""Work messages: each names claims or a command that have a next step. A failing one never fails the others."""
+"""Handles work messages: each names claims or a command that have a next step. A failing message never fails the others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from lambdas.run_report import RunReport
 from lambdas.side_by_side import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
-"""Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility ends."""
+"""Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility timeout ends.
+"""
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """One message: SQS' id of it, what it asks for, and what came of it."""
+    """One message: its SQS id, its content, and the result."""
 
     id: str
     item: WorkItem
@@ -36,7 +37,7 @@ class _Message(msgspec.Struct, frozen=True):
 
 
 class Execution:
-    """What `execute` does: one look shared by all messages of a batch, then the next steps of each."""
+    """Controller of `execute`: one shared observation for all messages of a batch, then the next steps of each."""
 
     def __init__(
         self,
@@ -60,9 +61,9 @@ class Execution:
         self._run_tasks = run_tasks
 
     def run(self, records: Iterable[dict[str, Any]], report: RunReport, *, deadline: datetime) -> None:
-        """Handle the messages of one SQS batch, claims beside each other and commands in turn.
+        """Handle the messages of one SQS batch, claims in parallel and commands in turn.
 
-        Messages that failed in a way we do not know, and those not through close to `deadline`, go back to the queue.
+        Messages that failed unexpectedly, and those unfinished close to `deadline`, go back to the queue.
         """
         reader = NodeStateReader(self._kubernetes, self._cloud, self._clock, self._node_lists)
         messages = _read(records, report)
@@ -70,7 +71,7 @@ class Execution:
         commands = [message for message in messages if message.item.command]
         claims = [(message, group, name) for message, group in groups for name in group.names]
         tasks: list[Task] = [partial(group.advance, name, reader, deadline) for _, group, name in claims]
-        # A command looks at the whole cluster: two at once would hold it twice.
+        # A command observes the whole cluster: two at once would hold it in memory twice.
         tasks += [partial(self._handle_commands, commands, reader, deadline)] if commands else []
         ended = self._run_tasks(tasks, max(deadline - ANSWER_WITHIN - self._clock.now(), timedelta(0)))
         unfinished: set[str] = set()
@@ -88,7 +89,7 @@ class Execution:
             self._conclude(message, report, is_finished=message.id not in unfinished, has_failed=message.id in failed)
 
     def _bind(self, groups: Sequence[ClaimGroup], report: RunReport, deadline: datetime) -> None:
-        """Give all claims of the batch whose nodes are ready a turn together: their pods may wait for each other."""
+        """Give all claims of the batch whose nodes are ready one common turn: their pods may wait for each other."""
         names = sorted(name for group in groups for name in group.binding)
         if not names:
             return
@@ -141,7 +142,7 @@ class Execution:
 
 
 def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message]:
-    """The messages, of each command the one whose looks go on longest; what cannot be read is marked as failed."""
+    """Return the messages, for each command the one whose checks continue longest; unreadable ones are marked as failed."""
     found: list[_Message] = []
     commands: dict[str, _Message] = {}
     for record in records:
@@ -162,7 +163,7 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:
-    """The messages about claims, each with its claims of which no other message's looks go on longer."""
+    """Return the messages about claims, each with the claims for which no other message's checks continue longer."""
     owner: dict[str, _Message] = {}
     for message in messages:
         for name in message.item.claim_names:

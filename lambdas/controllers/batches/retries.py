@@ -1,4 +1,4 @@
-"""When something that failed is tried again."""
+"""Retry delays after failures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
 AFTER_DENIAL: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(seconds=30)
-"""Between two looks that fail; a spot instance is there for two minutes, so no look is put off for longer."""
+"""Longest delay between two failing checks: a spot notice is two minutes."""
 
 DOUBLINGS: Final = 8
-"""More would be beyond `LONGEST` from any beginning."""
+"""More doublings would exceed `LONGEST` from any start."""
 
 
 def retry_after(error: PortError, failures: int) -> timedelta:
-    """How long to leave it alone after an error that so many others came before: twice as long each time."""
+    """Return how long to wait after an error that follows this many others; the delay doubles each time."""
     if isinstance(error, DeniedError):
         return AFTER_DENIAL
     if isinstance(error, ThrottledError) and error.retry_after:

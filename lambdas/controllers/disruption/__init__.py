@@ -1,1 +1,1 @@
-"""Decides which nodes go, checks each decision again, and carries it out or gives it up."""
+"""Decides which nodes go, validates each decision, and carries it out or abandons it."""

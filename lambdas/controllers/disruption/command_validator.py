@@ -1,4 +1,4 @@
-"""Validates all commands that are due on one snapshot, under a lease and in order: none takes budget that another has taken."""
+"""Validates all due commands on one snapshot, under a lease and in order, so that no budget is used twice."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from lambdas.run_report import RunReport
 from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases
 
 LEASE_FOR: Final = timedelta(minutes=1)
-"""The function's time-out: nobody outlives the own lease, and one who is killed holds up the others no longer."""
+"""The function's time-out: no run outlives its own lease, and a killed one blocks the others no longer."""
 
 CHECKS_FOR: Final = timedelta(seconds=20)
-"""Within this time commands are begun to be checked; those that are left are checked on a look of their own."""
+"""Time within which the check of a command may begin; the others are checked on a new observation."""
 
 
 class CommandValidator:
@@ -47,7 +47,7 @@ class CommandValidator:
         self._clock = clock
 
     def run(self, owner: str, report: RunReport) -> None:
-        """Validate what is due, unless another run does. Raises PortError."""
+        """Validate due commands, unless another run holds the lease. Raises PortError."""
         lease = self._leases.acquire(DISRUPTION, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             return
@@ -75,7 +75,7 @@ class CommandValidator:
                     validation.carry_out(command)
 
     def _due(self, view: ClusterState) -> Sequence[CommandRecord]:
-        """Commands whose time has come and that no brake stops."""
+        """Return the commands that are due and that no brake stops."""
         brakes = self._stores.brakes.engaged()
         return [
             record
@@ -92,10 +92,12 @@ class CommandValidator:
     def _starts(
         self, record: CommandRecord, command: Command, view: ClusterState, lease: Lease, report: RunReport
     ) -> bool:
-        """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
+        """Store that the command starts, with a place in the budgets for each of its nodes; return whether it was possible."""
         states = state_nodes(view.snapshot)
         holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
-        if command.reason == TerminationReason.UNHEALTHY:  # else each ill node would wait until the others are gone
+        if (
+            command.reason == TerminationReason.UNHEALTHY
+        ):  # else each unhealthy node would wait until the others are gone
             holding |= HealthCheck(states, view.snapshot.now).due(states)
         bounds = places(view.snapshot, states, [command.reason], holding)
         now = self._clock.now()
@@ -113,7 +115,7 @@ class CommandValidator:
         return not done.spent
 
     def _give_back(self, done: Disrupted) -> None:
-        """Free the places of a command that took more than one transaction, of which a later one was refused."""
+        """Release the places of a command that took more than one transaction, of which a later one was refused."""
         for claim in done.claims:
             self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 

@@ -1,4 +1,4 @@
-"""Carries out a disruption command: check again, taint, replace, wait, let go; or give it up and free its nodes."""
+"""Carries out a disruption command: validate, taint, replace, wait, remove; or abandon it and release its nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUSY: Final = timedelta(seconds=2)
 
 
 class CommandWork:
-    """Moves one command on as far as it will go now."""
+    """Advances one command as far as possible now."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class CommandWork:
         self._clock = clock
 
     def advance(self, command_id: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
-        """Take the steps that can be taken; when to look again, None if there is nothing to wait for."""
+        """Take all steps that are possible; return when to check again, None if there is nothing to wait for."""
         record = self._stores.commands.get(command_id)
         for _ in range(MAX_STEPS):
             if record is None:
@@ -92,14 +92,14 @@ class CommandWork:
         return CommandFacts(claims=found, queued=sum(len(other.command.claims) for other in started))
 
     def _brake(self, record: CommandRecord, facts: CommandFacts) -> Brake | None:
-        """The brake that stops the command; one that cannot be read holds it back, any other ends it."""
+        """Return the brake that stops the command; one that cannot be read delays it, any other ends it."""
         brakes = self._stores.brakes.engaged()
         pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
         stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
         return next((brake for brake in stopping if brake is not None), None)
 
     def _remove(self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport) -> None:
-        """Let the candidates go, then drop the command: in this order, so that no crash leaves them marked by nobody."""
+        """Begin to remove the candidates, then drop the command: in this order, so that no crash leaves stray marks."""
         self._remember(record, reader)
         going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
         message = f"command {record.id}, {record.command.method}"
@@ -112,7 +112,7 @@ class CommandWork:
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
     def _remember(self, record: CommandRecord, reader: NodeStateReader) -> None:
-        """Write down whose pods are moved now, before the first of them goes."""
+        """Record whose pods are moved now, before the first of them goes."""
         pods = (pod for node in record.command.nodes for pod in reader.pods_on(node) if is_reschedulable(pod))
         workloads = {pod.workload for pod in pods}
         if workloads:

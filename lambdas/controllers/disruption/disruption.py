@@ -1,4 +1,4 @@
-"""Which nodes should go: observe, decide, store commands. `execute` validates and carries them out."""
+"""Observes, decides which nodes go, and stores commands. `execute` validates and carries them out."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from lambdas.ports import Clock, ConflictError, DeniedError, PortError, Queue
 from lambdas.run_report import RunReport
 
 THINK_AGAIN: Final = timedelta(minutes=30)
-"""A world in which nothing was to be done is not thought through again for so long while it stays the same.
+"""How long a decision to do nothing is reused while the snapshot's digest stays the same.
 
-Karpenter does so after five minutes; what changes for it in the meantime is in our fingerprint.
+Karpenter decides again after five minutes; what changes for it in the meantime is part of our digest.
 """
 
 
 POD_EVENTS_PER_LOOK: Final = 500
-"""Writes of one look: CronJobs that run each minute on thousands of nodes would be as many writes a minute, for ever."""
+"""Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
+minute, indefinitely."""
 
 Commands = list[tuple[str, Command]]
 """Commands with their ids."""
@@ -55,7 +56,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DisruptionController:
-    """What `disrupt` does. One run at a time: the function's reserved concurrency is one."""
+    """Controller of `disrupt`. Only one run executes at a time: the function's reserved concurrency is one."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class DisruptionController:
         self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
 
     def run(self, report: RunReport, *, is_window: bool = False) -> None:
-        """Decide, and store what was decided. `is_window`: a budget window has just opened or closed."""
+        """Decide, and store the decisions. `is_window`: a budget window has just opened or closed."""
         records = self._stores.claims.all()
         if not any(record.is_resting for record in records):
             report.count("candidates", 0)
@@ -126,7 +127,7 @@ class DisruptionController:
         now: datetime,
         report: RunReport,
     ) -> Commands:
-        """The commands of the plan that may start now, beside those under way; what keeps the others is reported."""
+        """Return the commands of the plan that may start now, along with those in progress; report what keeps the others."""
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
         history = self._stores.moves.read(now) if plan.commands else MoveHistory()
@@ -138,7 +139,7 @@ class DisruptionController:
         return [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
 
     def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes) -> bytes:
-        """Asked in each run, so that all looks come as long after the schedule."""
+        """Read in each run, so that every observation comes equally long after the schedule."""
         return Sign(
             claims=records,
             commands=self._stores.commands.all(),
@@ -148,7 +149,7 @@ class DisruptionController:
         ).digest()
 
     def _kept(self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, report: RunReport) -> Commands:
-        """The commands to store, once the ledger has them. Without a ledger only nodes that are ill are replaced."""
+        """Return the commands to store, once the ledger has them. Without a ledger entry only unhealthy nodes are replaced."""
         draft = self._ledger.draft(DISRUPT, snapshot, plan, SearchBound(snapshot.options.improve_iterations))
         report.decision_id = draft.id
         try:
@@ -160,7 +161,7 @@ class DisruptionController:
         return begun
 
     def _store(self, command_id: str, command: Command, report: RunReport) -> None:
-        """Store a command and ask for its next step; drift is not validated later (Karpenter)."""
+        """Store a command and request its next step; drift is not validated later (Karpenter)."""
         now = self._clock.now()
         record = CommandRecord(
             id=command_id,
@@ -176,7 +177,7 @@ class DisruptionController:
             report.decide(
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier try of this run stored it"
             )
-        except DeniedError as error:  # too long a row: the other commands are stored all the same
+        except DeniedError as error:  # the row is too large; the other commands are stored all the same
             report.count("refusedCommands")
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
@@ -197,10 +198,10 @@ class DisruptionController:
 
 
 def write_pod_events(stores: Stores, view: ClusterState) -> None:
-    """Write down on which nodes pods came or went; another writer's word goes first, the next look sees it again.
+    """Store on which nodes pods came or went; a concurrent write wins, and the next observation finds the event again.
 
-    Where there are many, those go first whose last event is the oldest. A node whose event is not written down counts as one
-    on which something happens still, so it is consolidated later, never earlier.
+    If there are many, those whose last event is the oldest come first. A node whose event is not stored counts as one that is
+    still changing, so it is consolidated later, never earlier.
     """
     oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
     for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
@@ -216,12 +217,12 @@ def _decided(snapshot: Snapshot) -> DisruptionPlan:
 
 
 def _awaits_repair(view: ClusterState) -> bool:
-    """Whether time alone may change the decision: an ill node is replaced once it has been so for long."""
+    """Whether time alone may change the decision: an unhealthy node is replaced after a while."""
     return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
 
 
 def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
-    """The view with the NodePools told that a brake stops disruption in."""
+    """Return the view with the NodePools marked in which a brake stops disruption."""
     paused: dict[str, str] = {}
     for pool in sorted(view.node_pools):
         brake = brakes.stopping(Action.DISRUPT, pool)
@@ -233,7 +234,7 @@ def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> Clu
 
 
 def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, report: RunReport) -> bool:
-    """Whether a brake stops what the command is an instance of; some stop repair and leave consolidation a try."""
+    """Whether a brake stops this kind of command; some stop repair but leave consolidation an attempt."""
     stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
     brake = next((found for found in stopping if found is not None), None)
     if brake is not None:
@@ -242,7 +243,7 @@ def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBra
 
 
 def _is_paused(command: Command, history: MoveHistory, now: datetime, report: RunReport) -> bool:
-    """Whether the same command did not hold at its second look a while ago."""
+    """Whether the same command failed validation a while ago."""
     if not history.is_paused(command, now):
         return False
     message = "it did not hold when it was checked again, and is not tried yet"

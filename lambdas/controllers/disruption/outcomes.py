@@ -1,4 +1,4 @@
-"""What became of a command, for the ledger."""
+"""Builds the outcome of a command for the ledger."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from core.lifecycle.records import CommandRecord
 
 
 def done(record: CommandRecord, now: datetime) -> DecisionOutcome:
-    """Its replacements are ready and its nodes go."""
+    """Return the outcome of a command whose replacements are ready and whose nodes go."""
     return DecisionOutcome(
         decision=record.decision, part=record.id, state=OutcomeState.DONE, at=now, reason=record.command.reason
     )
 
 
 def abandoned(record: CommandRecord, reason: str, message: str, now: datetime) -> DecisionOutcome:
-    """It was given up: its nodes stay."""
+    """Return the outcome of an abandoned command, whose nodes stay."""
     return DecisionOutcome(
         decision=record.decision, part=record.id, state=OutcomeState.ABANDONED, at=now, reason=reason, message=message
     )

@@ -1,4 +1,4 @@
-"""Gives a command up: its nodes stay and are whole again, its replacements go unless somebody needs them."""
+"""Abandons a command: its nodes stay and are usable again, and its replacements go unless they are needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lambdas.run_report import RunReport
 
 
 class CommandRollback:
-    """Undoes what a command has done. The command's row goes last, so whatever a crash leaves is undone at the next look."""
+    """Undoes the effects of a command. The command's row is deleted last, so the next check undoes whatever a crash left."""
 
     def __init__(
         self, kubernetes: Kubernetes, stores: Stores, claim_work: ClaimWork, work: Queue, clock: Clock
@@ -41,7 +41,7 @@ class CommandRollback:
         step: steps.Abandon,
         report: RunReport,
     ) -> None:
-        """Undo the command. Raises PortError; asked again, it goes on where it stopped."""
+        """Undo the command. Raises PortError; another call continues where it stopped."""
         for name, node in zip(record.command.claims, record.command.nodes, strict=True):
             claim = facts.claims.get(name)
             if claim is not None and claim.deletion is None:
@@ -61,7 +61,7 @@ class CommandRollback:
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 
     def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
-        """Give a node back to the scheduler: it holds its limits before, and its place in the budgets until that is done."""
+        """Return a node to the scheduler: it takes its limits back first, and keeps its budget place until it is open."""
         held = untainted(claim)
         if held is not claim:
             held = self._stores.claims.change(claim, held)
@@ -76,7 +76,7 @@ class CommandRollback:
         expected = self._stores.nominations.until(self._clock.now())
         if claim.nominated or claim.name in expected or claim.node_name in expected:
             return True
-        # A row that is older than the node, from a restored table, does not name it.
+        # The row of a restored table may be older than the node and not name it.
         joined = {claim.node_name} if claim.node_name else {node.name for node in reader.facts(claim).nodes}
         pods = [pod for node in sorted(joined) for pod in reader.pods_on(node)]
         return any(not pod.is_daemon and not pod.is_static and not pod.is_terminal for pod in pods)

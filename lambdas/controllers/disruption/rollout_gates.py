@@ -1,4 +1,4 @@
-"""Keeps what is remembered of rollouts, and tells decisions what they let go."""
+"""Stores the state of rollouts, and passes the nodes that they let go to decisions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lambdas.run_report import RunReport
 from lambdas.store import MoveHistoryStore
 
 FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
-"""Why a command for drift is given up that speak against the rollout."""
+"""Reasons for giving up a drift command that count against its rollout."""
 
 
 def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport) -> ClusterState:
-    """The view with what rollouts let go, after what became of their new nodes is written down."""
+    """Return the view with the nodes that rollouts let go, after storing how their new nodes fared."""
     now = view.snapshot.now
     known = moves.read(now).rollouts
     found = rollouts(view.snapshot, known)
@@ -45,7 +45,7 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
 def failed_rollouts(
     moves: MoveHistoryStore, record: CommandRecord, facts: CommandFacts, step: steps.Abandon, now: datetime
 ) -> None:
-    """Write down that a command for drift came to nothing because its replacements did not come."""
+    """Record that a drift command failed because its replacements did not come."""
     if record.command.reason != TerminationReason.DRIFTED or step.reason not in FAILURES:
         return
     known = moves.read(now).rollouts

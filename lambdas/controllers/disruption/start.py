@@ -1,4 +1,4 @@
-"""Starts a command: its nodes take no more pods, and its replacements are ordered."""
+"""Starts a command: its nodes are closed to new pods, and its replacements are requested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import PLANNER, Leases, Requested
 
 LEASE_FOR: Final = timedelta(seconds=30)
-"""Everything is looked up before the lease is taken, so a few transactions are all that it covers."""
+"""All look-ups are made before the lease is taken, so it covers only a few transactions."""
 
 
 class CommandStarter:
@@ -59,7 +59,10 @@ class CommandStarter:
     def run(
         self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport
     ) -> CommandRecord | None:
-        """Start the command, each part of which may be repeated after a crash; None while another plans. Raises PortError."""
+        """Start the command, each part of which may be repeated after a crash; return None while another run plans.
+
+        Raises PortError.
+        """
         self._taint(record, reader)
         for name in record.command.claims:
             claim = facts.claims.get(name)
@@ -81,9 +84,9 @@ class CommandStarter:
         return started
 
     def _replace(self, record: CommandRecord, report: RunReport) -> bool:
-        """Store the replacements' claims; whether the planner's lease was to be had.
+        """Store the replacements' claims; return whether the planner's lease was available.
 
-        A replacement that cannot be launched is never stored: the next step misses it and gives the command up.
+        A replacement that cannot be launched is never stored: the next step finds it missing and abandons the command.
         """
         market = self._observer.market()
         claims = list[ClaimRecord]()

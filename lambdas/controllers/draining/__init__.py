@@ -1,1 +1,1 @@
-"""What is done to a node that goes: keep new pods off, evict or force off its pods, delete the Node."""
+"""Drains a node: closes it to new pods, evicts or forces off its pods, and deletes the Node."""

@@ -1,4 +1,4 @@
-"""Lets a node stay whose drain came to nothing: the claim first, then the marks on the node."""
+"""Keeps a node whose drain failed: restores the claim first, then removes the marks on the node."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class DrainCancellation:
     def carry_out(
         self, record: ClaimRecord, step: steps.GiveBack, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Take the deletion back, with its share of the NodePool's limits, and open the node again.
+        """Revoke the deletion, with its share of the NodePool's limits, and open the node again.
 
-        Where the limits have no room any more (its replacement may have taken it) the node goes on leaving. A crash after
-        the claim is stored leaves a stray taint, which `reconcile` takes off.
+        If the limits have no room any more (its replacement may have taken it) the node continues to leave. A crash after the
+        claim is stored leaves a stray taint, which `reconcile` removes.
         """
         restored = self._restored(record, step)
         if restored is None:
@@ -55,7 +55,7 @@ class DrainCancellation:
         return restored
 
     def _restored(self, record: ClaimRecord, step: steps.GiveBack) -> ClaimRecord | None:
-        """The claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
+        """Return the claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
         try:
             pool = node_pool(self._kubernetes.get(kinds.NODE_POOLS, record.plan.node_pool))
         except (NotFoundError, InvalidInputError):

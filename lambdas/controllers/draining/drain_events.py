@@ -1,4 +1,7 @@
-"""Kubernetes events on a node and on the pods that keep it: why it does not go. One for each escalation level and object."""
+"""Writes Kubernetes events on a node and on the pods that block its drain.
+
+There is one for each escalation level and object.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from lambdas.controllers.kube_events import about_node, about_pod, warning, writ
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PODS_TOLD: Final = 10
-"""Pods that get an event of their own at one escalation level; the node's event names the first of all."""
+"""Most pods that get an event of their own at one escalation level; the node's event names the first of all."""
 
 
 class DrainEvents:

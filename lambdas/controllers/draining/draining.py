@@ -1,4 +1,4 @@
-"""The steps of a claim that goes, from the taint to the deletion of its Node; the record says how far it is."""
+"""Carries out the steps of a leaving claim, from the taint to the deletion of its Node; the record holds the progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lambdas.store import ClaimStore
 
 
 class Draining:
-    """Keeps new pods off a node, lets its pods go, and deletes the Node in the end."""
+    """Closes a node to new pods, evicts its pods, and finally deletes the Node."""
 
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, surge: Surge, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -42,7 +42,10 @@ class Draining:
         self._events = DrainEvents(kubernetes, clock)
 
     def taint(self, record: ClaimRecord, step: steps.TaintNode, reader: NodeStateReader) -> ClaimRecord:
-        """Mark the node. The first time is noted: terminationGracePeriod starts then, and the limits are free."""
+        """Mark the node.
+
+        The first time is recorded: terminationGracePeriod starts then, and its share of the limits is released.
+        """
         deletion, seen = _deletion_of(record), reader.node(step.node)
         if seen is not None:
             patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
@@ -52,7 +55,7 @@ class Draining:
         return self._claims.change(record, tainted(record, self._clock.now()))
 
     def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, report: RunReport) -> timedelta:
-        """Evict and force off what the step names, and remember how that went; when to look again."""
+        """Evict and force off the pods of the step, and store the results; return when to check again."""
         deletion, begun = _deletion_of(record), self._clock.now()
         done = self._evictor.carry_out(step, deletion, record.node_name, report)
         waiting = [pod for pod in facts.pods if is_drainable(pod, begun)]
@@ -78,7 +81,7 @@ class Draining:
     def delete_node(
         self, record: ClaimRecord, step: steps.DeleteNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Delete the Node object, this very one; say so where others' finalizers keep it."""
+        """Delete exactly this Node object; report where finalizers of others keep it."""
         seen = reader.node(step.node)
         if seen is not None:
             with suppress(ConflictError):

@@ -1,4 +1,4 @@
-"""Asks the API server to evict pods, or deletes those whose time is up: one pod's error never stops its neighbours."""
+"""Evicts pods through the API server, or deletes those whose time is up: an error for one pod never stops the others."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from lambdas.ports import (
 from lambdas.run_report import RunReport
 
 ROUND_FOR: Final = timedelta(seconds=10)
-"""How long one round asks: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
+"""Time for one round: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
 
 _WEBHOOK: Final = ' webhook "'
-"""In every message of the API server about an admission webhook that failed or refused."""
+"""Text in every message of the API server about an admission webhook that failed or refused."""
 
 
 class EvictionRound(msgspec.Struct):
-    """What came of one round.
+    """The results of one round.
 
     Attributes:
-        refused: Key of each pod that was not evicted → what was said.
+        refused: Key of each pod that was not evicted → the refusal.
         moved: How many pods were evicted or forced off.
-        wait: How long the API server wants to be left alone.
+        wait: The delay that the API server asks for.
     """
 
     refused: dict[str, EvictionRefusal] = {}
@@ -58,7 +58,7 @@ class Evictor:
         self._clock = clock
 
     def carry_out(self, step: Drain, deletion: Deletion, node: str, report: RunReport) -> EvictionRound:
-        """Ask each pod in its turn, until the round's time is up or the server wants to be left alone."""
+        """Evict each pod in turn, until the round's time is up or the server asks for a delay."""
         done = EvictionRound()
         until = self._clock.now() + ROUND_FOR
         for asked, (pod, grace) in enumerate(step.force):
@@ -104,7 +104,7 @@ class Evictor:
 
 
 def _refusal(error: PortError) -> EvictionRefusal:
-    """What an error means, the special before the general."""
+    """Classify an error, specific types before general ones."""
     if isinstance(error, EvictionBlockedError):
         return EvictionRefusal(EvictionReason.POD_DISRUPTION_BUDGET)
     if isinstance(error, SeveralBudgetsError):

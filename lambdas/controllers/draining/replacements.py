@@ -1,4 +1,4 @@
-"""What the pods of a leaving node wait for: noted by the planner, asked by whoever drains the node."""
+"""Tracks what the pods of a leaving node wait for: stored by the planner, read by the drain."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, Requested
 
 ATTEMPTS: Final = 2
-"""The node is tainted, and that written down, while its pods are planned: at most one conflict is to be expected."""
+"""The node is tainted, and the taint stored, while its pods are planned: at most one conflict is expected."""
 
 
 class Replacing:
-    """Keeps `Deletion.replacements`. A note that is lost costs the wait: the node is drained when time forces it."""
+    """Maintains `Deletion.replacements`. A lost write only skips the wait: the node is drained when its time is up."""
 
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
@@ -31,14 +31,14 @@ class Replacing:
     def note(
         self, plan: Plan, requested: Requested, refused: Collection[str], view: ClusterState, report: RunReport
     ) -> None:
-        """Write down what was planned for pods that must move.
+        """Store what was planned for pods that must move.
 
         Args:
             plan: The plan.
             requested: Its claims.
-            refused: Names of those that EC2 refused.
-            view: The look that it was made from.
-            report: Told what could not be written.
+            refused: Names of the claims that EC2 refused.
+            view: The observation that the plan was made from.
+            report: Receives what could not be stored.
         """
         if not view.displaced:
             return
@@ -50,7 +50,7 @@ class Replacing:
             self._write(name, replacements(pods, records, plan.bindings, unplaced), report)
 
     def with_replacements(self, record: ClaimRecord, facts: ClaimFacts) -> ClaimFacts:
-        """The facts with whether all that was planned for the claim's pods is ready; asked by name, where it matters."""
+        """Return the facts with whether all that was planned for the claim's pods is ready; looked up only where it matters."""
         deletion = record.deletion
         if deletion is None or deletion.tainted_at is None or not awaits_replacements(record):
             return facts

@@ -15,14 +15,14 @@ from lambdas.run_report import RunReport
 
 
 class Surge:
-    """Does nothing unless the setting says so: without it the ClusterRole has no `patch` on Deployments."""
+    """Does nothing unless the setting is on: without it the ClusterRole has no `patch` on Deployments."""
 
     def __init__(self, kubernetes: Kubernetes, *, is_on: bool) -> None:
         self._kubernetes = kubernetes
         self._is_on = is_on
 
     def restart(self, pod: Pod, claim: str, report: RunReport) -> None:
-        """Restart the pod's Deployment for the drain of `claim`, once; what is in the way is told, never raised."""
+        """Restart the pod's Deployment for the drain of `claim`, once; obstacles are reported, never raised."""
         if not self._is_on or not pod.may_surge:
             return
         try:
@@ -52,7 +52,7 @@ class Surge:
         report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
-        """One object, found by a list: the functions may list workloads and need no further verb for this."""
+        """Return one object, found by a list: the functions may list workloads, and need no further verb for this."""
         if not name:
             return None
         only = f"metadata.namespace={namespace},metadata.name={name}"
@@ -60,6 +60,6 @@ class Surge:
 
 
 def _controller_of(replica_set: Any) -> str:
-    """Name of the Deployment that made a ReplicaSet, empty for none."""
+    """Return the name of the Deployment that made a ReplicaSet, empty for none."""
     references = replica_set.metadata.owner_references if replica_set is not None else ()
     return next((found.name for found in references if found.controller and found.kind == "Deployment"), "")

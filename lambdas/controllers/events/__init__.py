@@ -1,1 +1,1 @@
-"""What wakes us from outside: the EKS audit log, and EC2 and Health events."""
+"""Handles external events: the EKS audit log, and EC2 and Health events."""

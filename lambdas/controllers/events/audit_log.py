@@ -1,4 +1,7 @@
-"""The EKS audit log as a hint: events that may mean work become one wake-up. Best effort; the schedules do not need it."""
+"""Uses the EKS audit log as a hint: events that may mean work become one wake-up.
+
+It is best effort; the schedules do not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +31,17 @@ _CHANGES: Final = ("create", "update", "patch", "delete")
 
 
 class AuditLog:
-    """What `watch_audit_log` does."""
+    """Controller of `watch_audit_log`."""
 
     def __init__(self, queues: FunctionQueues, clock: Clock) -> None:
         self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
 
     def run(self, event: Any, report: RunReport) -> None:
-        """Read one delivery of CloudWatch Logs and wake `provision` once if anything in it calls for that.
+        """Read one delivery of CloudWatch Logs and wake `provision` once if any event in it calls for that.
 
         Raises:
-            InvalidInputError: If the delivery is no CloudWatch Logs payload.
+            InvalidInputError: If the delivery is not a CloudWatch Logs payload.
         """
         reasons: dict[str, int] = {}
         deleted: dict[str, None] = {}
@@ -66,10 +69,10 @@ class AuditLog:
 
 
 def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
-    """The audit events of one delivery; control messages and lines that are no JSON object give none.
+    """Return the audit events of one delivery; control messages and lines that are not JSON objects yield none.
 
     Raises:
-        InvalidInputError: If the delivery is no CloudWatch Logs payload.
+        InvalidInputError: If the delivery is not a CloudWatch Logs payload.
     """
     try:
         payload = msgspec.json.decode(gzip.decompress(base64.b64decode(event["awslogs"]["data"])))
@@ -97,7 +100,7 @@ def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
 
 
 def reason_to_wake(entry: dict[str, Any]) -> str:
-    """Why an audit event may mean work for `provision`, empty if it does not."""
+    """Return why an audit event may mean work for `provision`, empty if it does not."""
     target = _object(entry.get("objectRef"))
     verb, resource, part = entry.get("verb"), target.get("resource"), target.get("subresource", "")
     if not _has_happened(entry):
@@ -133,12 +136,12 @@ def _has_happened(entry: dict[str, Any]) -> bool:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one: one odd entry must not lose the others of its delivery."""
+    """Return the value if it is an object, else an empty one: one malformed entry must not lose the others of its delivery."""
     return value if isinstance(value, dict) else {}
 
 
 def _nominates(request: Any) -> bool:
-    """Whether all that was asked for is a node for the pod, as we do: that is no news."""
+    """Whether the request only nominated a node for the pod, as we do: that means no work."""
     status = request.get("status") if isinstance(request, dict) else None
     return isinstance(status, dict) and set(status) == {"nominatedNodeName"} and bool(status["nominatedNodeName"])
 

@@ -1,6 +1,6 @@
-"""EC2 and Health events about our instances: remember the offering, let the claim go, and wake those who replace it.
+"""Handles EC2 and Health events about our instances: remember the offering, remove the claim, and wake the replacement.
 
-A change that AWS announces days ahead is only remembered: `reconcile` lets the claim go in time.
+A change announced days ahead is only stored: `reconcile` removes the claim in time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _STATES: Final = {
 
 
 class Interruption(msgspec.Struct, frozen=True):
-    """What an event says.
+    """The content of an interruption event.
 
     Attributes:
-        reason: Why the claims are to go.
+        reason: The reason for removing the claims.
         ends_at: When the instances are taken away, or are expected to be; None where they are gone, or at any moment.
     """
 
@@ -52,7 +52,7 @@ class Interruption(msgspec.Struct, frozen=True):
 
 
 class Interruptions:
-    """What `interrupt` does."""
+    """Controller of `interrupt`."""
 
     def __init__(
         self, stores: Stores, claim_work: ClaimWork, queues: FunctionQueues, settings: Settings, clock: Clock
@@ -64,7 +64,7 @@ class Interruptions:
         self._clock = clock
 
     def run(self, event: Any, report: RunReport) -> None:
-        """Act on one EventBridge event; one about other instances or of another kind is passed over."""
+        """Act on one EventBridge event; events about other instances or of another kind are ignored."""
         found = read_event(event)
         if found is None:
             report.count("ignoredEvents")
@@ -76,7 +76,7 @@ class Interruptions:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
     def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
-        """Let the instance's claim go; for one that goes already only ask again, as the asking may have failed."""
+        """Remove the instance's claim; if it is leaving already, request its step again, as the first request may be lost."""
         record = self._stores.claims.of_instance(instance_id)
         if record is None:
             return
@@ -91,7 +91,7 @@ class Interruptions:
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def _announced(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        """Remember the date, the earliest counts; one that is near or past is acted on at once."""
+        """Store the date, of several the earliest; a date that is near or past is acted on at once."""
         now = self._clock.now()
         retires_at = found.ends_at or now
         if record.retires_at is None or retires_at < record.retires_at:
@@ -127,11 +127,11 @@ class Interruptions:
     def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         message = f"instance {record.instance_id}"
         self._claim_work.begin_termination(record, found.reason, message, report, ends_at=found.ends_at)
-        if record.deletion is not None:  # what its pods wait for is to be noted only now
+        if record.deletion is not None:  # the planner now has to record what its pods wait for
             self._wake_ups.send([wake_up(found.reason)])
 
     def _avoid(self, offering: OfferingKey, report: RunReport) -> None:
-        """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
+        """Record that the offering is short; without it a launch is wasted, and the node has two minutes."""
         try:
             self._stores.unavailable.mark([offering], self._clock.now())
         except PortError as error:
@@ -140,7 +140,7 @@ class Interruptions:
 
 
 def read_event(event: Any) -> Interruption | None:
-    """The interruption that an EventBridge event tells of, None for any other event."""
+    """Return the interruption in an EventBridge event, None for any other event."""
     if not isinstance(event, dict) or not isinstance(event.get("detail"), dict):
         return None
     detail: dict[str, Any] = event["detail"]
@@ -159,7 +159,7 @@ def read_event(event: Any) -> Interruption | None:
 
 
 def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
-    """What a Health event announces for instances; None where it is about something else, or over or called off."""
+    """Return what a Health event announces for instances; None where it is about something else, or is over or cancelled."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
         return None
     if detail.get("statusCode") == "closed":
@@ -170,7 +170,7 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
 
 
 def _moment(written: Any) -> datetime | None:
-    """A time as EventBridge (RFC 3339) or Health (RFC 1123) writes it, UTC; None where it is neither."""
+    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format, UTC; None where it is neither."""
     if not isinstance(written, str):
         return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

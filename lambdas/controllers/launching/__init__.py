@@ -1,1 +1,1 @@
-"""From a planned claim to an instance."""
+"""Launches planned claims: from the claim's record to its instance."""

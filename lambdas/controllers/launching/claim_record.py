@@ -1,4 +1,4 @@
-"""A planned claim as the record that is stored before anything is launched, and the order that EC2 gets from the record."""
+"""Builds the record that is stored before a claim is launched, and the launch order derived from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lambdas.ports import JsonObject
 
 
 def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
-    """The record of a claim: where it may be launched, and the most that it may take of its NodePool's limits."""
+    """Return the record of a claim: where it may be launched, and the most that it may take of its NodePool's limits."""
     types = pool_types(snapshot).of(planned.node_pool, planned.node_class.name)
     selection = select_offerings(planned, types, snapshot.options.min_values_policy)
     if isinstance(selection, Refusal):
@@ -51,7 +51,7 @@ def order_of(
     cluster: str,
     avoided_subnets: tuple[str, ...] = (),
 ) -> LaunchOrder:
-    """The order for the claim's instance; the same record always gives the same one."""
+    """Return the order for the claim's instance; the same record always gives the same order."""
     plan, named = record.plan, {offering.instance_type for offering in record.offerings}
     return LaunchOrder(
         claim=record.name,
@@ -78,9 +78,9 @@ def order_of(
 
 
 def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
-    """The claim with the hash of the EC2NodeClass that it is launched by, by which drift is found later.
+    """Return the claim with the hash of the EC2NodeClass that it is launched from, by which drift is found later.
 
-    The NodePool's is in the plan already: the claim was made from the template of that moment.
+    The NodePool's hash is in the plan already: the claim was made from the template of that moment.
     """
     found = dict(planned.annotations)
     for node_class in node_classes:
@@ -90,7 +90,7 @@ def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) ->
 
 
 def with_decision(planned: PlannedClaim, decision: str) -> PlannedClaim:
-    """The claim with the id of the decision that launches it; as it is where no ledger is kept."""
+    """Return the claim with the id of the decision that launches it; unchanged where no ledger is kept."""
     if not decision:
         return planned
     annotations = dict(sorted({**planned.annotations, labels.DECISION: decision}.items()))
@@ -105,7 +105,7 @@ def _launched_as(planned: PlannedClaim, name: str, selection: Selection) -> Plan
 
 
 def _has_own_prices(selection: Selection, catalogue: Catalogue, node_class: str) -> bool:
-    """Whether the NodePool reckons with other prices than EC2's list."""
+    """Whether the NodePool has prices other than EC2's list."""
     names = {found.name for found in selection.types}
     types = (found for found in catalogue.types_for(node_class) if found.name in names)
     listed = {offering.key: offering.price for found in types for offering in found.offerings}

@@ -1,4 +1,4 @@
-"""An EC2 instance in the words of claims: what its type, zone and capacity type say of the node it will be."""
+"""Describes an EC2 instance as a claim's machine: the labels and shape that follow from type, zone and capacity type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import Instance
 
 
 def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
-    """Describe `instance`. A type that the catalogue does not know leaves shape and labels to what the node reports."""
+    """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
     found = next((known for known in types if known.name == instance.instance_type), None)
     offering = Offering(
@@ -38,12 +38,12 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
 
 
 def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
-    """Without EFA where no such interface was launched: the type could have had some (Karpenter)."""
+    """Leave out EFA where no such interface was launched: the type could have had some (Karpenter)."""
     return {name: amount for name, amount in resources.items() if name != EFA or instance.efa_interfaces}
 
 
 def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
-    """Labels with one value as they are; of several, the one that the claim's requirements leave (Karpenter)."""
+    """Return labels with one value unchanged; of several values, the one that the claim's requirements leave (Karpenter)."""
     allowed = {requirement.key: requirement for requirement in plan.requirements}
     chosen: dict[str, str] = {}
     for key, values in sorted(found.labels.items()):

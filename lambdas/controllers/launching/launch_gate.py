@@ -1,4 +1,4 @@
-"""What of a claim's offerings EC2 may be asked for now, and what is remembered of its answer."""
+"""Limits which of a claim's offerings EC2 may be asked for now, and remembers EC2's refusals."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TRIES: Final = 5
 """Most attempts to write a denial that others write, too: denials of one cause come together."""
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
-"""What is remembered although another offering of the same request was launched."""
+"""Codes that are remembered although another offering of the same request was launched."""
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Leave to ask EC2.
+    """Permission to ask EC2.
 
     Attributes:
-        offerings: What to ask for, cheapest first.
-        denials: What was known of the EC2NodeClass at that moment.
-        avoided_subnets: Without free addresses a moment ago.
+        offerings: The offerings to request, cheapest first.
+        denials: The known denials of the EC2NodeClass at that moment.
+        avoided_subnets: Subnets recently without free addresses.
     """
 
     offerings: tuple[Offering, ...]
@@ -43,16 +43,16 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 class LaunchGate:
-    """Keeps launches away from what EC2 denied or had none of, and lets one ask again when a pause is over."""
+    """Keeps launches away from offerings that EC2 denied or had no capacity for, and lets one retry when a pause is over."""
 
     def __init__(self, denials: LaunchDenials, unavailable: UnavailableOfferings) -> None:
         self._denials = denials
         self._unavailable = unavailable
 
     def admit(self, record: ClaimRecord, node_class: JsonObject, now: datetime) -> Admission | Refusal:
-        """What the claim may be launched as; why not, where nothing is left.
+        """Return what the claim may be launched as, or why not where nothing is left.
 
-        A claim that was tried before asks for the same again: its instance may be there already.
+        A claim that was tried before requests the same offerings again: its instance may exist already.
 
         Raises:
             PortError: If the table does not answer.
@@ -75,7 +75,7 @@ class LaunchGate:
             told = "; ".join(denial.told() for denial in paused) or "EC2 had none of its offerings a moment ago"
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, told)
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
-            left = list(record.offerings)  # fewer types may be too few
+            left = list(record.offerings)  # fewer types may violate minValues
         half_open = [denial for denial in engaged if denial not in paused]
         free = tuple(o for o in left if not _covers_any(half_open, o.key))
         if free:
@@ -91,11 +91,14 @@ class LaunchGate:
         now: datetime,
         report: RunReport,
     ) -> None:
-        """Remember a launch in vain. Not to know it costs a vain launch, which is no reason to lose this one's answer."""
+        """Remember a failed launch.
+
+        A failure to store it only costs a wasted launch, so it does not lose this launch's answer.
+        """
         refused = tuple(refused)
         self._mark(refused, now, report)
         for found in _by_code(refused):
-            if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may do
+            if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
                 self._deny(_denied(record, node_class, found, call), now, report)
 
     def succeeded(
@@ -108,7 +111,7 @@ class LaunchGate:
         now: datetime,
         report: RunReport,
     ) -> None:
-        """Remember what a launch was refused on its way, and let go what it has disproved."""
+        """Remember the refusals on the way to a successful launch, and drop the denials that it disproved."""
         refused = tuple(refused)
         self._mark(refused, now, report)
         for found in _by_code(refused):
@@ -120,7 +123,7 @@ class LaunchGate:
                 self._let_go(denial, report)
 
     def _probe(self, admission: Admission, half_open: list[LaunchDenial], now: datetime) -> Admission | Refusal:
-        """Leave to ask again about what was denied, for one claim at a time."""
+        """Return permission to retry what was denied, for one claim at a time."""
         asking = [d for d in half_open if any(d.scope.covers(o.key) for o in admission.offerings)]
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
@@ -152,7 +155,7 @@ class LaunchGate:
         try:
             self._denials.remove(denial)
         except ConflictError:
-            return  # it was denied again meanwhile, or another claim asks
+            return  # it was denied again meanwhile, or another claim is retrying
         except PortError as error:
             _could_not(f"denial {denial.code}", error, report)
             return

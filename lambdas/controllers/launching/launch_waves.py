@@ -1,6 +1,6 @@
-"""Launching the claims of a plan side by side: EC2 takes seconds for each request, and none waits for another.
+"""Launches the claims of a plan in parallel: EC2 takes seconds for each request.
 
-The first claim of each EC2NodeClass goes ahead: what EC2 denies it, it would deny all of them at once.
+The first claim of each EC2NodeClass goes ahead: a denial of it would apply to all of them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MARGIN: Final = timedelta(seconds=15)
 
 
 class WaveResult(msgspec.Struct):
-    """What became of claims.
+    """The results of several launches.
 
     Attributes:
-        refused: Names of those that EC2 refused, and that are forgotten.
-        launched: Those that EC2 answered, or may have.
-        left: Names of those that were not begun.
-        unclear: Names of those whose launch failed in the middle, or did not end in time.
+        refused: Names of claims that EC2 refused, and that are forgotten.
+        launched: Claims that EC2 launched, or may have.
+        left: Names of claims whose launch was not begun.
+        unclear: Names of claims whose launch failed midway, or did not end in time.
     """
 
     refused: list[str] = []
@@ -40,7 +40,7 @@ class WaveResult(msgspec.Struct):
     unclear: list[str] = []
 
     def add(self, other: WaveResult) -> None:
-        """Take over what another has."""
+        """Merge another result."""
         self.refused += other.refused
         self.launched += other.launched
         self.left += other.left
@@ -54,7 +54,7 @@ class _Attempt(msgspec.Struct):
 
 
 class LaunchWaves:
-    """Launches many claims, at most so many in a run."""
+    """Launches many claims, up to a limit per run."""
 
     def __init__(self, launcher: Launcher, run_tasks: RunTasks, clock: Clock, *, at_most: int) -> None:
         self._launcher = launcher
@@ -70,7 +70,7 @@ class LaunchWaves:
         report: RunReport,
         deadline: datetime,
     ) -> WaveResult:
-        """Launch as many as there is time for. What goes wrong with one claim is its own."""
+        """Launch as many as time permits. A failure of one claim does not affect the others."""
         result = WaveResult()
         known = [record for record in records if record.plan.node_class.name in node_classes]
         begun, names = known[: self._at_most], {record.name for record in known[: self._at_most]}
@@ -109,7 +109,7 @@ class LaunchWaves:
 
 
 def _waves(records: Sequence[ClaimRecord]) -> tuple[list[ClaimRecord], list[ClaimRecord]]:
-    """The first claim of each class, then the others."""
+    """Yield the first claim of each class, then the others."""
     first: dict[str, ClaimRecord] = {}
     for record in records:
         first.setdefault(record.plan.node_class.name, record)

@@ -1,4 +1,4 @@
-"""From a planned claim to an instance: the intent is stored first, then EC2 is asked, then the answer is stored."""
+"""Launches a planned claim: the intent is stored first, then EC2 is called, then the answer is stored."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Launcher:
         self._cluster = cluster
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
-        """The record to store before anything is launched; why there is none where nothing can be."""
+        """Return the record to store before the launch, or why there is none where nothing can be launched."""
         return requested(planned, name, self._token(name, 0), snapshot, now)
 
     def launch(
@@ -66,7 +66,7 @@ class Launcher:
             forgotten, so that its pods are planned again.
 
         Raises:
-            PortError: If the table does not take the answer; the same token brings the same instance later.
+            PortError: If the table does not accept the answer; the same token returns the same instance later.
         """
         admission = self._gate.admit(record, node_class, now)
         if isinstance(admission, Refusal):
@@ -108,7 +108,7 @@ class Launcher:
         return stored
 
     def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
-        """Store the instance that there is now, on what the claim is by then: nothing is launched again for a conflict."""
+        """Store the instance on the claim's current record: a conflict does not launch a second one."""
         current = record
         for attempt in range(1, STORE_ATTEMPTS + 1):
             try:
@@ -125,7 +125,7 @@ class Launcher:
         raise ConflictError("store", f"claim {record.name} was not tried to be stored")
 
     def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
-        """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
+        """Store that the claim has this instance; its reservation shrinks to what the instance has."""
         machine = machine_of(instance, record.plan, catalogue)
         return self.take_over(record, machine, now)
 
@@ -147,9 +147,9 @@ class Launcher:
         return self._claims.change(record, after)
 
     def _tried(self, record: ClaimRecord, error: PortError) -> ClaimRecord:
-        """The claim after an answer that says nothing; the next try looks for an instance with its tag first.
+        """Return the claim after an inconclusive answer; the next try first looks for an instance with its tag.
 
-        The token stays, so that the same order cannot launch twice; a new one only where EC2 knows it from another order.
+        The token stays, so that the same order cannot launch twice; it is replaced only where EC2 knows it from another order.
         """
         attempts = record.attempts + 1
         token = self._token(record.name, attempts) if isinstance(error, ConflictError) else record.token
@@ -162,7 +162,7 @@ class Launcher:
 
 
 def refused(record: ClaimRecord, reason: ClaimReason, message: str, now: datetime) -> DecisionOutcome:
-    """That a claim came to nothing, for the ledger."""
+    """Return the outcome of a failed claim for the ledger."""
     return _ended(record, OutcomeState.REFUSED, reason, message, now)
 
 
@@ -174,17 +174,17 @@ def _ended(
 
 
 def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
-    """The claim's plan with the hash of the class that it is launched by: it may have been edited since the plan."""
+    """Return the claim's plan with the hash of the class that launches it, which may have been edited since the plan."""
     if record.attempts:
         return record.plan
     try:
         return with_class_hash(record.plan, [api.node_class(node_class)])
     except InvalidInputError:
-        return record.plan  # the launch is denied, and says why
+        return record.plan  # the launch is denied, with the reason
 
 
 def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """What was denied: all that was asked for, where the error does not say."""
+    """Return the denied offerings: all requested ones, where the error does not name them."""
     if isinstance(error, LaunchDeniedError):
         return error.refused
     return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)

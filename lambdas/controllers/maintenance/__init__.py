@@ -1,1 +1,1 @@
-"""The slow round, and the catalogue."""
+"""Periodic maintenance: the rounds of `reconcile`, and the catalogue."""

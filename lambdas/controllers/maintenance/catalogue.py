@@ -1,4 +1,4 @@
-"""Keeps the market current: types and zones twice a day, prices every hour, and what was never read at once."""
+"""Keeps the market current: types and zones twice a day, prices every hour, and missing parts at once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lambdas.run_report import RunReport
 
 
 class CatalogueRefresh:
-    """Reads the market and stores the reading."""
+    """Reads the market and stores it."""
 
     def __init__(self, source: CatalogueSource, store: CatalogueStore) -> None:
         self._source = source
         self._store = store
 
     def refresh(self, report: RunReport) -> None:
-        """Read what is due and store it; parts that cannot be read stay as they were and are told.
+        """Read what is due and store it; parts that cannot be read keep their values and are reported.
 
         Raises:
             PortError: If there is no market to fall back on, or it cannot be stored.

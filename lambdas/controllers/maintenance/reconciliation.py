@@ -1,4 +1,7 @@
-"""The slow round: what no event tells, and what an event told but nobody did. Everything converges from here alone."""
+"""Runs the rounds of `reconcile`: repairs whatever no event reported, and what an event reported but no run did.
+
+The system converges with these rounds alone.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,11 @@ from lambdas.run_report import RunReport
 from lambdas.store import SweepLog, SweepState
 
 WRITES_EVERY: Final = timedelta(minutes=5)
-"""How old the clean times in the table may be; a sweep that fails or is clean again is written at once."""
+"""How old the clean times in the table may be; a sweep that fails or is clean again is stored at once."""
 
 
 class Reconciliation:
-    """What `reconcile` does: one look, then sweeps that do not depend on each other, each in its own boundary."""
+    """Controller of `reconcile`: one observation, then independent sweeps, each in its own boundary."""
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Reconciliation:
         self._clock = clock
 
     def run(self, report: RunReport, *, deadline: datetime) -> None:
-        """One round. Nothing new is begun close to `deadline`; what was left out is told, and comes first another time."""
+        """Run one round. No work begins close to `deadline`; sweeps left out are reported, and come first in a later round."""
         boundary = Boundary(report)
         seen = self._look(boundary)
         if seen is None:
@@ -62,13 +65,13 @@ class Reconciliation:
         states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
         now = self._clock.now()
         overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
-        # At least one: zeros become no metric, and an alarm takes silence for bad news.
+        # At least one: zeros become no metric, and an alarm treats missing data as bad.
         report.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
         if _worth_writing(stored, states):
             boundary.attempt("sweep states", lambda: self._log.write(states))
         if report.counts.get(
             CHANGED_NODE_CLASSES
-        ):  # `disrupt` asks for drift, and need not wait until we see it ourselves
+        ):  # `disrupt` decides about drift, and need not wait until we observe it ourselves
             self._rest.tell(now)
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self._rest.end()
@@ -78,7 +81,10 @@ class Reconciliation:
         return in_order(self._sweeps, self._clock.now())
 
     def _look(self, boundary: Boundary) -> Seen | None:
-        """Instances first, then claims; None for a round at rest. Sweeps that need what cannot be seen fail, no others."""
+        """Observe instances first, then claims; None for a round at rest.
+
+        Only sweeps that need what cannot be observed fail.
+        """
         instances: list[tuple[Instance, ...]] = []
         views: list[ClusterState | None] = []
         boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
@@ -88,7 +94,7 @@ class Reconciliation:
         return Seen(instances[0] if instances else None, views[0] if views else None)
 
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
-        """The cluster, without pods where that is enough; None where the last look is good still."""
+        """Observe the cluster, without pods where that is enough; None where the last observation is still valid."""
         due = Look.WHOLE if instances is None else self._rest.due(instances, self._clock.now())
         if due is Look.NONE:
             return None
@@ -104,7 +110,7 @@ class Reconciliation:
         return view
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
-        """The states as stored; a sweep that is new is due now, and so are all where the table does not answer."""
+        """Return the stored states; a new sweep is due now, and all are where the table does not answer."""
         found: dict[str, SweepState] = {}
         boundary.attempt("sweep states", lambda: found.update(self._log.read()))
         now = self._clock.now()
@@ -113,7 +119,7 @@ class Reconciliation:
     def _swept(
         self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], report: RunReport, deadline: datetime
     ) -> SweepState:
-        """The sweep's state after its turn."""
+        """Return the sweep's state after its turn."""
         before, now = stored[sweep.name], self._clock.now()
         if not before.failures and now < before.clean_at + sweep.every:
             return before
@@ -157,5 +163,5 @@ def _report(seen: Seen, report: RunReport) -> None:
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:
-    """What the claims' instances cost an hour at the prices of their launch; metrics are whole numbers."""
+    """Return what the claims' instances cost an hour at the prices of their launch; metrics are whole numbers."""
     return sum(record.machine.offering.price for record in records if record.machine) // 10**6

@@ -1,4 +1,4 @@
-"""Carries out a claim's next steps: the intent is written first where losing it would lose an instance."""
+"""Carries out a claim's next steps; the intent is stored first where losing it would lose an instance."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from lambdas.settings import Settings
 from lambdas.store import ClaimChange
 
 MAX_STEPS: Final = 8
-"""Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
+"""Most steps of one claim in one call; the longest way from a drained node to nothing left takes five."""
 
 SOON: Final = timedelta(seconds=1)
 HELD_BACK: Final = timedelta(seconds=30)
-"""When a claim that a brake holds back is looked at again."""
+"""Delay until a claim that a brake stops is checked again."""
 
 
 class ClaimWork:
-    """Moves one claim on as far as it will go now."""
+    """Advances one claim as far as possible now."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class ClaimWork:
         self._clock = clock
 
     def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | steps.BindPods | None:
-        """Take the steps that can be taken.
+        """Take all steps that are possible.
 
         Returns:
             When to look again, None if there is nothing to wait for; the binding of pods is left to whoever calls, who knows
@@ -125,7 +125,7 @@ class ClaimWork:
     def _take(
         self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Do one step; the claim as it is then, None once it is forgotten."""
+        """Do one step; return the claim after it, None once it is forgotten."""
         match step:
             case steps.Launch():
                 return self._launch(record, reader, report)
@@ -150,7 +150,7 @@ class ClaimWork:
     def _take_to_its_end(
         self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Do one step of a claim that goes."""
+        """Do one step of a leaving claim."""
         match step:
             case steps.GiveBack():
                 return self._giving_back.carry_out(record, step, reader, report)
@@ -175,10 +175,10 @@ class ClaimWork:
         *,
         ends_at: datetime | None = None,
     ) -> ClaimRecord:
-        """Store that the claim is to go, whatever the budgets say; it counts in them.
+        """Store that the claim must be removed, whatever the budgets say; it counts in them.
 
-        One that is going already stays as it is, unless it went by our own choice and now must, or must sooner.
-        `ends_at` says until when it would stay, and so how long replacements may be waited for.
+        A claim that is leaving already is unchanged, unless it left by our own choice and now must, or must leave sooner.
+        `ends_at` is when its instance would end, and so bounds the wait for replacements.
         """
         if record.deletion is not None:
             after = deletion.hurried(record, reason, message, ends_at)
@@ -200,9 +200,9 @@ class ClaimWork:
         *,
         ends_at: datetime | None = None,
     ) -> bool:
-        """As `begin_termination`, for a claim that is not going yet, if its NodePool's budgets have a place; whether they have.
+        """As `begin_termination`, for a claim that stays so far, if its NodePool's budgets have a place; return whether.
 
-        `places` says how many of a NodePool's claims may hold one (`core.disruption.budgets.node_pool_budgets.places`).
+        `places` is how many of a NodePool's claims may hold one (`core.disruption.budgets.node_pool_budgets.places`).
         """
         after = deletion.leaving(record, reason, message, self._clock.now(), ends_at)
         if record.phase is ClaimPhase.REGISTERED:  # its node may be initialized already, if an answer was lost
@@ -249,7 +249,7 @@ class ClaimWork:
         return launched
 
     def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
-        """Which limit of its NodePool is exceeded by now, empty for none: rows were lost since, or the limit was lowered."""
+        """Return the limit of its NodePool that is exceeded by now, empty for none: rows were lost, or the limit lowered."""
         name = record.plan.node_pool
         limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
         if not limits:
@@ -272,7 +272,7 @@ class ClaimWork:
     def _report(
         self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Store it first: then it is told once."""
+        """Store the report first, so that it is made only once."""
         told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, told)
         report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
@@ -290,15 +290,15 @@ class ClaimWork:
     def _forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
-        if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
+        if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), report)
 
     def _tell_of_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
-        """Wake those who wait for a NodePool's limits when a claim that goes has given back its share."""
+        """Wake `provision` for pods that wait for a NodePool's limits when a leaving claim has released its share."""
         if before.deletion is not None and before.reserved and (after is None or not after.reserved):
             self._wake_ups.send([wake_up(before.deletion.reason)])
 
 
 def _since(record: ClaimRecord) -> datetime:
-    """From when the claim's present stage counts: the longer it takes, the less often a step in vain is repeated."""
+    """Return when the claim's present stage began: the longer it takes, the less often a failing step is repeated."""
     return record.deletion.asked_at if record.deletion else record.phase_since

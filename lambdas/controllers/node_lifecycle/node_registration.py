@@ -1,4 +1,4 @@
-"""From a node that has joined to one that is open to pods: what is written to it and to its claim."""
+"""Registers a node that has joined and opens it to pods: what is written to it and to its claim."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lambdas.settings import Settings
 T = TypeVar("T")
 
 PATCH_ATTEMPTS: Final = 3
-"""How often a node is patched in one go while others write to it."""
+"""How often a node is patched in one call while others write to it."""
 
 
 class NodeRegistration:
@@ -46,11 +46,14 @@ class NodeRegistration:
     def register(
         self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Give the node that joined its marks; nominate its pods unless we bind them. Raises ConflictError if it is gone."""
+        """Give the node that joined its labels, annotations and taints; nominate its pods unless we bind them.
+
+        Raises ConflictError if it is gone.
+        """
         record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
         reader.look_again(step.node)
         seen = reader.node(step.node)
-        # Not before: the scheduler wipes off nominations for a node that is still closed.
+        # Not before: the scheduler clears nominations for a node that is still closed.
         is_open = seen is not None and not is_held(seen.node)
         nominated = self._nominator.nominate(record, step.node, reader, report) if is_open else ()
         report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
@@ -60,9 +63,10 @@ class NodeRegistration:
         )
 
     def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
-        """Write what the node that joined must be given; the claim with what its node knows of it."""
+        """Patch the node that joined; return the claim completed with what its node knows of it."""
         known = with_labels_of(record, seen.node)
-        # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
+        # Take the taints of the version that the patch names: those of an earlier list would restore taints removed
+        # since.
         step = registration_of(known, seen.node, binds=self._binds)
         patch_node(
             self._kubernetes,
@@ -77,9 +81,9 @@ class NodeRegistration:
     def _patched_anew(
         self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]
     ) -> T:
-        """Patch a node as it was last seen; if somebody changed it since, read it and patch it again, at once.
+        """Patch a node in its last seen version; if it was changed since, read and patch it again, at once.
 
-        The kubelet and the cloud controller write to a new node all the time, and pods wait for it.
+        The kubelet and the cloud controller write to a new node constantly, and pods wait for it.
 
         Raises:
             ConflictError: If it changed `PATCH_ATTEMPTS` times, or is gone.
@@ -124,7 +128,7 @@ class NodeRegistration:
         )
 
     def _open(self, seen: ObservedNode) -> bool:
-        """Call the node initialized, and let kube-scheduler in if it was kept off; whether it was."""
+        """Mark the node as initialized, and open it to kube-scheduler if that was kept off; return whether it was."""
         taints = tuple(taint for taint in seen.node.taints if not taint.matches(HELD))
         was_held = len(taints) < len(seen.node.taints)
         patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"}, taints=taints if was_held else None)

@@ -1,1 +1,1 @@
-"""Node objects: what is read of them once a run, what is written to them, and what users are told on them."""
+"""Node objects: reads them once a run, patches them, and writes events on them."""

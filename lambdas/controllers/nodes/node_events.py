@@ -1,4 +1,4 @@
-"""Tells on a node what is wrong with it, and on the pods that wait for it: Kubernetes events."""
+"""Writes Kubernetes events about a problem of a node, on the node and on the pods that wait for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.controllers.kube_events import about_node, about_pod, warning, writ
 from lambdas.ports import Clock, Kubernetes
 
 PODS_TOLD: Final = 10
-"""Pods that get an event of their own; the others read it on the node."""
+"""Most pods that get an event of their own; the node's event covers the others."""
 
 
 class NodeEvents:
@@ -23,7 +23,7 @@ class NodeEvents:
         self._clock = clock
 
     def tell(self, step: ReportNode, waiting: Iterable[Pod]) -> None:
-        """Write them; `waiting` are the pods that wait for the node."""
+        """Write the events; `waiting` are the pods that wait for the node."""
         now = self._clock.now()
         pods = list(islice(waiting, PODS_TOLD))
         about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]

@@ -1,4 +1,4 @@
-"""Lists of nodes, each made once for all claims that look for theirs."""
+"""Caches lists of nodes, so that claims looking for their nodes share them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from lambdas.observability import logger
 from lambdas.ports import Clock, Kubernetes
 
 JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
-"""Label selector: nodes that may be those of claims which know no node yet, few at any time.
+"""Label selector: nodes that may belong to claims without a known node; there are few at any time.
 
-A claim is known by its provider id, which the API server selects no nodes by. Our labels come with the kubelet, but not where
-a class brings its own user data, so it is the other way round: not what EKS itself runs, and not what is initialized. A
-claim has written its node's name down long before it initializes the node.
+A claim's node is identified by its provider id, by which the API server cannot select nodes. Our labels come with the kubelet,
+but not where a class brings its own user data, so the selector excludes: not the nodes that EKS itself runs, and not those that
+are initialized. A claim stores its node's name long before it initializes the node.
 """
 
 FRESH_FOR: Final = timedelta(milliseconds=900)
-"""How old a list may be that a claim waits by. A claim is checked every second while nodes join
-(`core.lifecycle.claims.BOOT_RECHECKED`), so a sandbox makes sixty such lists a minute at most, however many claims boot."""
+"""How old a list may be for a claim that waits for its node. A claim is checked every second while nodes join
+(`core.lifecycle.claims.BOOT_RECHECKED`), so a sandbox makes at most sixty such lists a minute, however many claims boot."""
 
 
 class ObservedNode(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 class NodeLists:
-    """Lists by label selector, shared by the messages that one sandbox handles within a short time; by its threads, too."""
+    """Lists by label selector, shared by the messages and threads that one sandbox handles within a short time."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -52,16 +52,16 @@ class NodeLists:
         self._listed: dict[str, _Listed] = {}
 
     def lately(self, selector: str) -> tuple[ObservedNode, ...]:
-        """The nodes that had these labels at most `FRESH_FOR` ago. Raises PortError."""
+        """Return the nodes that had these labels at most `FRESH_FOR` ago. Raises PortError."""
         return self.since(selector, self._clock.now() - FRESH_FOR)
 
     def since(self, selector: str, moment: datetime) -> tuple[ObservedNode, ...]:
-        """By a list begun at `moment` or later; who asks while another lists waits for that list. Raises PortError."""
+        """Return a list begun at `moment` or later; a caller during another's listing waits for that list. Raises PortError."""
         with self._lock:
             known = self._listed.get(selector)
             if known is None or known.begun_at < moment:
                 begun = self._clock.now()
-                # Nobody takes a list that is older than this; so as many are kept as are in use.
+                # A list that is older than this is never used, so only those in use are kept.
                 kept = {key: found for key, found in self._listed.items() if found.begun_at >= begun - FRESH_FOR}
                 found = tuple(readable(self._kubernetes.list(kinds.NODES, labels=selector).items))
                 known = _Listed(begun, found)
@@ -70,7 +70,7 @@ class NodeLists:
 
 
 def readable(items: Iterable[Any]) -> Iterable[ObservedNode]:
-    """The nodes that can be understood, as decoded from the wire."""
+    """Return the nodes that can be parsed, as decoded from the wire."""
     for written in items:
         try:
             yield seen_node(written)
@@ -79,5 +79,5 @@ def readable(items: Iterable[Any]) -> Iterable[ObservedNode]:
 
 
 def seen_node(written: Any) -> ObservedNode:
-    """A node as decoded from the wire. Raises InvalidInputError."""
+    """Return a node as decoded from the wire. Raises InvalidInputError."""
     return ObservedNode(nodes.node(written), written.metadata.resource_version)

@@ -1,4 +1,4 @@
-"""What we write to Node objects. Taints are one list, so each such patch holds only for the version that was read."""
+"""Patches Node objects. Taints are one list, so each such patch applies only to the version that was read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def patch_node(
 
 
 def delete_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
-    """Take our finalizer off and delete the Node, this very one; gone is fine. Raises ConflictError if it has changed."""
+    """Remove our finalizer and delete exactly this Node; no error if it is gone. Raises ConflictError if it has changed."""
     node = seen.node
     try:
         if labels.TERMINATION_FINALIZER in node.finalizers:
@@ -51,7 +51,7 @@ def delete_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
 
 
 def release_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
-    """Take the marks of a disruption off a node that is to stay."""
+    """Remove the marks of a disruption from a node that stays."""
     others = [taint for taint in seen.node.taints if taint.key != DISRUPTED.key]
     metadata: JsonObject = {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}}
     if seen.node.labels.get(labels.EXCLUDE_FROM_BALANCERS) == EXCLUDED_BY_US:
@@ -61,6 +61,6 @@ def release_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
 
 
 def written(taint: Taint) -> JsonObject:
-    """A taint as Kubernetes writes it."""
+    """Return a taint in Kubernetes' format."""
     body = {"key": taint.key, "effect": taint.effect}
     return {**body, "value": taint.value} if taint.value else body

@@ -1,4 +1,4 @@
-"""What one invocation of `execute` looks up, each thing once and only if a step asks for it."""
+"""Reads what one invocation of `execute` needs, each thing once and only if a step needs it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 
 def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader], T]:
-    """Keep the answer for the look's short life; whoever asks while another reads waits for that answer.
+    """Keep the answer for the reader's short life; a caller during another's read waits for that answer.
 
-    Python 3.11's `cached_property` would hold one lock for all looks of the process across a call to the world.
+    Python 3.11's `cached_property` would hold one lock for all readers of the process during a remote call.
     """
 
     def answer(self: NodeStateReader) -> T:
@@ -49,9 +49,9 @@ def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader],
 
 
 class NodeStateReader:
-    """A short-lived view for claims' next steps: each thing as it was at the first question about it.
+    """A short-lived view for claims' next steps: each thing as of its first read.
 
-    Nothing is listed whole but what is small: a node is read by its name once the claim knows it, pods by their node.
+    Only small collections are listed whole: a node is read by its name once the claim knows it, pods by their node.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class NodeStateReader:
         self._by_name: dict[str, ObservedNode | None] = {}
 
     def node(self, name: str) -> ObservedNode | None:
-        """The node of this name, None if there is none."""
+        """Return the node of this name, None if there is none."""
         if name not in self._by_name:
             self.look_again(name)
         return self._by_name[name]
 
     def look_again(self, name: str) -> None:
-        """Read one node anew, and its pods when they are asked for: we have just changed it.
+        """Read one node again, and its pods on demand: we have just changed it.
 
         Raises:
-            DeniedError: If it cannot be understood: it is there, so its claim must not take it for gone.
+            DeniedError: If it cannot be parsed: it exists, so its claim must not consider it gone.
         """
         self.kept.get("pods", {}).pop(name, None)
         try:
@@ -87,7 +87,7 @@ class NodeStateReader:
             raise DeniedError("kube:get nodes", str(error)) from error
 
     def facts(self, record: ClaimRecord) -> ClaimFacts:
-        """All that the claim's next step depends on."""
+        """Return all facts on which the claim's next step depends."""
         found = self._nodes_of(record)
         node = found[0] if len(found) == 1 else None
         gone = instance = None
@@ -115,15 +115,15 @@ class NodeStateReader:
         )
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
-        """The pods bound to a node, by key; one that cannot be read is left out."""
+        """Return the pods bound to a node, by key; unreadable ones are left out."""
         return self._pods_on(node)
 
     def unbound_pods(self, keys: Collection[str]) -> tuple[Pod, ...]:
-        """Those of the pods (`namespace/name`) that are bound to no node and not being deleted."""
+        """Return those of the pods (`namespace/name`) that are neither bound to a node nor being deleted."""
         return tuple(pod for pod in self._unbound() if pod.key in keys and not pod.is_terminating)
 
     def limits(self, node_pool: str) -> dict[str, int]:
-        """The limits of a NodePool, none where it is gone or cannot be read."""
+        """Return the limits of a NodePool, none where it is gone or cannot be read."""
         known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
         if node_pool not in known:
             try:
@@ -133,7 +133,7 @@ class NodeStateReader:
         return known[node_pool]
 
     def instance(self, instance_id: str) -> Instance | None:
-        """One instance by id, None if EC2 has it no more."""
+        """Return one instance by id, None if EC2 no longer has it."""
         return next(iter(self._cloud.instances([instance_id])), None)
 
     def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
@@ -152,7 +152,10 @@ class NodeStateReader:
         return [self._by_name.get(seen.node.name, seen) for seen in mine]
 
     def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
-        """Nodes by label. Where a missing node decides that the claim or its instance ends, no list from before this look."""
+        """Return nodes by label.
+
+        Where a missing node would end the claim or its instance, a list from before this reader is not used.
+        """
         if record.deletion is None:
             is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT
         else:
@@ -160,7 +163,7 @@ class NodeStateReader:
         return self._lists.lately(selector) if is_waiting else self._lists.since(selector, self._begun)
 
     def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
-        """The claim's node by the name that EKS gives nodes, its instance's: a rebuilt claim may not know an old node."""
+        """Return the claim's node by the name that EKS gives it, its instance's: a rebuilt claim may not know an old node."""
         seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
         return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
@@ -189,7 +192,7 @@ class NodeStateReader:
         return min(mine, key=lambda found: found.instance_id, default=None)
 
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
-        """The pods bound to a node. One that cannot be read is waited for and evicted like any other, by its name."""
+        """Return the pods bound to a node. An unreadable pod is waited for and evicted like any other, by its name."""
         translator = PodTranslator()
         found: list[Pod] = []
         for pod in map(translator.readable_or_not, self._bound_to(node)):
@@ -207,7 +210,7 @@ class NodeStateReader:
         return known[node]
 
     def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
-        """Volumes that must come off first, once the pods are gone: not those of pods that stay to the end."""
+        """Return volumes that must be detached first, once the pods are gone: not those of pods that stay to the end."""
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
@@ -219,14 +222,14 @@ class NodeStateReader:
         return tuple(found for found in held if found.volume_name not in kept)
 
     def _volume_of(self, namespace: str, claim: str) -> str:
-        """The volume that a PersistentVolumeClaim is bound to, empty for none."""
+        """Return the volume that a PersistentVolumeClaim is bound to, empty for none."""
         only = f"metadata.namespace={namespace},metadata.name={claim}"
         found = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS, fields=only).items
         return found[0].spec.volume_name if found else ""
 
 
 def _like(record: ClaimRecord) -> str:
-    """Label selector: nodes that work and are of the claim's NodePool, type and zone, few where a fleet is diverse."""
+    """Return a label selector for working nodes of the claim's NodePool, type and zone, few where a fleet is diverse."""
     keys = (labels.INSTANCE_TYPE, labels.ZONE)
     shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
     return ",".join([f"{labels.INITIALIZED}=true", f"{labels.NODEPOOL}={record.plan.node_pool}", *shape])

@@ -1,8 +1,8 @@
-"""Tells kube-scheduler which node a pod was planned for: it tries the node that a pod's status nominates before all others.
+"""Nominates a node for the pods planned for it: kube-scheduler tries the node in a pod's status before all others.
 
 Kubernetes lets components outside the scheduler write `status.nominatedNodeName` since 1.35 (NominatedNodeNameForExpectation).
-The scheduler takes it for a wish: it counts the pod as if on that node when it places pods of no higher priority, and
-wipes the wish off when the pod fits nowhere, or the node is closed to it. So it is written when the node is open, not before.
+The scheduler treats it as a hint: it counts the pod as on that node when it places pods of no higher priority, and clears it
+when the pod fits nowhere, or the node is closed to it. It is therefore written once the node is open, not before.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
 
 ALREADY_BOUND: Final = "already bound"
-"""In the API server's answer (422) where the scheduler was faster: nothing is wrong."""
+"""Part of the API server's answer (422) where the scheduler was faster: nothing is wrong."""
 
 FAILURES: Final = 3
-"""So many refusals, and the other pods of a claim go without: a nomination is a hint, and the node waits."""
+"""After this many refusals the other pods of a claim get none: a nomination is only a hint, and the node waits."""
 
 
 class Nominator:
-    """Nominates pods for the node that was launched for them; does nothing where the setting says so."""
+    """Nominates pods for the node that was launched for them; does nothing where the setting is off."""
 
     def __init__(self, kubernetes: Kubernetes, *, is_on: bool) -> None:
         self._kubernetes = kubernetes
         self._is_on = is_on
 
     def nominate(self, record: ClaimRecord, node: str, reader: NodeStateReader, report: RunReport) -> tuple[str, ...]:
-        """Nominate the claim's waiting pods for its node; the pods whose status names it then.
+        """Nominate the claim's waiting pods for its node; return the pods whose status now names it.
 
         Raises:
             PortError: If the pods cannot be listed.

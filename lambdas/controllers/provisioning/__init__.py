@@ -1,1 +1,1 @@
-"""From pending pods to instances, and what users read about pods that get none."""
+"""Launches instances for pending pods, and reports on pods that get none."""

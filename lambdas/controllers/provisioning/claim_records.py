@@ -1,4 +1,4 @@
-"""The rows of the claims of a plan, as they are stored before anything is launched."""
+"""Builds the rows of a plan's claims, which are stored before anything is launched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lambdas.store import Lease
 
 
 class ClaimRecords:
-    """Names claims and makes their rows."""
+    """Names claims and builds their rows."""
 
     def __init__(self, launcher: Launcher, clock: Clock) -> None:
         self._launcher = launcher
@@ -28,17 +28,17 @@ class ClaimRecords:
     def of_plan(
         self, plan: Plan, decision: str, view: ClusterState, lease: Lease, *, used: int, heard_at: datetime | None
     ) -> tuple[list[ClaimRecord], Plan]:
-        """Records for the planned claims, and the plan without the claims that cannot be launched: their pods are told why.
+        """Return records for the planned claims, and the plan without claims that cannot launch, whose pods get the reason.
 
-        The lease's stamp makes the names unique for ever.
+        The lease's stamp makes the names permanently unique.
 
         Args:
             plan: What was planned.
             decision: Its id in the ledger.
             view: What it was planned from.
             lease: The planner's.
-            used: How many names this run has given already.
-            heard_at: When this run heard of the pods.
+            used: How many names this run has already given.
+            heard_at: When this run learned of the pods.
         """
         snapshot, now = view.snapshot, self._clock.now()
         pods = {pod.key: pod for pod in snapshot.pods}
@@ -58,7 +58,7 @@ class ClaimRecords:
 
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
-    """What is known of a claim's past when it is planned: its pods', and this run's."""
+    """Return the known moments of a claim when it is planned: its pods', and this run's."""
     found = tuple(pods)
     return Moments(
         pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),

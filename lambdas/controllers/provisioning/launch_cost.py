@@ -1,4 +1,4 @@
-"""Charges launches to the consolidations that made them necessary, so that what does not pay is not repeated."""
+"""Charges launches to the consolidations that made them necessary, so that unprofitable ones are not repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lambdas.store import MoveHistoryStore
 def note_launches(
     moves: MoveHistoryStore, records: Sequence[ClaimRecord], view: ClusterState, now: datetime, report: RunReport
 ) -> None:
-    """Write down which commands pay for these claims. Never raises PortError: pods need not wait for that."""
+    """Store which commands are charged for these claims. Never raises PortError: pods need not wait for that."""
     if not records:
         return
     try:
@@ -35,7 +35,7 @@ def note_launches(
 
 
 def _launches(records: Sequence[ClaimRecord], view: ClusterState) -> list[LaunchedNode]:
-    """What the claims are for: pods on a node that goes for another reason are no consolidation's."""
+    """Return what the claims are for: pods on a node that leaves for another reason are not charged to consolidation."""
     consolidated = {
         record.node_name
         for record in view.claims.values()

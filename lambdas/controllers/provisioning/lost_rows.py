@@ -1,7 +1,7 @@
-"""Rows that are lost, put back before a plan counts on them.
+"""Restores lost rows before a plan relies on them.
 
-`reconcile` does the same every two minutes. Until then a plan would find less of each NodePool's limits in use than there is,
-and launch a second machine for whatever waits for one that boots.
+`reconcile` does the same every two minutes. Until then a plan would underestimate the use of each NodePool's limits, and launch
+a second machine for pods that wait for one that boots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lambdas.store import ClaimStore
 
 
 class LostRows:
-    """Looks, and rebuilds what the table has forgotten of it."""
+    """Observes the cluster, and rebuilds the claims that the table has lost."""
 
     def __init__(
         self, cloud: CloudProvider, observer: Observer, rebuilding: Rebuilding, claims: ClaimStore, clock: Clock
@@ -34,12 +34,12 @@ class LostRows:
         self._clock = clock
 
     def look(self, report: RunReport) -> ClusterState:
-        """A look in which every instance with our tag has its claim, as far as one can be rebuilt.
+        """Return an observation in which every instance with our tag has its claim, as far as one can be rebuilt.
 
-        What fails here is told and left to `reconcile`: that EC2 lists nothing now is no reason to leave pods waiting.
+        Failures here are reported and left to `reconcile`: a failing EC2 list is no reason to leave pods waiting.
 
         Raises:
-            PortError: If the look itself fails.
+            PortError: If the observation itself fails.
         """
         boundary = Boundary(report)
         instances: list[Instance] = []
@@ -53,7 +53,7 @@ class LostRows:
     def _rebuilt(
         self, instances: Sequence[Instance], view: ClusterState, boundary: Boundary, report: RunReport
     ) -> bool:
-        """Rebuild the claims of instances that were listed before the look; whether there was any to rebuild."""
+        """Rebuild the claims of instances that were listed before the observation; return whether there were any."""
         found = untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
         if not found:
             return False

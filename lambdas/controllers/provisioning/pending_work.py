@@ -1,4 +1,4 @@
-"""Whether there is anything to plan, and whether more pods are about to wait."""
+"""Determines whether there is anything to plan, and whether more pods are about to arrive."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from lambdas.ports import Clock
 from lambdas.settings import Settings
 
 LEAVING_ASKED_MAX: Final = 5
-"""So many leaving nodes are asked for their pods one by one: more cost as much as the full look that they would spare."""
+"""Most leaving nodes whose pods are listed node by node: more would cost as much as the full observation that they save."""
 
 LISTS_MAX: Final = 30
-"""More lists than a batch ever takes: the clock ends it before."""
+"""More lists than a batch ever takes: the clock ends it earlier."""
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to plan for, in counts.
+    """The work to plan for, in counts.
 
     Attributes:
         marked: Pending pods that the scheduler has given up on.
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims stored and not launched.
-        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`): planned, and not planned again.
+        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`); they are not planned again.
     """
 
     marked: int = 0
@@ -47,8 +47,8 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
 class PodBatcher:
     """Lets a burst arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
-    The first list goes by the pods' own times, so a pod that is older than the idle time, as pods are when the audit log
-    reports them, is planned for at once. Only while new pods arrive between lists is there a wait.
+    The first list goes by the pods' own times, so a pod older than the idle time, as pods reported by the audit log are, is
+    planned at once. It waits only while new pods arrive between lists.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PodBatcher:
         self._pause = pause
 
     def pods(self, latest: datetime) -> tuple[Pod, ...]:
-        """The unbound pods, once no new one starts to wait: at the latest `batch_max_seconds` from now, and by `latest`."""
+        """Return the unbound pods, once no new one arrives: at the latest `batch_max_seconds` from now, and by `latest`."""
         pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
         newest = max((_waits_since(pod) for pod in pods if is_pending(pod, requires_mark=False)), default=None)
@@ -82,8 +82,8 @@ class PodBatcher:
 def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:
     """Count what there is to plan for.
 
-    A pod that we nominated for a claim's node counts like one that is not nominated: kube-scheduler made it no room by
-    preemption, and the next plan decides whether it is still expected there (`expected_pods`).
+    A pod that we nominated for a claim's node counts as not nominated: kube-scheduler made no room for it by preemption, and
+    the next plan decides whether it is still expected there (`expected_pods`).
     """
     records = tuple(records)
     ours = {(pod, record.node_name) for record in records for pod in record.nominated}
@@ -104,7 +104,7 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
 
 
 def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:
-    """Whether leaving nodes still have pods that must move; where many nodes leave it is taken for granted."""
+    """Whether leaving nodes still have pods that must move; assumed where many nodes leave."""
     leaving = sorted({record.node_name for record in records if record.deletion is not None and record.node_name})
     if len(leaving) > LEAVING_ASKED_MAX:
         return True
@@ -113,7 +113,7 @@ def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: date
 
 
 def is_unlaunched(record: ClaimRecord) -> bool:
-    """Whether a claim is stored that nobody has launched yet."""
+    """Whether a claim is stored and not launched yet."""
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None
 
 

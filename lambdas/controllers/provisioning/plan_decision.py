@@ -1,4 +1,4 @@
-"""Which plan is carried out: the best that the time allows, remembered while nothing changes, and kept in the ledger first."""
+"""Decides which plan is carried out: the best that time allows, cached while nothing changes, first stored in the ledger."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
 THINK_AGAIN: Final = timedelta(minutes=5)
-"""Pods for which no node can be launched are planned again after this time, although nothing has changed."""
+"""Pods for which no node can be launched are planned again after this time, even if nothing has changed."""
 
 
 class PlanDecision:
-    """Makes plans for what is seen, and keeps what is decided."""
+    """Makes plans for an observation, and stores the decisions."""
 
     def __init__(self, observer: Observer, ledger: LedgerWriter, settings: Settings, clock: Clock) -> None:
         self._observer = observer
@@ -45,10 +45,10 @@ class PlanDecision:
         self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
 
     def plan(self, view: ClusterState, world: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
-        """The plan. Pods that cannot be helped are not thought about again and again while nothing changes.
+        """Return the plan. A plan for pods that cannot be helped is reused while nothing changes.
 
         Args:
-            view: What is seen.
+            view: The observation.
             world: The digest of its snapshot.
             report: Collects figures, and a search that fails.
         """
@@ -66,7 +66,7 @@ class PlanDecision:
         return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
 
     def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
-        """The plan, and what EC2 denies to pods that would have a node otherwise: the greedy plan without refusals knows."""
+        """Return the plan, with EC2's denials for pods that would otherwise have a node: a plan without refusals shows them."""
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
         without = Planner(self._observer.without_refusals(view)).outcome().plan
@@ -74,9 +74,9 @@ class PlanDecision:
         return msgspec.structs.replace(plan, unschedulable=told)
 
     def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
-        """The best plan that the time allows, and what ended its search.
+        """Return the best plan that time allows, and what ended its search.
 
-        Where the search for cheaper nodes breaks down it is the greedy plan, without a search.
+        If the search for cheaper nodes fails, it is the greedy plan.
         """
         planner, steps = Planner(snapshot), snapshot.options.improve_iterations
         time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
@@ -96,7 +96,7 @@ class PlanDecision:
     def keep(
         self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport
     ) -> DecisionSummary:
-        """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails.
+        """Write the decision to the ledger before it is carried out; pods do not wait for a ledger that fails.
 
         Returns:
             What the ledger says of it.

@@ -1,4 +1,4 @@
-"""Launching the claims of a plan, and asking for the next look at each."""
+"""Launches the claims of a plan, and requests the next check of each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport
 
 TRY_AGAIN: Final = timedelta(seconds=2)
-"""After a launch whose answer is not known, or not stored."""
+"""Delay after a launch whose answer is unknown, or not stored."""
 
 
 class PlanLaunches:
-    """Launches as many claims as there is time for; `execute` gets the others."""
+    """Launches as many claims as time permits; `execute` gets the others."""
 
     def __init__(self, waves: LaunchWaves, work: Queue, clock: Clock) -> None:
         self._waves = waves
@@ -30,7 +30,7 @@ class PlanLaunches:
         self._clock = clock
 
     def hand_over(self, view: ClusterState, report: RunReport) -> None:
-        """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
+        """Hand claims that an earlier run stored and did not launch to `execute`; their pods are not planned again."""
         stored = [record.name for record in view.claims.values() if is_unlaunched(record)]
         self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
         report.count("handedOver", len(stored))
@@ -38,13 +38,13 @@ class PlanLaunches:
     def launch(
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
-        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused."""
+        """Launch as many as time permits; `execute` gets the others. Returns the names of those that EC2 refused."""
         found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
         self._ask_for_looks(found, Boundary(report))
         return found.refused
 
     def _ask_for_looks(self, found: WaveResult, boundary: Boundary) -> None:
-        """One message for all claims that have their next step at the same time: they are looked after together."""
+        """Send one message for all claims that have their next step at the same time: they are checked together."""
         now = self._clock.now()
         booting = [claim for claim in found.launched if claim.machine is not None]
         unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]

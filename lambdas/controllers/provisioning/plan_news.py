@@ -1,4 +1,4 @@
-"""What a plan tells: pods without a node hear why, capacity buffers what they have, `disrupt` which nodes expect pods."""
+"""Publishes a plan: reasons to pods without a node, state to capacity buffers, nodes that expect pods to `disrupt`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOMINATED_FOR: Final = timedelta(seconds=20)
 
 
 class PlanNews:
-    """Tells it."""
+    """Publishes the results of a plan."""
 
     def __init__(
         self,
@@ -45,34 +45,34 @@ class PlanNews:
         self._clock = clock
 
     def nominate(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
-        """Keep the nodes on which the plan counts from being disrupted before its pods are there."""
+        """Protect the nodes that the plan relies on from disruption until its pods are there."""
         for binding in plan.bindings:
             report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
         self.expect_pods_on([binding.node for binding in plan.bindings], view.claims.values())
         self._buffers.write(view, plan, report)
 
     def decided(self, decision: str, summary: DecisionSummary) -> None:
-        """Say on pods and claims what was decided about them; what was said of the last plan is no news."""
+        """Write events on pods and claims about the decision, except those already written for the last plan."""
         if summary.parts or summary != self._told:
             self._told = summary
             self._decisions.launches(decision, summary)
 
     def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:
-        """Keep these nodes, and those on their way, from being disrupted before their pods are there."""
+        """Protect these nodes, and those on their way, from disruption until their pods are there."""
         now = self._clock.now()
         names = {*nodes, *(record.name for record in records if awaits_pods(record, now))}
         if names:
             self._nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 
     def report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
-        """Say which pods get no node, and why: in the report and as events.
+        """Report which pods get no node, and why: in the report and as events.
 
         Args:
             plan: What was planned.
             over_limit: Claims that were refused for the limits of their NodePool.
-            report: Collects it.
+            report: Receives the decisions.
         """
-        # The same words at each try: an event is written once for each.
+        # The same text at each try: an event is written once for each.
         over_limit = tuple(over_limit)
         now = self._clock.now()
         report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]

@@ -1,4 +1,4 @@
-"""From pending pods to instances: plan under the planner's lease, store the intent, launch, plan again where EC2 refused."""
+"""Provisions nodes for pending pods: plan under the planner's lease, store the intent, launch, plan again where EC2 refused."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BUSY: Final = timedelta(seconds=5)
 
 @dataclass(kw_only=True)
 class Provisioning:
-    """What `provision` does. Without pending pods, and capacity buffers, it lists pods and claims, and stops.
+    """Controller of `provision`. Without pending pods or capacity buffers it lists pods and claims, and stops.
 
-    Take the lease before looking: a run that loses it would look for nothing.
+    Takes the lease before observing: a run that loses it would observe for nothing.
     """
 
     observer: Observer
@@ -53,16 +53,16 @@ class Provisioning:
     settings: Settings
     clock: Clock
     _told_of: str = field(default="", init=False)
-    """The digest of the cluster that `disrupt` and `reconcile` were last told of."""
+    """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
     def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime) -> None:
         """Launch what pending pods need.
 
         Args:
-            report: Collects what was decided.
+            report: Collects the decisions.
             owner: Names this invocation, for the lease.
-            deadline: Nothing new is begun close to it.
-            until: A further look is asked for only if it comes by then, see `looks_until`.
+            deadline: No work begins close to it.
+            until: A further run is requested only if it comes by then, see `looks_until`.
         """
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
@@ -85,12 +85,15 @@ class Provisioning:
         self.leases.release(lease)
 
     def tell_of_change(self) -> None:
-        """Say that the cluster is no longer as it was, so that `disrupt` and `reconcile` look. They do some time later, too."""
+        """Record that the cluster has changed, so that `disrupt` and `reconcile` observe it.
+
+        They also do so on their own some time later.
+        """
         with suppress(PortError):  # pods need not wait for that
             self.stores.changes.tell(self.clock.now())
 
     def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
-        """Whether there is anything to plan, once pods have stopped coming in."""
+        """Whether there is anything to plan, once no more pods arrive."""
         pods = self.batcher.pods(deadline - MARGIN)
         records = self.stores.claims.all()
         found = pending_work(pods, records, self.clock.now())
@@ -137,7 +140,7 @@ class Provisioning:
                 return
 
     def _tell_if_new(self, world: str) -> None:
-        """Tell of a cluster that is not as it was; pods that wait for ever are no news."""
+        """Record a changed cluster; pods that wait indefinitely are not a change."""
         if world != self._told_of:
             self._told_of = world
             self.tell_of_change()

@@ -1,4 +1,4 @@
-"""Tells users on their pods why no node comes for them: Kubernetes events, few and never the same twice."""
+"""Writes Kubernetes events on pods about why no node comes for them, few and never the same twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.controllers.kube_events import about_pod, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PER_RUN: Final = 10
-"""Events written in one run; the others are in the run's decisions and come in their turn."""
+"""Most events of one run; the others are in the run's decisions and follow in later runs."""
 
 REMEMBERED: Final = 10_000
 
@@ -25,7 +25,7 @@ class UnschedulableEvents:
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
-        """Write an event for each pod and reason that has none yet; `decision` is the id of the first that said so."""
+        """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
         events = [self._event(found, decision) for found in unschedulable]
         fresh = [event for event in events if _key(event) not in self._told][:PER_RUN]
         if len(self._told) > REMEMBERED:

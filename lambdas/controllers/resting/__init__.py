@@ -1,1 +1,1 @@
-"""When a round of `disrupt` or `reconcile` may be left out, because nothing tells of a change since the last one."""
+"""Skips rounds of `disrupt` or `reconcile` while no change has been reported since the last one."""

@@ -1,4 +1,4 @@
-"""When `disrupt` may do without a look: nothing was to be done at the last one, and what is cheap to ask is as it was."""
+"""Decides when `disrupt` may skip an observation: the last one found nothing to do, and cheap checks show no change."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lambdas.ports import Clock, Kubernetes
 from lambdas.store import Changes
 
 PUNCTUALITY: Final = timedelta(seconds=15)
-"""A schedule wakes us some seconds early or late; a rest that ends so soon is over."""
+"""A schedule starts a run some seconds early or late; a rest that ends within this time is over."""
 
 COUNTS_EVERY: Final = timedelta(minutes=3)
-"""How often pods are counted in a long rest; in a short one they are at each run, as they move in bursts."""
+"""How often pods are counted in a long rest; in a short one each run counts them, since they come and go in bursts."""
 
 
 JUST_EARLY: Final = timedelta(seconds=3)
-"""A run that comes so little before the end of a rest waits for it: else what is due then would wait for the next run."""
+"""A run that starts this shortly before the end of a rest waits for it; otherwise due work would wait for the next run."""
 
 
 class _Rest(msgspec.Struct, frozen=True):
-    """What was known at the last look, when that began, and until when it is good."""
+    """What was known at the last observation, when that began, and until when it is valid."""
 
     sign: bytes
     looked_at: datetime
@@ -39,7 +39,7 @@ class _Rest(msgspec.Struct, frozen=True):
 
 
 class DisruptionRest:
-    """One sandbox's rest. A new sandbox has none, so it looks."""
+    """The rest of one sandbox. A new sandbox has none, so it observes."""
 
     def __init__(
         self, kubernetes: Kubernetes, changes: Changes, clock: Clock, pause: Callable[[timedelta], None]
@@ -52,13 +52,13 @@ class DisruptionRest:
         self._pods: tuple[datetime, int] | None = None
 
     def holds(self, sign: bytes, now: datetime) -> bool:
-        """Whether the last look is good still. Costs a read of the table, and often a request for the number of pods.
+        """Whether the last observation is still valid. Costs a read of the table, and often a request for the number of pods.
 
         Raises:
             PortError: If either fails.
         """
         rest = self._rest
-        # Asked in any case: pods' events are dated by looks, so a look comes as long after the schedule as the one before it.
+        # Read in any case: pod events are dated by observations, so each must come equally long after the schedule.
         has_changed = self._has_changed(rest, now)
         if rest is None or rest.sign != sign or has_changed:
             self._rest = None
@@ -68,7 +68,7 @@ class DisruptionRest:
         return self._clock.now() < rest.until
 
     def begin(self, sign: bytes, looked_at: datetime, snapshot: Snapshot) -> None:
-        """Rest after a look that was begun then, with this sign, and came to nothing to do."""
+        """Rest after an observation that began then, with this sign, and found nothing to do."""
         if not may_rest(snapshot):
             self._rest = None
             return
@@ -78,7 +78,7 @@ class DisruptionRest:
         self._rest = _Rest(sign, looked_at, lasting, min(until, moment) if moment else until)
 
     def end(self) -> None:
-        """Look at the next run, whatever the signs."""
+        """Observe at the next run, whatever the signs."""
         self._rest = None
 
     def _has_changed(self, rest: _Rest | None, now: datetime) -> bool:
@@ -93,11 +93,11 @@ class DisruptionRest:
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the cluster and the market without asking the API server.
+    """What is known of the cluster and the market without a call to the API server.
 
     Attributes:
-        market: When the market was read that is bought from now.
-        unavailable: Offerings that refused lately; one that does no more may be a cheaper place for a node.
+        market: When the current market was read.
+        unavailable: Offerings that refused recently; one that no longer does may be a cheaper place for a node.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -107,7 +107,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: frozenset[OfferingKey]
 
     def digest(self) -> bytes:
-        """Stands for all of it."""
+        """Return a digest of all of it."""
         versions = [[(record.name, record.version) for record in self.claims]]
         versions += [[(record.id, record.version) for record in self.commands]]
         known = (versions, self.brakes, self.market, sorted(self.unavailable))

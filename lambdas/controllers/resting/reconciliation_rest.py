@@ -1,4 +1,4 @@
-"""When `reconcile` may do without pods, or without any look at the cluster: nothing it could put right is out of order."""
+"""Decides when `reconcile` may skip pods, or the whole observation: nothing that it could repair has changed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from lambdas.observation.observer import Stores
 from lambdas.ports import Instance, JsonObject, PortError
 
 LOOKS_EVERY: Final = timedelta(minutes=4)
-"""How old the look at nodes, NodePools and EC2NodeClasses may be."""
+"""Longest validity of an observation of nodes, NodePools and EC2NodeClasses."""
 
 WHOLE_LOOKS_EVERY: Final = timedelta(hours=1)
-"""How old the look at everything may be: only pods' events and objects that cannot be read need it, and others see those."""
+"""Longest validity of a full observation: only pod events and unreadable objects need it, and other runs observe those."""
 
 PUNCTUALITY: Final = timedelta(seconds=30)
-"""A round comes some seconds early or late."""
+"""Tolerance for rounds that come some seconds early or late."""
 
 
 class Look(Enum):
-    """How much of the cluster a round needs to see."""
+    """How much of the cluster a round needs to observe."""
 
     NONE = "none"
     WITHOUT_PODS = "withoutPods"
@@ -37,7 +37,7 @@ class Look(Enum):
 
 
 class ReconciliationRest:
-    """One sandbox's rest. A new sandbox has none, so it looks at everything."""
+    """The rest of one sandbox. A new sandbox has none, so it observes everything."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -47,13 +47,13 @@ class ReconciliationRest:
         self._world = self._brakes = b""
 
     def due(self, instances: Sequence[Instance], now: datetime) -> Look:
-        """What this round has to look at, by what the table, EC2 and the NodePools say.
+        """Return what this round has to observe, according to the table, EC2 and the NodePools.
 
         Raises:
             PortError: If the table does not answer, or the API server.
         """
         looked_at, whole_at = self._looked_at, self._whole_at
-        # What status tells besides: which brakes are engaged, how launches and rollouts fared, and which EC2 denies.
+        # Further inputs of the status: engaged brakes, results of launches and rollouts, and EC2's denials.
         stores = self._stores
         told_of = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
         brakes = msgspec.json.encode((*told_of, stores.denials.all()))
@@ -71,13 +71,15 @@ class ReconciliationRest:
         return Look.NONE
 
     def suffices(self, view: ClusterState) -> bool:
-        """Whether a look without pods is enough, as nothing in it is new or due."""
+        """Whether an observation without pods is enough, since nothing in it is new or due."""
         return _world(view) == self._world and not expired(view.snapshot)
 
     def seen(self, view: ClusterState, looked_at: datetime, now: datetime, *, is_whole: bool) -> None:
-        """Rest on this look, which began at `looked_at`. `disrupt` is told of what is new, and looks at its next run.
+        """Rest on this observation, which began at `looked_at`.
 
-        That word may get lost: `disrupt` looks some time without it, too, so this round goes on.
+        `disrupt` is notified of what is new, and observes at its next run.
+
+        A notification may get lost: `disrupt` then observes some time later, so this round continues.
         """
         world = _world(view)
         if world != self._world:
@@ -87,18 +89,18 @@ class ReconciliationRest:
             self._whole_at = looked_at
 
     def tell(self, now: datetime) -> None:
-        """Say that something is new, and know that it was us."""
+        """Record that something is new, and remember that this sandbox did so."""
         self._told_at = now
         with suppress(PortError):
             self._stores.changes.tell(now)
 
     def end(self) -> None:
-        """Look at everything in the next round: something failed, or could not be seen."""
+        """Observe everything in the next round: something failed, or could not be read."""
         self._looked_at = None
 
 
 def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:
-    """Whether every claim rests on an instance of its own that runs, and every instance is some claim's."""
+    """Whether every claim has a running instance of its own, and every instance belongs to a claim."""
     if not all(claim.is_resting and claim.reserved and not claim.is_disrupting for claim in claims):
         return False
     ours = [found for found in instances if labels.CLAIM in found.tags]
@@ -107,7 +109,7 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
 
 
 def _world(view: ClusterState) -> bytes:
-    """Stands for what a look without pods shows and users or kubelets may change."""
+    """Return a digest of what an observation without pods shows and users or kubelets may change."""
     nodes = [
         (node.name, node.uid, node.provider_id, node.is_ready, node.deleted_at, node.labels, node.taints)
         for node in view.snapshot.nodes
@@ -117,7 +119,7 @@ def _world(view: ClusterState) -> bytes:
 
 
 def versions(manifests: Iterable[JsonObject]) -> tuple[tuple[str, ...], ...]:
-    """Name, UID and version of each of these objects, in order."""
+    """Return name, UID and version of each of these objects, in order."""
     found = ((manifest.get("metadata") or {}) for manifest in manifests)
     return tuple(
         sorted(tuple(str(metadata.get(key, "")) for key in ("name", "uid", "resourceVersion")) for metadata in found)

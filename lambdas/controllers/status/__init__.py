@@ -1,1 +1,1 @@
-"""What users see in the status of their objects."""
+"""Writes the status of users' objects."""

@@ -1,4 +1,4 @@
-"""What users see on their CapacityBuffers: for how many pods they keep room, and whether it is there (as in Karpenter)."""
+"""Writes the status of CapacityBuffers: for how many pods they keep room, and whether it is ready (as in Karpenter)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NOT_FOUND: Final = {
 
 
 class BufferStatus:
-    """Writes status only where it differs from what is there."""
+    """Writes a status only where it differs from the present one."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._statuses = StatusWriter(kubernetes, clock)
 
     def write(self, view: ClusterState, plan: Plan, report: RunReport) -> None:
-        """Bring the status of every buffer up to date; one that fails never keeps the others."""
+        """Bring the status of every buffer up to date; a failure of one does not affect the others."""
         rooms = {room.buffer: room for room in plan.buffers}
         for written in view.buffers:
             key = _key(written)
@@ -62,7 +62,7 @@ def _status(written: WireCapacityBuffer, view: ClusterState, room: BufferRoom | 
 
 
 def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
-    """True where every pod has room on nodes that are there."""
+    """True where every pod has room on existing nodes."""
     if not pods:
         return condition(PROVISIONING, "False", "it asks for no room", reason="BufferEmpty")
     there = room.on_existing if room is not None else 0

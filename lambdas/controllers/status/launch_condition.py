@@ -1,4 +1,4 @@
-"""Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is tried again."""
+"""Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is retried."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lambdas.controllers.status.status_writer import condition
 from lambdas.ports import JsonObject
 
 LAUNCH_DENIED: Final = "LaunchDenied"
-"""A condition that tells people and that nothing depends on: Ready stays as it is, for a launch may succeed any moment."""
+"""A condition for people only: Ready does not change, since a launch may succeed at any moment."""
 
 _NOT_IN_REASONS: Final = re.compile("[^A-Za-z0-9_]+")
-"""Kubernetes takes a code with a dot in it for no reason."""
+"""Kubernetes does not accept a dot in a condition's reason."""
 
 
 def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObject:
-    """The condition for an EC2NodeClass and its NodePools. Denials that a person can lift come first."""
+    """Return the condition for an EC2NodeClass and its NodePools. Denials that a person can resolve come first."""
     engaged = [found for found in denials if found.node_class == node_class and found.is_engaged]
     if not engaged:
         return condition(LAUNCH_DENIED, "False", reason="NotDenied")

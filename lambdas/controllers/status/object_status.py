@@ -1,4 +1,4 @@
-"""What users see on their NodePools and EC2NodeClasses: conditions, use, and what the class resolves to."""
+"""Writes the status of NodePools and EC2NodeClasses: conditions, use, and what the class resolves to."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from lambdas.run_report import RunReport
 Attempt = Callable[[str, Callable[[], object]], bool]
 
 RESOLVE_EVERY: Final = timedelta(minutes=5)
-"""How often a ready class is resolved anew; images and subnets may change behind its back (Karpenter)."""
+"""How often a ready class is resolved again; images and subnets may change without an event (Karpenter)."""
 
 REGISTRATION: Final = "NodeRegistrationHealthy"
-"""A condition that tells people and that nothing depends on: neither Ready nor planning (Karpenter)."""
+"""A condition for people only: neither Ready nor planning depends on it (Karpenter)."""
 
 
 ROLLOUT_STOPPED: Final = "RolloutStopped"
 
 
 class ObjectStatus:
-    """Writes status only where it differs from what is there."""
+    """Writes a status only where it differs from the present one."""
 
     def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -61,9 +61,9 @@ class ObjectStatus:
         """Bring the status of every class, then of every pool, up to date.
 
         Args:
-            view: The look.
-            report: Collects what was decided.
-            attempt: Does a piece of work under its subject, so that one that fails never keeps the others.
+            view: The observation.
+            report: Collects the decisions.
+            attempt: Runs a piece of work under its subject, so that a failure does not affect the others.
         """
         known = {found.name: found for found in view.snapshot.node_classes}
         pools = {found.name: found for found in view.snapshot.node_pools}
@@ -100,7 +100,7 @@ class ObjectStatus:
     def _write_class(
         self, manifest: JsonObject, node_class: NodeClass, more: list[JsonObject], report: RunReport
     ) -> bool | None:
-        """Resolve and write, with `more` conditions; whether the class is ready now."""
+        """Resolve and write the class, with `more` conditions; return whether it is ready now."""
         name = node_class.name
         if node_class.problem:
             report.count("invalidNodeClasses")
@@ -147,9 +147,9 @@ class ObjectStatus:
     def _registration(
         self, manifest: JsonObject, pool: NodePool, view: ClusterState, breaker: Breaker | None
     ) -> JsonObject:
-        """NodeRegistrationHealthy: how the last few launches went since NodePool and EC2NodeClass last changed (Karpenter).
+        """NodeRegistrationHealthy: results of the last few launches since NodePool and EC2NodeClass changed (Karpenter).
 
-        Results of other generations are let go here, where generations are seen.
+        Results of other generations are dropped here, where generations are known.
         """
         if breaker is None:
             return condition(REGISTRATION, "Unknown", "no node has been launched of late")
@@ -168,7 +168,7 @@ class ObjectStatus:
         return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
 
     def _rollout(self, manifest: JsonObject, rollout: Rollout) -> JsonObject:
-        """Whether drifted nodes stay because what replaces them does not become ready; an event tells when that begins."""
+        """Whether drifted nodes stay because their replacements do not become ready; an event reports when that begins."""
         now = self._clock.now()
         if not rollout.is_stopped(now):
             return condition(ROLLOUT_STOPPED, "False", reason="NotStopped")
@@ -210,7 +210,7 @@ def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -
 
 
 def _paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
-    """Whether a brake, or a budget that cannot be read, keeps the pool's nodes from going by our choice, and what helps."""
+    """Return whether a brake, or an unreadable budget, prevents voluntary disruption in the pool, and what helps."""
     found = (brakes.stopping(action, pool.name) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
     brake = next((brake for brake in found if brake is not None), None)
     if brake is None:
@@ -221,7 +221,7 @@ def _paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
 
 
 def _is_ready(manifest: Mapping[str, Any]) -> bool | None:
-    """What the condition Ready says, None where it says nothing."""
+    """Return the value of the condition Ready, None where there is none."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     found = next((c for c in conditions if c.get("type") == "Ready"), None)
     return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"

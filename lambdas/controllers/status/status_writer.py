@@ -1,4 +1,4 @@
-"""Writes the status of users' objects: only where it differs, and beside what others say there."""
+"""Writes the status of users' objects, only where it differs, and preserves the conditions of other writers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
 
 
 class Present(msgspec.Struct, frozen=True):
-    """An object and the status that it has now."""
+    """An object and its present status."""
 
     kind: Resource
     name: str
@@ -30,7 +30,7 @@ class StatusWriter:
         self._clock = clock
 
     def write(self, present: Present, status: JsonObject) -> bool:
-        """Bring an object's status up to date; whether it was not. An object that is gone is fine. Raises PortError."""
+        """Bring an object's status up to date; return whether it was not. No error if the object is gone. Raises PortError."""
         merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
         if all(present.status.get(name) == value for name, value in merged.items()):
             return False
@@ -43,7 +43,7 @@ class StatusWriter:
         return True
 
     def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
-        """The new conditions among those of others; the time of the last change stays where the status did."""
+        """Merge the new conditions with those of other writers; the time of the last change stays where the status did."""
         conditions = {str(found.get("type")): found for found in present.status.get("conditions") or ()}
         now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for entry in wanted:
@@ -59,20 +59,20 @@ class StatusWriter:
 
 
 def _replacing(present: Any, wanted: Any) -> Any:
-    """What a merge patch must say for a mapping to become just this: it keeps every key that it does not name."""
+    """Return the merge patch that replaces a mapping entirely: a merge patch keeps every key that it does not name."""
     if not isinstance(present, dict) or not isinstance(wanted, dict):
         return wanted
     return {**dict.fromkeys(sorted(present.keys() - wanted.keys())), **wanted}
 
 
 def condition(kind: str, status: str, message: str = "", *, reason: str = "") -> JsonObject:
-    """A condition; without a reason of its own the usual one."""
+    """Return a condition; without a reason of its own it gets the usual one."""
     usual = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
     return {"type": kind, "status": status, "reason": reason or usual, "message": message}
 
 
 def tolerate_gone(write: Callable[[], None]) -> None:
-    """Do it, and do not mind if the object is gone."""
+    """Run it, ignoring that the object is gone."""
     try:
         write()
     except NotFoundError:

@@ -1,1 +1,1 @@
-"""What `reconcile` puts right, one kind of thing a module: what no event tells, and what an event told but nobody did."""
+"""The sweeps of `reconcile`, one subject per module: repairs of what no event reported, or no run did."""

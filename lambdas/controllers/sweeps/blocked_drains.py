@@ -1,4 +1,4 @@
-"""Drains that come no further, as gauges: how many, and how many for a day."""
+"""Counts drains without progress, as gauges: how many, and how many for a day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
 
 class BlockedDrains:
-    """Counts them; what is done about each is the ladder's (`core.lifecycle.draining.escalation`)."""
+    """Counts blocked drains; `core.lifecycle.draining.escalation` decides what is done about each."""
 
     name: Final = "blockedDrains"
     every: timedelta = EACH_ROUND

@@ -1,4 +1,4 @@
-"""EventBridge schedules that follow the NodePools' budget windows."""
+"""Keeps EventBridge schedules in line with the NodePools' budget windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import WindowSchedules
 
 
 class BudgetWindowSchedules:
-    """Replaces the schedules where the NodePools ask for others than this sandbox wrote last."""
+    """Replaces the schedules where the NodePools need others than this sandbox wrote last."""
 
     name: Final = "windows"
     every: timedelta = EACH_ROUND
@@ -23,7 +23,7 @@ class BudgetWindowSchedules:
         self._written: Mapping[str, str] | None = None
 
     def run(self, round_: ReconcileRound) -> None:
-        """Write them if they differ."""
+        """Write the schedules if they differ."""
         snapshot = round_.view.snapshot
         wanted = window_schedules(snapshot.node_pools, snapshot.now)
         if wanted != self._written:

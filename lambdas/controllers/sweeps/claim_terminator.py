@@ -1,4 +1,4 @@
-"""Begins the termination of claims for the sweeps: from the row as it is now, not as the snapshot has it."""
+"""Begins the termination of claims for the sweeps: from the current row, not from the snapshot."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ClaimTerminator:
     def begin(
         self, name: str, reason: TerminationReason, message: str, report: RunReport, *, ends_at: datetime | None = None
     ) -> None:
-        """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError.
+        """Store that the claim must be removed, and request its next step; no error if it is gone or leaving. Raises PortError.
 
-        What a brake stops stays as it is, and is told. `ends_at`: how long replacements may be waited for.
+        What a brake stops is unchanged, and reported. `ends_at`: how long replacements may be waited for.
         """
         record = self._staying(name, reason, report)
         if record is not None:
@@ -62,9 +62,9 @@ class ClaimTerminator:
         return True
 
     def _staying(self, name: str, reason: TerminationReason, report: RunReport) -> ClaimRecord | None:
-        """The claim as it is now, None where it is gone or going, or a brake stops what is to be done.
+        """Return the current claim, None where it is gone or leaving, or a brake stops the removal.
 
-        One that goes by our own choice is not going yet for a reason for which it must.
+        A claim that leaves by our own choice counts as staying if the reason is mandatory.
         """
         record = self._claims.get(name)
         if record is None:
@@ -79,6 +79,6 @@ class ClaimTerminator:
 
 
 def places_for(reason: TerminationReason, view: ClusterState) -> dict[str, int]:
-    """How many claims of each NodePool may go together for the reason."""
+    """Return how many claims of each NodePool may leave together for the reason."""
     holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
     return places(view.snapshot, state_nodes(view.snapshot), [reason], holding)

@@ -1,4 +1,4 @@
-"""Claims whose NodePool is gone."""
+"""Removes claims whose NodePool is gone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.ports import Kubernetes, NotFoundError
 
 
 class DeletedPools:
-    """Nodes go with their NodePool (Kubernetes' garbage collection does that for Karpenter's)."""
+    """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does)."""
 
     name: Final = "deletedPools"
     every: timedelta = EACH_ROUND
@@ -25,7 +25,7 @@ class DeletedPools:
         self._terminator = terminator
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let the claims of each pool go that is truly gone."""
+        """Remove the claims of each pool that is certainly gone."""
         view = round_.view
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         gone = sorted({record.plan.node_pool for record in view.claims.values()} - present)
@@ -44,7 +44,7 @@ class DeletedPools:
         round_.each(claims, terminate, subject=lambda record: record.name)
 
     def _exists(self, name: str) -> bool:
-        """Asked once more by name: a list may be stale, and a whole pool is at stake."""
+        """Checked once more by name: a list may be stale, and a whole pool is at stake."""
         try:
             found = self._kubernetes.get(kinds.NODE_POOLS, name)
         except NotFoundError:

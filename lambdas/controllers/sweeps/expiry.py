@@ -1,4 +1,4 @@
-"""Claims older than their expireAfter."""
+"""Removes claims older than their expireAfter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Expiry:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let those go that must, then those that may."""
+        """Remove the claims that must go, then those that may."""
         view = round_.view
         due = expired(view.snapshot)
         forceful = {pool.name for pool in view.snapshot.node_pools if pool.expires_forcefully}

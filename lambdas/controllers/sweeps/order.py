@@ -1,4 +1,4 @@
-"""In which order the sweeps of a round come, so that a round that runs out of time starves none of them for long."""
+"""Orders the sweeps of a round, so that rounds that run out of time delay none of them for long."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 from lambdas.controllers.sweeps.sweep import Sweep
 
 ROUND: Final = timedelta(minutes=2)
-"""How often `reconcile` is woken (`lambdas.wiring`)."""
+"""How often `reconcile` runs (`lambdas.wiring`)."""
 
 OTHERS_FIRST: Final = 4
-"""Those that are not urgent come first in one of so many rounds."""
+"""Non-urgent sweeps come first in one of this many rounds."""
 
 
 def in_order(sweeps: Sequence[Sweep], now: datetime) -> tuple[Sweep, ...]:
-    """The urgent ones first but for every fourth round; whichever group comes first begins with another sweep each time.
+    """Return urgent ones first except in every fourth round; the leading group begins with another sweep each time.
 
-    It follows from the time alone: a round that is killed half-way could not have written down how far it came.
+    The order follows from the time alone: a killed round could not have stored its progress.
     """
     number = int(now.timestamp() // ROUND.total_seconds())
     of_others = number // OTHERS_FIRST

@@ -1,4 +1,4 @@
-"""On which nodes pods came or went since the last look: consolidateAfter counts from there."""
+"""Records on which nodes pods came or went since the last observation: consolidateAfter counts from there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.observation.observer import Stores
 
 
 class PodEvents:
-    """Writes it down."""
+    """Stores pod events."""
 
     name: Final = "podEvents"
     every: timedelta = EACH_ROUND
@@ -21,5 +21,5 @@ class PodEvents:
         self._stores = stores
 
     def run(self, round_: ReconcileRound) -> None:
-        """Write the claims that differ from the look."""
+        """Store the claims that differ from the observation."""
         write_pod_events(self._stores, round_.view)

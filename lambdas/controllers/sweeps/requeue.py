@@ -1,4 +1,4 @@
-"""Claims and commands that stand still: their message may be lost, or what they wait for takes long."""
+"""Requeues claims and commands that stand still: their message may be lost, or they wait for something slow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lambdas.ports import Clock, Queue
 STALLED_AFTER: Final = timedelta(minutes=1)
 
 LOOKS: Final = timedelta(minutes=2)
-"""How long a chain of looks lasts that is begun here: until the next round begins another."""
+"""How long a chain of checks that begins here lasts: until the next round begins another."""
 
 
 class Requeue:
-    """Asks for their next step."""
+    """Requests their next step."""
 
     name: Final = "stalled"
     every: timedelta = EACH_ROUND
@@ -30,7 +30,7 @@ class Requeue:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Send a message for each; the rows are enough for that, whatever becomes of the look."""
+        """Send a message for each; the rows are enough for that, even if the observation fails."""
         now = self._clock.now()
         stalled = [
             record

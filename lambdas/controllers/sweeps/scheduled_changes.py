@@ -1,4 +1,4 @@
-"""Claims whose instance AWS is going to retire or restart."""
+"""Removes claims whose instance AWS is going to retire or restart."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lambdas.ports import Clock
 
 
 class ScheduledChanges:
-    """Terminates them within budgets some days before their date, without budgets in the last hours (Karpenter: at once)."""
+    """Removes them within budgets some days before their date, without budgets in the last hours (Karpenter: at once)."""
 
     name: Final = "scheduledChanges"
     every: timedelta = EACH_ROUND
@@ -29,7 +29,7 @@ class ScheduledChanges:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let those go that must, then those that may."""
+        """Remove the claims that must go, then those that may."""
         view, now = round_.view, self._clock.now()
         must = [record for record in view.claims.values() if is_due(record, now)]
         round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)

@@ -1,4 +1,4 @@
-"""Launch templates that are long out of use: an account may have 5,000."""
+"""Deletes launch templates that have long been unused: an account may have 5,000."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lambdas.ports import CloudProvider
 
 
 class StaleLaunchTemplates:
-    """Deletes them. They are kept for weeks, so a look at them twice a day is often enough."""
+    """Deletes them. They are kept for weeks, so checking twice a day is enough."""
 
     name: Final = "templates"
     every: timedelta = timedelta(hours=12)
@@ -20,5 +20,5 @@ class StaleLaunchTemplates:
         self._cloud = cloud
 
     def run(self, round_: ReconcileRound) -> None:
-        """Delete those that are old."""
+        """Delete the old ones."""
         round_.report.count("prunedTemplates", self._cloud.prune_templates())

@@ -1,4 +1,4 @@
-"""What users see on their NodePools and EC2NodeClasses."""
+"""Updates the status of NodePools and EC2NodeClasses."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Statuses:
         self._status = status
 
     def run(self, round_: ReconcileRound) -> None:
-        """Write what differs, each object on its own."""
+        """Write what differs, each object independently."""
         self._status.write(round_.view, round_.report, round_.attempt)

@@ -1,4 +1,4 @@
-"""What a sweep is, and what one round of `reconcile` lets all of them see."""
+"""The sweep interface, and the observations that the sweeps of one round share."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ T = TypeVar("T")
 EACH_ROUND: Final = timedelta(0)
 
 MARGIN: Final = timedelta(seconds=20)
-"""Nothing new is begun with less time than this left: the next call may be tried four times, and the round has to be told."""
+"""No work begins with less time left: the next call may take four attempts, and the round must be reported."""
 
 
 class Sweep(Protocol):
-    """One kind of thing that is put right."""
+    """Repairs one kind of inconsistency."""
 
     @property
     def name(self) -> str:
-        """As it stands in the log, camel case."""
+        """Its name in the log, camel case."""
         ...
 
     @property
@@ -42,17 +42,17 @@ class Sweep(Protocol):
         ...
 
     def run(self, round_: ReconcileRound) -> None:
-        """Put right what is wrong now; doing it twice does no harm.
+        """Repair what is wrong now; idempotent.
 
-        What concerns one object goes through `attempt` or `each` of the round, so that the others do not suffer from it.
+        Work on one object goes through `attempt` or `each` of the round, so that its failure does not affect others.
         """
         ...
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was seen at the start of a round; None for what could not be looked at.
+    """The observations at the start of a round; None for what could not be read.
 
-    Instances are listed before claims are read: then a claim that is missing is truly gone.
+    Instances are listed before claims are read: then a missing claim is really gone.
     """
 
     instances: tuple[Instance, ...] | None
@@ -60,7 +60,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class ReconcileRound:
-    """One sweep's part of one round: what was seen, and how far the sweep came."""
+    """One sweep's part of one round: the observations, and the sweep's progress."""
 
     def __init__(self, seen: Seen, report: RunReport, deadline: datetime, clock: Clock) -> None:
         self._seen = seen
@@ -71,7 +71,7 @@ class ReconcileRound:
 
     @property
     def view(self) -> ClusterState:
-        """The look. Raises TransientError if it failed."""
+        """The observation. Raises TransientError if it failed."""
         if self._seen.view is None:
             raise TransientError("observer:look", "the cluster could not be looked at in this round")
         return self._seen.view
@@ -85,19 +85,19 @@ class ReconcileRound:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """What was left or failed, in order."""
+        """Subjects that were left or failed, in order."""
         return tuple(self._boundary.failed)
 
     def has_time(self) -> bool:
-        """Whether something new may be begun."""
+        """Whether new work may begin."""
         return self._clock.now() + MARGIN <= self._deadline
 
     def attempt(self, subject: str, work: Callable[[], object]) -> bool:
-        """Do one piece of work; whether it succeeded. What it raises is told under `subject`."""
+        """Do one piece of work; return whether it succeeded. An error is reported under `subject`."""
         return self._boundary.attempt(subject, work)
 
     def each(self, items: Iterable[T], work: Callable[[T], object], *, subject: Callable[[T], str]) -> None:
-        """Do the same for each of them, each on its own, while there is time."""
+        """Do the same for each of them, independently, while there is time."""
         for item in items:
             if not self.has_time():
                 self.leave(subject(item), RunReason.TIME_SHORT, "this and what follows is left to the next round")
@@ -105,5 +105,5 @@ class ReconcileRound:
             self.attempt(subject(item), lambda item=item: work(item))  # type: ignore[misc]  # bound now
 
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
-        """Tell that something is left undone; the sweep is not clean then."""
+        """Report that something is left undone; the sweep is not clean then."""
         self._boundary.leave(subject, reason, message)

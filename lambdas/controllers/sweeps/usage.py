@@ -1,4 +1,4 @@
-"""What NodePools hold of their limits and budgets, counted anew."""
+"""Recounts what NodePools hold of their limits and budgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.store import ClaimStore
 
 
 class Usage:
-    """Puts counters right that are not the sums of what the claims hold."""
+    """Corrects counters that are not the sums of what the claims hold."""
 
     name: Final = "usage"
     every: timedelta = EACH_ROUND

@@ -1,1 +1,1 @@
-"""Brakes as AWS keeps them: a parameter, alarms, zonal shifts, and rows of our table."""
+"""Brakes kept in AWS: a parameter, alarms, zonal shifts, and rows of our table."""

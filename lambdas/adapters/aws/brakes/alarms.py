@@ -1,4 +1,4 @@
-"""CloudWatch alarms of the user's that pause voluntary disruption while they are in ALARM."""
+"""The user's CloudWatch alarms that pause voluntary disruption while they are in ALARM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PausingAlarms:
         self.name = "the CloudWatch alarms that pause disruption"
 
     def read(self) -> tuple[Brake, ...]:
-        """Those in ALARM, and those that do not exist. Raises PortError."""
+        """Return the brakes of alarms that are in ALARM or do not exist. Raises PortError."""
         states: dict[str, str] = {}
         for start in range(0, len(self._alarms), NAMES_MAX):
             answer = self._cloudwatch.call(
@@ -36,7 +36,7 @@ class PausingAlarms:
 
 
 def _brake(name: str, state: str | None) -> Brake | None:
-    """No data is no alarm (CloudWatch's own reading of it); an alarm that is not there cannot watch over anything."""
+    """Missing data is not an alarm (CloudWatch's own default); an alarm that does not exist cannot protect anything."""
     if state is None:
         return Brake(BrakeKind.ALARM, f"alarm {name} does not exist; create it or take it from the setting")
     if state == "ALARM":

@@ -16,7 +16,7 @@ class KillSwitch:
         self._parameter = parameter
 
     def read(self) -> tuple[Brake, ...]:
-        """What the parameter says. Raises PortError; a parameter that is not there cannot be read."""
+        """Return the brake that the parameter engages. Raises PortError; a parameter that does not exist cannot be read."""
         answer = self._ssm.call("GetParameter", Name=self._parameter)
         brake = kill_switch(answer["Parameter"]["Value"], self._parameter)
         return () if brake is None else (brake,)

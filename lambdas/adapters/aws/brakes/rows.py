@@ -1,4 +1,4 @@
-"""Brakes in DynamoDB: those that a function holds, and a breaker for each NodePool; one partition, read by one query."""
+"""Brakes in DynamoDB: those that functions engage, and a breaker per NodePool; one partition, read by one query."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lambdas.ports import Clock, ConflictError, DeniedError
 from lambdas.wiring import TABLE
 
 TRIES: Final = 5
-"""How often a breaker's row is read and written anew where others write it too; failures of one pool come together."""
+"""How often a breaker's row is read and written again where others write it too; failures of one pool come together."""
 
 KEPT_FOR: Final = timedelta(days=90)
-"""How long a breaker's row outlives its last result: NodePools are deleted, and their rows with nobody."""
+"""How long a breaker's row outlives its last result: a deleted NodePool leaves its row behind."""
 
 _HELD: Final = "held#"
 _BREAKER: Final = "breaker#"
@@ -38,7 +38,7 @@ class DynamoBrakes:
         self._clock = clock
 
     def read(self) -> tuple[Brake, ...]:
-        """All that is engaged. Raises PortError."""
+        """Return all engaged brakes. Raises PortError."""
         now, items = self._clock.now(), tuple(self._table.query(self._partition))
         breakers = (_breaker(item, now).brake(now) for item in items if not _is_held(item))
         return (
@@ -47,40 +47,43 @@ class DynamoBrakes:
         )
 
     def held(self) -> tuple[Brake, ...]:
-        """Those that functions hold."""
+        """Return the brakes that functions engaged."""
         return tuple(_brake(item) for item in self._table.query(self._partition) if _is_held(item))
 
     def hold(self, brake: Brake, now: datetime) -> None:
-        """Engage it, or replace its message."""
+        """Engage the brake, or replace its message."""
         item = key(self._partition, _held(brake.kind, brake.node_pool))
         since = {"since": {"S": now.isoformat()}}
         self._table.put({**item, **since, "body": packed(msgspec.json.encode(brake))})
 
     def release(self, kind: BrakeKind, node_pool: str = "") -> None:
-        """Release it; no error if it is not engaged."""
+        """Release the brake; no error if it is not engaged."""
         self._table.delete(self._partition, _held(kind, node_pool))
 
     def failed(self, node_pool: str, message: str, now: datetime) -> bool:
-        """Count a failure; whether that opens the breaker. Raises ConflictError where others keep writing it."""
+        """Count a failure; return whether that opens the breaker. Raises ConflictError where others keep writing it."""
         before, after = self._change(node_pool, lambda breaker: breaker.after_failure(message, now), now)
         return after.openings > before.openings
 
     def joined(self, node_pool: str, now: datetime) -> bool:
-        """Forget the failures; whether that closes an open breaker. Raises ConflictError where others keep writing it."""
+        """Forget the failures; return whether that closes an open breaker.
+
+        Raises ConflictError where others keep writing it.
+        """
         before, _ = self._change(node_pool, Breaker.after_success, now)
         return before.brake(now) is not None
 
     def breakers(self) -> tuple[Breaker, ...]:
-        """All of them, open or not."""
+        """Return all breakers, open or not."""
         now = self._clock.now()
         return tuple(_breaker(item, now) for item in self._table.query(self._partition) if not _is_held(item))
 
     def renew(self, node_pool: str, generations: str, now: datetime) -> None:
-        """Let the results of other generations of NodePool and EC2NodeClass go. Raises ConflictError."""
+        """Drop the results of other generations of NodePool and EC2NodeClass. Raises ConflictError."""
         self._change(node_pool, lambda breaker: breaker.at(generations), now)
 
     def _change(self, node_pool: str, change: Callable[[Breaker], Breaker], now: datetime) -> tuple[Breaker, Breaker]:
-        """Before and after; read and written anew where others write it too."""
+        """Return the breaker before and after the change; a conflicting write is retried on the new row."""
         for _ in range(TRIES - 1):
             try:
                 return self._change_once(node_pool, change, now)
@@ -128,7 +131,7 @@ def _decoded(item: Item, type_: type[T]) -> T:
 
 
 def _breaker(item: Item, now: datetime) -> Breaker:
-    """The breaker of a row; one that is past its end, and not yet deleted, remembers nothing."""
+    """Return the breaker of a row; a row that has expired and is not yet deleted counts as empty."""
     found = _decoded(item, Breaker)
     if int(item[TABLE.expiry]["N"]) <= now.timestamp():
         return Breaker(node_pool=found.node_pool, version=found.version)

@@ -1,4 +1,4 @@
-"""Zonal shifts and autoshifts of the cluster, as Application Recovery Controller (ARC) tells them."""
+"""Zonal shifts and autoshifts of the cluster, from Application Recovery Controller (ARC)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ZonalShifts:
         self.name = "zonal shifts of the cluster"
 
     def read(self) -> tuple[Brake, ...]:
-        """The shifts that are applied now. Raises PortError."""
+        """Return the shifts that are applied now. Raises PortError."""
         try:
             answer = self._arc.call("GetManagedResource", resourceIdentifier=self._cluster_arn)
         except NotFoundError:

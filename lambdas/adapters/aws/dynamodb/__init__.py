@@ -1,1 +1,1 @@
-"""The table: records, leases, counters and what EC2 refused lately."""
+"""The DynamoDB table: records, leases, counters and recent launch refusals."""

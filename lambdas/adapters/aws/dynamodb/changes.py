@@ -1,4 +1,4 @@
-"""When the cluster was last seen to have changed, in one DynamoDB item per cluster."""
+"""Stores when the cluster was last seen to have changed, in one DynamoDB item per cluster."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class DynamoChanges:
         self._partition = partition_of(cluster, "changes")
 
     def last(self) -> datetime | None:
-        """The moment, None if nobody ever told of one."""
+        """Return the moment, None if no change was ever recorded."""
         item = self._table.get(self._partition, _SORT)
         return None if item is None else datetime.fromisoformat(item["at"]["S"])
 
     def tell(self, now: datetime) -> None:
-        """Replace it."""
+        """Replace the moment."""
         self._table.put({**key(self._partition, _SORT), "at": {"S": now.isoformat()}})

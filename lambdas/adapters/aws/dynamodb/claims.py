@@ -1,7 +1,7 @@
-"""Claims in DynamoDB, and the counters of their NodePools beside them.
+"""Stores claims in DynamoDB, together with the counters of their NodePools.
 
-Each write that changes what a claim holds is one transaction with the counters of its NodePool, so the two cannot part,
-and neither a limit nor a disruption budget can be overshot whoever dies where.
+Each write that changes what a claim holds is one transaction with its NodePool's counters, so the two stay consistent and
+neither a limit nor a disruption budget is exceeded, whichever run crashes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 
 CLAIMS: Final = "claims"
-"""Kind of the records, in the names of their partitions."""
+"""Item type of the records, in the names of their partitions."""
 
 _BATCH: Final = 40
-"""Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's hundred operations."""
+"""Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's limit of a hundred
+operations."""
 
 _CALL: Final = "dynamodb:TransactWriteItems"
 _Operation = tuple[str, Item]
@@ -52,31 +53,34 @@ class DynamoClaims:
         self._instances = partition_of(cluster, "instances")
 
     def all(self) -> tuple[ClaimRecord, ...]:
-        """Every claim, by name."""
+        """Return every claim, by name."""
         return self._items.all()
 
     def get(self, name: str) -> ClaimRecord | None:
-        """One claim, None if there is none."""
+        """Return one claim, None if there is none."""
         return self._items.get(name)
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
-        """The claim that became this instance, None where none did."""
+        """Return the claim that was launched as this instance, None if there is none."""
         row = self._table.get(self._instances, instance_id)
         record = self.get(row["claim"]["S"]) if row is not None else None
         return record if record is not None and record.instance_id == instance_id else None
 
     def indexed(self) -> frozenset[str]:
-        """Ids of the instances in the index by which `of_instance` finds."""
+        """Return the instance ids in the index that `of_instance` searches."""
         return frozenset(sort_of(row) for row in self._table.query(self._instances))
 
     def index(self, claim: ClaimRecord) -> None:
-        """Put a claim into that index. `of_instance` reads the claim too, so a row of one that is gone does no harm."""
+        """Add a claim to that index.
+
+        `of_instance` also reads the claim, so an index row of a claim that is gone does no harm.
+        """
         self._table.put(self._index_row(claim))
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> Requested:
-        """Store new claims together with what they reserve, as many at once as possible."""
+        """Store new claims together with what they reserve, as many per transaction as possible."""
         accepted: list[ClaimRecord] = []
         refused: list[ClaimRecord] = []
         first = [msgspec.structs.replace(claim, version=1) for claim in claims]
@@ -90,7 +94,7 @@ class DynamoClaims:
         return Requested(tuple(accepted), tuple(refused))
 
     def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
-        """Store a claim whose row is lost, with what it holds; None if the name is taken."""
+        """Store a claim whose row is lost, with what it holds; return None if the name is taken."""
         first = msgspec.structs.replace(claim, version=1)
         moves = Moves()
         moves.add(first.plan.node_pool, None, first)
@@ -111,7 +115,7 @@ class DynamoClaims:
         return stored
 
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """Replace `before` by `after` within the limits of its NodePool."""
+        """Replace `before` by `after` if its NodePool's limits allow it."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         put: _Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
         moves = Moves([ClaimChange(before, stored)])
@@ -136,7 +140,7 @@ class DynamoClaims:
         command: CommandChange | None = None,
         lease: Lease | None = None,
     ) -> Disrupted:
-        """Store that claims start to go, each with its place in its NodePool's count."""
+        """Store that claims begin to leave, each with its place in its NodePool's count."""
         marked = [
             ClaimChange(
                 change.before,
@@ -157,7 +161,7 @@ class DynamoClaims:
         return Disrupted(tuple(stored), moved)
 
     def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and give back all that it held."""
+        """Delete the claim and release all that it held."""
         condition = at_version(record.version)
         moves = Moves()
         moves.add(record.plan.node_pool, record, None)
@@ -173,11 +177,11 @@ class DynamoClaims:
             self._raise_if_stored(record)
 
     def usage(self) -> tuple[PoolUsage, ...]:
-        """The counters of every NodePool that ever had a claim, by name."""
+        """Return the counters of every NodePool that ever had a claim, by name."""
         return tuple(usage_of(item) for item in self._table.query(self._usage.partition))
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
-        """Put a NodePool's counters right, unless they have moved."""
+        """Correct a NodePool's counters, unless they have changed."""
         condition = at_version(before.version)
         if before.version == 0:
             names = condition["ExpressionAttributeNames"]
@@ -190,7 +194,7 @@ class DynamoClaims:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
     def _batches(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
-        """What is to be stored, with its items, as many together as one transaction takes."""
+        """Yield what is to be stored, with its items, as much as fits into one transaction."""
         batch: list[tuple[_T, Item]] = []
         size = 0
         for record, subject in claims:
@@ -210,7 +214,7 @@ class DynamoClaims:
     def _request_together(
         self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> bool:
-        """One transaction; False where a limit or an existing claim is in the way."""
+        """Run one transaction; return False where a limit or an existing claim prevents it."""
         moves = Moves()
         for claim, _ in batch:
             moves.add(claim.plan.node_pool, None, claim)
@@ -229,7 +233,7 @@ class DynamoClaims:
     def _disrupt_together(
         self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[_Operation]
     ) -> tuple[str, ...]:
-        """One transaction; the NodePools that bear no more, none where it is done."""
+        """Run one transaction; return the NodePools whose budgets are used up, none if it succeeded."""
         moves = Moves(change for change, _ in batch)
         pools = moves.pools()
         counts = {
@@ -252,7 +256,7 @@ class DynamoClaims:
         return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
 
     def _indexed(self, before: ClaimRecord | None, after: ClaimRecord | None) -> list[_Operation]:
-        """What moves in the index of instances, which tells an event's claim without reading all of them."""
+        """Return the changes of the index of instances, which finds an event's claim without reading all of them."""
         old, new = (record.instance_id if record is not None else "" for record in (before, after))
         operations: list[_Operation] = []
         if old and old != new:

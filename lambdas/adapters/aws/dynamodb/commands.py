@@ -1,4 +1,4 @@
-"""Disruption commands in DynamoDB."""
+"""Stores disruption commands in DynamoDB."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class DynamoCommands:
         self._items = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
 
     def all(self) -> tuple[CommandRecord, ...]:
-        """Every command, by id."""
+        """Return every command, by id."""
         return self._items.all()
 
     def get(self, command_id: str) -> CommandRecord | None:
-        """One command, None if there is none."""
+        """Return one command, None if there is none."""
         return self._items.get(command_id)
 
     def add(self, record: CommandRecord) -> None:
-        """Store a new one. Raises ConflictError if the id is taken."""
+        """Store a new command. Raises ConflictError if the id is taken."""
         first = msgspec.structs.replace(record, version=1)
         self._table.put(self._items.item(record.id, first), condition=ABSENT)
 
     def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
-        """Replace `before`. Raises ConflictError if the stored version is another."""
+        """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         self._table.put(self._items.item(before.id, stored), condition=at_version(before.version))
         return stored
 
     def remove(self, record: CommandRecord) -> None:
-        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        """Delete the command; no error if it is gone. Raises ConflictError if it has changed."""
         try:
             self._table.delete(self._items.partition, record.id, condition=at_version(record.version))
         except ConflictError:

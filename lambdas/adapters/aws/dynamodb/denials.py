@@ -1,4 +1,4 @@
-"""What EC2 denies the launches of one cluster, in DynamoDB: a row for each EC2NodeClass and code."""
+"""Stores EC2's launch denials of one cluster in DynamoDB: a row for each EC2NodeClass and code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.ports import ConflictError
 from lambdas.wiring import TABLE
 
 KEPT_FOR: Final = timedelta(days=1)
-"""How long a row outlives its last denial: EC2NodeClasses are deleted, and their rows with nobody."""
+"""How long a row outlives its last denial: a deleted EC2NodeClass leaves its rows behind."""
 
 
 class DynamoDenials:
@@ -25,11 +25,11 @@ class DynamoDenials:
         self._items = RecordItems(table, partition_of(cluster, "denials"), LaunchDenial)
 
     def all(self) -> tuple[LaunchDenial, ...]:
-        """Every denial, by EC2NodeClass and code."""
+        """Return every denial, by EC2NodeClass and code."""
         return self._items.all()
 
     def change(self, before: LaunchDenial | None, after: LaunchDenial) -> LaunchDenial:
-        """Store `after`. Raises ConflictError if the stored version is not that of `before`; None: if there is one."""
+        """Store `after`. Raises ConflictError if the stored version is not that of `before`, or for None if there is one."""
         version = before.version if before is not None else 0
         stored = msgspec.structs.replace(after, version=version + 1)
         item = self._items.item(_sort_of(after), stored)
@@ -39,7 +39,7 @@ class DynamoDenials:
         return stored
 
     def remove(self, denial: LaunchDenial) -> None:
-        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        """Delete the denial; no error if it is gone. Raises ConflictError if it has changed."""
         sort = _sort_of(denial)
         try:
             self._table.delete(self._items.partition, sort, condition=at_version(denial.version))

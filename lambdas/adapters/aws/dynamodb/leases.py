@@ -1,4 +1,4 @@
-"""Leases in DynamoDB: who may plan, and a number that grows with each holder."""
+"""Stores leases in DynamoDB: who may plan, and a fencing number that grows with each holder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DynamoLeases:
         self._partition = partition_of(cluster, "leases")
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        """Take the lease if nobody holds it, or if `owner` does already (the answer to an earlier try was lost)."""
+        """Take the lease if it is free, or if `owner` holds it already (the answer to an earlier try was lost)."""
         fence = _milliseconds(now)
         ahead = self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h, #f = :f", fence, _BELOW)
         return ahead or self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h ADD #f :f", 1, _NOT_BELOW)
@@ -31,7 +31,7 @@ class DynamoLeases:
     def _take(
         self, name: str, owner: str, now: datetime, until: datetime, update: str, fence: int, condition: str
     ) -> Lease | None:
-        """Take it with the time for a fence, or, where an earlier fence is ahead of our clock, with the next one."""
+        """Take the lease with the time as its fence or, where an earlier fence is ahead of our clock, with the next number."""
         values = {":o": {"S": owner}, ":h": number(_milliseconds(until)), ":now": number(_milliseconds(now))}
         try:
             item = self._table.update(
@@ -47,7 +47,7 @@ class DynamoLeases:
         return Lease(name, int(item["fence"]["N"]))
 
     def release(self, lease: Lease) -> None:
-        """Give it back; no error if it is another's by now."""
+        """Release the lease; no error if another owner holds it by now."""
         with suppress(ConflictError):
             self._table.update(
                 self._partition,

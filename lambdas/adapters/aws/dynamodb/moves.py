@@ -1,4 +1,4 @@
-"""What disruption moved of late, in DynamoDB: an item each for a workload, a command that is watched, one that failed."""
+"""Stores what disruption moved recently: an item for each workload, watched command and failed command."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DynamoMoves:
         self._partition = partition_of(cluster, "moves")
 
     def read(self, now: datetime) -> MoveHistory:
-        """All that is remembered; DynamoDB deletes items some time after their end."""
+        """Return all that is remembered; DynamoDB deletes items some time after they expire."""
         items = [item for item in self._table.query(self._partition) if int(item[TABLE.expiry]["N"]) > now.timestamp()]
         return MoveHistory(
             workloads=_of(items, _WORKLOAD, MovedWorkload),
@@ -57,7 +57,7 @@ class DynamoMoves:
         )
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
-        """Replace what `changed` names, a hundred items at a time."""
+        """Replace the entries in `changed`, a hundred items at a time."""
         rows: list[tuple[str, str, msgspec.Struct]] = [
             (_WORKLOAD + name, _WORKLOAD, found) for name, found in sorted(changed.workloads.items())
         ]

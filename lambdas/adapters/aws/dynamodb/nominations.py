@@ -1,4 +1,4 @@
-"""Nodes on which pods are expected for the next moments, in one DynamoDB item per cluster."""
+"""Stores the nodes on which pods are expected soon, in one DynamoDB item per cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DynamoNominations:
         self._partition = partition_of(cluster, "nominations")
 
     def until(self, now: datetime) -> dict[str, datetime]:
-        """Node or claim name → until when, as far as that is still to come."""
+        """Return node or claim name → expiry, for nominations that still hold."""
         item = self._table.get(self._partition, _SORT)
         if item is None:
             return {}
@@ -30,7 +30,7 @@ class DynamoNominations:
         return {name: moment for name, moment in sorted(known.items()) if moment > now}
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
-        """Add these to the ones that still hold."""
+        """Add these nominations to those that still hold."""
         held = self.until(now) | dict.fromkeys(sorted(set(names)), until)
         body = packed(msgspec.json.encode(dict(sorted(held.items()))))
         self._table.put({**key(self._partition, _SORT), "body": body})

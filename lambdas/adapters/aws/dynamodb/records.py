@@ -1,7 +1,7 @@
-"""Records as items: the record's JSON in `body`, its version beside it for conditional writes.
+"""Stores records as items: the record's JSON in `body`, its version in a separate attribute for conditional writes.
 
-An item may have 400 KB, and writing costs by the kilobyte; a claim names all the types that would do, and a command all the
-pods that move. So a long body is stored compressed, about a tenth of its length.
+An item may have 400 KB, and writes are priced per kilobyte; a claim names all suitable types, and a command all pods that move.
+Long bodies are therefore compressed, to about a tenth of their length.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
 from lambdas.wiring import TABLE
 
 PACKED_FROM: Final = 1024
-"""Bytes from which a body is compressed; a shorter one can be read by people who look at the table.
+"""Bytes from which a body is compressed; shorter ones stay readable for people who look at the table.
 
-A write is paid by the kilobyte and a claim's body has more than two: compressed it is one write, and half the reading.
+Writes are priced per kilobyte and a claim's body has more than two: compressed, it costs one write unit and half the read
+units.
 """
 
 
@@ -27,11 +28,11 @@ READ_AT_MOST: Final = 2_000
 
 
 class Versioned(Protocol):
-    """What a record must have: a version that grows with each write."""
+    """A record with a version that grows with each write."""
 
     @property
     def version(self) -> int:
-        """Zero before the first write."""
+        """The version; zero before the first write."""
         ...
 
 
@@ -44,7 +45,7 @@ class _Read(msgspec.Struct, Generic[R], frozen=True):
 
 
 class RecordItems(Generic[R]):
-    """The records of one type in one partition of the table. An item that was read before is not decoded again."""
+    """The records of one type in one partition of the table. Unchanged items are decoded only once."""
 
     def __init__(self, table: DynamoTable, partition: str, type_: type[R]) -> None:
         self.partition = partition
@@ -53,17 +54,17 @@ class RecordItems(Generic[R]):
         self._read: dict[str, _Read[R]] = {}
 
     def all(self) -> tuple[R, ...]:
-        """Every record, in the order of the sort keys."""
+        """Return every record, in the order of the sort keys."""
         return tuple(record for _, record in self.named())
 
     def named(self) -> Iterator[tuple[str, R]]:
-        """Every record with its sort key, in the order of those."""
+        """Return every record with its sort key, in the order of the sort keys."""
         items = {sort_of(item): item for item in self._table.query(self.partition)}
         read = self._read = {sort: self._decoded(item, self._read.get(sort)) for sort, item in items.items()}
         return ((sort, found.record) for sort, found in read.items())
 
     def get(self, sort: str) -> R | None:
-        """One record, None if there is none."""
+        """Return one record, None if there is none."""
         item = self._table.get(self.partition, sort)
         known = self._read.pop(sort, None)
         if item is None:
@@ -74,7 +75,7 @@ class RecordItems(Generic[R]):
         return read.record
 
     def item(self, sort: str, record: R) -> Item:
-        """The item to write for `record`, under its own version."""
+        """Return the item to write for `record`, under its own version."""
         body = packed(msgspec.json.encode(record))
         return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
@@ -88,21 +89,21 @@ class RecordItems(Generic[R]):
 
 
 def packed(body: bytes) -> dict[str, Any]:
-    """JSON as an attribute, compressed where it is long."""
+    """Return JSON as an attribute value, compressed if it is long."""
     return {"S": body.decode()} if len(body) < PACKED_FROM else {"B": zlib.compress(body)}
 
 
 def unpacked(attribute: Mapping[str, Any]) -> bytes:
-    """The JSON in an attribute that `packed` made."""
+    """Return the JSON in an attribute that `packed` made."""
     return attribute["S"].encode() if "S" in attribute else zlib.decompress(attribute["B"])
 
 
 def partition_of(cluster: str, kind: str) -> str:
-    """Key of the partition for one kind of item of one cluster."""
+    """Return the partition key for one type of item of one cluster."""
     return f"{cluster}#{kind}"
 
 
 def sort_of(item: Item) -> str:
-    """An item's sort key."""
+    """Return an item's sort key."""
     sort: str = item[TABLE.sort_key]["S"]
     return sort

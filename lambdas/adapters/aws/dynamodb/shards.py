@@ -1,7 +1,7 @@
-"""Records dealt out to several partitions by their name: one partition gives 3,000 read units a second and no more.
+"""Distributes records over several partitions by their name: one partition serves at most 3,000 read units a second.
 
-Five thousand claims are several megabytes, and each whole look reads all of them. A record that an earlier release left in the
-single partition is moved to its own by whoever reads it first.
+Five thousand claims are several megabytes, and each full observation reads all of them. A record that an earlier release left
+in the single partition is moved by the first run that reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, Item, at_ve
 from lambdas.ports import PortError
 
 SHARDS: Final = 8
-"""Partitions for the records of one kind. More would make small clusters pay for queries that find nothing."""
+"""Partitions for the records of one type. More of them would make small clusters pay for queries that find nothing."""
 
 R = TypeVar("R", bound=Versioned)
 
@@ -31,7 +31,10 @@ class ShardedItems(Generic[R]):
         self._shards = [RecordItems(table, shard, type_) for shard in _partitions(cluster, kind)]
 
     def all(self) -> tuple[R, ...]:
-        """Every record, by name. What is moved meanwhile is seen in its old place, its new one or both, and counts once."""
+        """Return every record, by name.
+
+        A record that is being moved is seen in its old partition, its new one or both, and counts once.
+        """
         left = {name: self._moved(name, record) for name, record in self._single.named()}
         found = {name: record for shard in self._shards for name, record in shard.named()}
         return tuple(record for _, record in sorted((left | found).items()))
@@ -50,14 +53,14 @@ class ShardedItems(Generic[R]):
         return self._shard(name).item(name, record)
 
     def partition(self, name: str) -> str:
-        """Key of the partition that a record is in."""
+        """Return the key of the partition that holds the record."""
         return self._shard(name).partition
 
     def _shard(self, name: str) -> RecordItems[R]:
         return self._shards[_shard_of(name)]
 
     def _moved(self, name: str, record: R) -> R:
-        """The record from the single partition, in its own from now on; where that fails the next who reads it tries again."""
+        """Move the record out of the single partition and return it; where that fails, the next reader tries again."""
         put = ("Put", {"Item": self.item(name, record), **ABSENT})
         delete = ("Delete", {"Key": key(self._single.partition, name), **at_version(record.version)})
         with suppress(PortError):
@@ -66,7 +69,7 @@ class ShardedItems(Generic[R]):
 
 
 def shard_partition(cluster: str, kind: str, name: str) -> str:
-    """Key of the partition that a record is in."""
+    """Return the key of the partition that holds the record."""
     return _partitions(cluster, kind)[_shard_of(name)]
 
 

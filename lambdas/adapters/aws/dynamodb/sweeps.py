@@ -1,4 +1,4 @@
-"""How the sweeps of `reconcile` fare, in one DynamoDB item per cluster."""
+"""Stores the state of `reconcile`'s sweeps, in one DynamoDB item per cluster."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class DynamoSweeps:
         self._partition = partition_of(cluster, "sweeps")
 
     def read(self) -> dict[str, SweepState]:
-        """State by sweep's name."""
+        """Return the state by sweep name."""
         item = self._table.get(self._partition, _SORT)
         return {} if item is None else msgspec.json.decode(unpacked(item["body"]), type=dict[str, SweepState])
 
     def write(self, states: Mapping[str, SweepState]) -> None:
-        """Replace all of it."""
+        """Replace all states."""
         body = packed(msgspec.json.encode(dict(sorted(states.items()))))
         self._table.put({**key(self._partition, _SORT), "body": body})

@@ -1,4 +1,4 @@
-"""The table's calls: low-level items in and out, DynamoDB's errors as ours."""
+"""The table's calls: low-level items in and out, with DynamoDB's errors translated to ours."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 Item = dict[str, Any]
 TRANSACTION_LIMIT: Final = 100
 TRANSACTION_BYTES: Final = 3_000_000
-"""What we put into one transaction at most; DynamoDB takes four megabytes, and counts more than the items alone."""
+"""Most bytes that we put into one transaction; DynamoDB accepts four megabytes, and counts more than the items alone."""
 
 PAGES_LIMIT: Final = 1000
 CONFLICT_PAUSES: Final = (timedelta(milliseconds=40), timedelta(milliseconds=120), timedelta(milliseconds=400))
-"""Before a transaction is sent again that met another at the same items, or too many at once: every launch of a NodePool moves
-one counter. All of them are shorter than one call may take, so no deadline is asked."""
+"""Waits before a transaction that conflicted with another, or was throttled, is sent again: every launch of a NodePool changes
+one counter. Together they are shorter than one call may take, so no deadline is checked."""
 
 _CONFLICT: Final = "TransactionConflictException"
-"""What a call for one item says that met a transaction."""
+"""Error code of a single-item call that conflicted with a transaction."""
 
 _PASSING: Final = frozenset(
     {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
@@ -51,13 +51,13 @@ class DynamoTable:
         self._pause = pause
 
     def get(self, partition: str, sort: str) -> Item | None:
-        """One item, None if there is none."""
+        """Return one item, None if there is none."""
         answer = self._call("get_item", Key=key(partition, sort), ConsistentRead=True)
         found: Item | None = answer.get("Item")
         return found
 
     def query(self, partition: str) -> Iterator[Item]:
-        """Every item of a partition in the order of its sort keys."""
+        """Return every item of a partition in the order of its sort keys."""
         start: Item | None = None
         for _ in range(PAGES_LIMIT):
             more = {"ExclusiveStartKey": start} if start else {}
@@ -75,7 +75,7 @@ class DynamoTable:
                 return
 
     def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:
-        """Write an item whole. Raises ConflictError if the condition does not hold."""
+        """Write a whole item. Raises ConflictError if the condition does not hold."""
         self._call("put_item", Item=item, **(condition or {}))
 
     def delete(self, partition: str, sort: str, *, condition: Mapping[str, Any] | None = None) -> None:
@@ -89,19 +89,19 @@ class DynamoTable:
         return attributes
 
     def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:
-        """Do all of the operations or none; each is (Put | Update | Delete | ConditionCheck, its arguments).
+        """Do all operations or none; each is (Put | Update | Delete | ConditionCheck, its arguments).
 
         Returns:
             None if they are done; which conditions failed if a condition kept them from being done.
 
         Raises:
-            TransientError: If another transaction was at the same items, or DynamoDB has too much to do: nothing is done.
+            TransientError: If another transaction touched the same items, or DynamoDB is overloaded; nothing is done.
         """
         items = [{kind: {"TableName": self._name, **arguments}} for kind, arguments in operations]
         return self._patiently(lambda: self._transact(items), items)
 
     def _transact(self, items: Sequence[Item]) -> Cancelled | None:
-        """One try."""
+        """Make one attempt."""
         try:
             self._client.transact_write_items(TransactItems=items)
         except self._client.exceptions.TransactionCanceledException as error:
@@ -128,7 +128,7 @@ class DynamoTable:
             raise translate(call, error) from error
 
     def _patiently(self, attempt: Callable[[], T], written: object) -> T:
-        """Do it, and again after a pause where another transaction was at the same items."""
+        """Make the call, and again after a pause where another transaction touched the same items."""
         for wait in CONFLICT_PAUSES:
             try:
                 return attempt()
@@ -140,7 +140,7 @@ class DynamoTable:
 
 
 def _met_another(error: PortError) -> bool:
-    """Whether it was refused for a reason that passes by itself, so that nothing of it was done."""
+    """Whether the failure is transient and nothing was done."""
     cause = error.__cause__
     if not isinstance(cause, ClientError):
         return False
@@ -149,22 +149,22 @@ def _met_another(error: PortError) -> bool:
 
 
 def _spread(written: object) -> float:
-    """Between zero and one, by what is written: those who met do not all come back in the same moment."""
+    """Return a number between zero and one from what is written, so that conflicting writers do not retry together."""
     return crc32(repr(written).encode()) / 2**32
 
 
 def key(partition: str, sort: str) -> Item:
-    """An item's key."""
+    """Return an item's key."""
     return {TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}}
 
 
 def number(value: int) -> dict[str, str]:
-    """A whole number as DynamoDB writes it."""
+    """Return a whole number in DynamoDB's notation."""
     return {"N": str(value)}
 
 
 def size_of(item: Item) -> int:
-    """About how many bytes DynamoDB counts for an item: names and values."""
+    """Return about how many bytes DynamoDB counts for an item: names and values."""
     return sum(len(name) + len(value) for name, typed in item.items() for value in typed.values())
 
 
@@ -172,11 +172,11 @@ ABSENT: Final[Mapping[str, Any]] = {
     "ConditionExpression": "attribute_not_exists(#p)",
     "ExpressionAttributeNames": {"#p": TABLE.partition_key},
 }
-"""Condition: there is no such item yet."""
+"""Condition: the item does not exist yet."""
 
 
 def at_version(version: int) -> dict[str, Any]:
-    """Condition: the item is still the one that was read."""
+    """Condition: the item is still at the version that was read."""
     return {
         "ConditionExpression": "#v = :v",
         "ExpressionAttributeNames": {"#v": "version"},

@@ -1,7 +1,7 @@
-"""Which pools of EC2 capacity refused a launch lately, in DynamoDB.
+"""Stores which pools of EC2 capacity recently refused a launch, in DynamoDB.
 
 One item per pool for all clusters of the account and region, kept across restarts. A pool is avoided for three minutes
-(Karpenter's figure); when that is over the next launch may try it, and if it refuses again the pause doubles.
+(Karpenter's figure); then the next launch may try it, and if it refuses again the pause doubles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
 LONGEST_PAUSE: Final = timedelta(minutes=48)
 MEMORY: Final = timedelta(hours=1)
-"""How long after a pause its length is remembered."""
+"""How long the length of a pause is remembered after its end."""
 
 
 class DynamoOfferings:
@@ -29,12 +29,12 @@ class DynamoOfferings:
         self._table = table
 
     def active(self, now: datetime) -> frozenset[OfferingKey]:
-        """Those to be avoided now."""
+        """Return the offerings to avoid now."""
         items = self._table.query(PARTITION)
         return frozenset(_key_of(sort_of(item)) for item in items if _moment(item, "until") > now)
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
-        """Avoid them; one that is avoided already is left as it is, so that late news of one refusal counts once."""
+        """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once."""
         offerings = sorted(set(keys))
         known = self._known(offerings)
         items = [_refused(sort, known.get(sort), now) for sort in map(_sort_of, offerings)]
@@ -43,7 +43,7 @@ class DynamoOfferings:
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
 
     def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, Item]:
-        """What is stored of them, by sort key: a row by its key, several with one query for all that are avoided."""
+        """Return the stored rows by sort key: one row by its key, several with one query for all avoided offerings."""
         if len(offerings) > 1:
             return {sort_of(item): item for item in self._table.query(PARTITION)}
         found = {sort: self._table.get(PARTITION, sort) for sort in map(_sort_of, offerings)}
@@ -51,7 +51,7 @@ class DynamoOfferings:
 
 
 def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
-    """The row after one refusal more; None where the offering is avoided already."""
+    """Return the row after one more refusal; None where the offering is avoided already."""
     if known is not None and _moment(known, "until") > now:
         return None
     refusals = 1

@@ -1,6 +1,6 @@
-"""The counters of NodePools in DynamoDB: what their claims hold of their limits, and how many of their claims go.
+"""Counts in DynamoDB what each NodePool's claims hold of its limits, and how many of its claims are leaving.
 
-One item a NodePool. It only ever moves in a transaction with the claims that it counts, so the two cannot part.
+There is one item per NodePool. It changes only in a transaction with the claims that it counts, so the two stay consistent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION: Final = "version"
 
 
 class Moves:
-    """By how much each NodePool's counters move, summed over several claims."""
+    """The changes of each NodePool's counters, summed over several claims."""
 
     def __init__(self, changes: Iterable[ClaimChange] = ()) -> None:
         self.reserved: dict[str, dict[str, int]] = {}
@@ -29,35 +29,35 @@ class Moves:
             self.add(change.before.plan.node_pool, change.before, change.after)
 
     def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        """Count a claim that comes (no `before`), changes, or is forgotten (no `after`)."""
+        """Count a claim that is added (no `before`), changed, or forgotten (no `after`)."""
         held, holds = before.reserved if before else {}, after.reserved if after else {}
         self.reserved[pool] = resources.add(self.reserved.get(pool, {}), resources.subtract(holds, held))
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
         self.disrupting[pool] = self.disrupting.get(pool, 0) + places
 
     def of(self, pool: str) -> dict[str, int]:
-        """Attribute → by how much it moves; those that stay are left out."""
+        """Return attribute → change; unchanged counters are left out."""
         moves = {_RESOURCE + name: amount for name, amount in sorted(self.reserved[pool].items()) if amount}
         return moves | ({_DISRUPTING: self.disrupting[pool]} if self.disrupting[pool] else {})
 
     def pools(self) -> list[str]:
-        """NodePools with a counter that moves, by name."""
+        """NodePools with a counter that changes, by name."""
         return [pool for pool in sorted(self.reserved) if self.of(pool)]
 
 
 class UsageItems:
-    """Builds what a transaction does to the counters of one cluster's NodePools."""
+    """Builds the operations of a transaction on the counters of one cluster's NodePools."""
 
     def __init__(self, cluster: str) -> None:
         self.partition = partition_of(cluster, "usage")
 
     def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> tuple[str, Item] | None:
-        """The operation that moves a NodePool's counters on condition that each stays within its bound.
+        """Return the operation that changes a NodePool's counters on condition that each stays within its bound.
 
         Args:
             pool: The NodePool.
-            moves: Whose share of the NodePool is taken.
-            bounds: Attribute (`limit_bounds`, `place_bound`) → the most that it may be; only what grows is held to it.
+            moves: The changes.
+            bounds: Attribute (`limit_bounds`, `place_bound`) → its maximum; only counters that grow are checked.
 
         Returns:
             None where even the move alone is beyond a bound.
@@ -83,7 +83,7 @@ class UsageItems:
         return "Update", update | ({"ConditionExpression": " AND ".join(conditions)} if conditions else {})
 
     def item(self, usage: PoolUsage) -> Item:
-        """The whole item."""
+        """Return the whole item."""
         return {
             **key(self.partition, usage.node_pool),
             **{_RESOURCE + name: number(amount) for name, amount in sorted(usage.reserved.items())},
@@ -93,17 +93,17 @@ class UsageItems:
 
 
 def limit_bounds(limits: Mapping[str, int]) -> dict[str, int]:
-    """A NodePool's limits as bounds of its counters."""
+    """Return a NodePool's limits as bounds of its counters."""
     return {_RESOURCE + name: limit for name, limit in limits.items()}
 
 
 def place_bound(places: int) -> dict[str, int]:
-    """How many of a NodePool's claims may go at once, as a bound of its counter."""
+    """Return how many of a NodePool's claims may leave at once, as a bound of its counter."""
     return {_DISRUPTING: places}
 
 
 def usage_of(item: Item) -> PoolUsage:
-    """The counters in an item."""
+    """Return the counters in an item."""
     counters = {name: int(typed["N"]) for name, typed in sorted(item.items()) if "N" in typed}
     return PoolUsage(
         node_pool=sort_of(item),

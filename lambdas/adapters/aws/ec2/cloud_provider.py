@@ -1,4 +1,4 @@
-"""EC2 as the controllers see it (`lambdas.ports.CloudProvider`)."""
+"""Implements `lambdas.ports.CloudProvider` over EC2."""
 
 from __future__ import annotations
 
@@ -59,29 +59,29 @@ class Ec2Cloud:
         return self._launcher.launch(order, self._resolved(order), self._cluster.describe().cluster)
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
-        """All instances of this cluster that are not terminated, by id; with `ids` only those of them."""
+        """Return all instances of this cluster that are not terminated, by id; with `ids` only those of them."""
         if not ids:
             return self._instances.all()
         return tuple(found for found in self._described(ids) if found.instance_id in ids)
 
     def impaired(self) -> tuple[Impairment, ...]:
-        """Instances of the region, of whoever, that fail a status check now; by id."""
+        """Return the instances of the region that fail a status check now, whoever owns them; by id."""
         return self._statuses.impaired()
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
-        """Terminate them; those that are gone already are fine."""
+        """Terminate the instances; no error for those already gone."""
         self._terminated(instance_ids)
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
-        """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
+        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions."""
         return self._resolver.resolve(node_class)
 
     def prune_templates(self) -> int:
-        """Delete launch templates that are old, and say how many: an account may have 5,000."""
+        """Delete old launch templates and return how many: an account may have 5,000."""
         return self._templates.prune(self._clock.now())
 
     def _resolved(self, order: LaunchOrder) -> EC2NodeClass:
-        """The class with a status, looked up here where nobody has written one of its present spec yet."""
+        """Return the class with a status, resolved here where none was written yet for its current spec."""
         manifest = order.node_class
         try:
             node_class = read_node_class(manifest)

@@ -1,4 +1,4 @@
-"""Launching: one CreateFleet call for one claim, and what EC2's answer means."""
+"""Launches a claim with one CreateFleet call, and interprets EC2's answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lambdas.ports import (
 
 CALL: Final = "ec2:CreateFleet"
 ATTEMPTS_MAX: Final = 2
-"""Once more where a template that we took for existing is gone."""
+"""One more attempt if a template that we believed to exist is gone."""
 
 
 class FleetLauncher:
@@ -64,9 +64,9 @@ class FleetLauncher:
         return self._read(answer, rendered)
 
     def _create_fleet(self, rendered: RenderedLaunch) -> JsonObject:
-        """EC2's answer. Templates that we took for existing and that are gone are made again, once.
+        """Return EC2's answer. Templates that are gone although we believed them to exist are created again, once.
 
-        Where EC2 says so among the errors of its answer the token is spent: the second request has another one.
+        If EC2 reports that in its answer's errors, the token is used up: the second request has another one.
         """
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -84,7 +84,7 @@ class FleetLauncher:
         raise TransientError(CALL, "not attempted")
 
     def _adopted(self, order: LaunchOrder, error: ConflictError) -> Launched:
-        """The token was used for a different request: the market moved since a first try whose answer was lost."""
+        """The token was used for a different request: prices or offerings changed after a first try whose answer was lost."""
         found = self._instances.of_claim(order.claim)
         if found is None:
             raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
@@ -108,7 +108,7 @@ class FleetLauncher:
         rendered: RenderedLaunch,
         zone_of_subnet: Mapping[str, str],
     ) -> Instance:
-        """From the answer alone: DescribeInstances may not know the instance yet."""
+        """Built from the answer alone: DescribeInstances may not know the instance yet."""
         choice = launched.get("LaunchTemplateAndOverrides") or {}
         override = choice.get("Overrides") or {}
         zone = override.get("AvailabilityZone") or zone_of_subnet.get(override.get("SubnetId", ""), "")
@@ -130,7 +130,7 @@ class FleetLauncher:
 
 
 def not_rendered(order: LaunchOrder, error: InvalidInputError) -> LaunchDeniedError:
-    """The denial of an order that cannot be written: EC2 is not asked."""
+    """Return the denial of an order that cannot be rendered; EC2 is not called."""
     return LaunchDeniedError(CALL, str(error), _all_refused(order, NOT_RENDERED, str(error)))
 
 
@@ -148,7 +148,7 @@ def _lacks_template(answer: JsonObject) -> bool:
 
 
 def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Mapping[str, Any]]:
-    """Those of the template that the type is launched from; each type has one."""
+    """Return the interfaces in the template that the type is launched from; each type has one."""
     interfaces = {template.name: template.data["NetworkInterfaces"] for template in rendered.templates}
     for config in rendered.request["LaunchTemplateConfigs"]:
         if any(override["InstanceType"] == instance_type for override in config["Overrides"]):

@@ -1,4 +1,4 @@
-"""What the errors of a fleet mean: which offerings to remember as without capacity, and what to tell the caller."""
+"""Interprets the errors of a fleet: which offerings to remember as without capacity, and which error to raise."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lambdas.ports import (
 _WHOLE_SUBNET: Final = "InsufficientFreeAddressesInSubnet"
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _SILENCE: Final = "UnfulfillableCapacity"
-"""What an answer with neither instances nor errors is taken for (Karpenter)."""
+"""The code assumed for an answer with neither instances nor errors (Karpenter)."""
 
 _ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
-"""Of what is remembered under these, another offering may do."""
+"""Codes of refusals for which another offering may succeed."""
 
 _REASONS: Final = (
     ("ServiceLinkedRoleCreationNotPermitted", "SpotServiceLinkedRoleMissing"),
@@ -51,9 +51,9 @@ _REASONS: Final = (
 def refused_offerings(
     errors: Iterable[Mapping[str, Any]], tried: Sequence[OfferingKey], zone_of_subnet: Mapping[str, str]
 ) -> tuple[RefusedOffering, ...]:
-    """The offerings that the errors speak of, with EC2's code, in order and each once; faults that pass are left out.
+    """Return the offerings that the errors refer to, with EC2's code, in order and each once; transient faults are left out.
 
-    An error about a subnet speaks of everything in its zone, a missing service-linked role of all spot.
+    An error about a subnet refers to everything in its zone, a missing service-linked role to all spot.
     """
     refused: dict[OfferingKey, RefusedOffering] = {}
     for error in errors:
@@ -68,10 +68,10 @@ def refused_offerings(
 def failure(
     call: str, errors: Sequence[Mapping[str, Any]], refused: Sequence[RefusedOffering], tried: Sequence[OfferingKey]
 ) -> PortError:
-    """What to raise when a fleet launched nothing.
+    """Return the error to raise when a fleet launched nothing.
 
-    Where another offering may do, the caller plans again without the refused ones; otherwise what EC2 said decides between
-    trying later and giving up. No errors at all count as no capacity (Karpenter).
+    Where another offering may succeed, the caller plans again without the refused ones; otherwise EC2's code decides between a
+    later retry and giving up. An answer without errors counts as no capacity (Karpenter).
     """
     said = "; ".join(dict.fromkeys(describe(error) for error in errors))
     if not errors:
@@ -85,13 +85,13 @@ def failure(
 
 
 def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
-    """The error for these refusals: no capacity where other offerings may do, else a denial."""
+    """Return the error for these refusals: no capacity where other offerings may succeed, else a denial."""
     may_go_elsewhere = any(rule_of(found.code).remembered in _ELSEWHERE for found in refused)
     return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 
 
 def describe(error: Mapping[str, Any]) -> str:
-    """One fleet error for people: our reason, EC2's code and its message."""
+    """Return one fleet error for people: our reason, EC2's code and its message."""
     code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
     reason = next((reason for text, reason in _REASONS if text in code or text in message), "LaunchFailed")
     return f"{reason} ({code}: {message})"

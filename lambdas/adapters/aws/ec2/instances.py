@@ -1,4 +1,4 @@
-"""This cluster's instances in EC2: described, tagged, terminated."""
+"""Describes, tags and terminates this cluster's instances in EC2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import Instance, JsonObject, NotFoundError
 _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
 _IDS_PER_CALL: Final = 500
 _FILTER_VALUES_MAX: Final = 200
-"""EC2's limit."""
+"""EC2's limit on ids per call."""
 
 
 class Instances:
@@ -23,25 +23,28 @@ class Instances:
         self._cluster = cluster
 
     def all(self) -> tuple[Instance, ...]:
-        """Every instance of ours that is not terminated, by id. Raises PortError."""
+        """Return every instance of ours that is not terminated, by id. Raises PortError."""
         return _in_order(self._described(self._ours()))
 
     def some(self, ids: Sequence[str]) -> tuple[Instance, ...]:
-        """Those of these that are not terminated, by id; unknown ones are left out. Raises PortError.
+        """Return those of these instances that are not terminated, by id; unknown ones are left out. Raises PortError.
 
-        Our rows name them, so tags are not asked: an instance whose tags somebody took off still runs and costs.
+        Our rows name them, so tags are not checked: an instance whose tags were removed still runs and costs money.
         """
         wanted = sorted(set(ids))
         batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
         return _in_order(i for batch in batches for i in self._described([{"Name": "instance-id", "Values": batch}]))
 
     def of_claim(self, claim: str) -> Instance | None:
-        """The living instance that was launched for a claim; the first by id if there were two. Raises PortError."""
+        """Return the living instance that was launched for a claim; the first by id if there are several. Raises PortError."""
         found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
         return next((instance for instance in _in_order(found) if instance.is_alive), None)
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
-        """Terminate them. EC2 refuses a whole call for one unknown id, so then each is tried alone. Raises PortError."""
+        """Terminate the instances.
+
+        EC2 refuses a whole call for one unknown id; then each id is tried alone. Raises PortError.
+        """
         ids = sorted(set(instance_ids))
         for start in range(0, len(ids), _IDS_PER_CALL):
             batch = ids[start : start + _IDS_PER_CALL]
@@ -71,7 +74,7 @@ class Instances:
 
 
 def efa_interfaces(interfaces: Iterable[Mapping[str, Any]]) -> int:
-    """How many of these network interfaces carry EFA traffic, alone or beside their own."""
+    """Return how many of these network interfaces carry EFA traffic, exclusively or in addition to their own."""
     return sum(str(interface.get("InterfaceType")) in ("efa", "efa-only") for interface in interfaces)
 
 

@@ -1,4 +1,4 @@
-"""Launch templates in EC2: made once under a name that is their content, and cleared away when they are old."""
+"""Creates launch templates named by a digest of their content, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import ConflictError, NotFoundError
 
 KEPT_FOR: Final = timedelta(days=14)
-"""Age at which a template is cleared away. One that is still in use is made again by the next launch."""
+"""Age at which a template is deleted. One that is still in use is created again by the next launch."""
 
 
 class LaunchTemplates:
@@ -24,14 +24,17 @@ class LaunchTemplates:
         self._known: set[str] = set()
 
     def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
-        """Make those that do not exist yet; a name stands for its content, so one that exists is right. Raises PortError."""
+        """Create the templates that do not exist yet; the name determines the content, so an existing one is right.
+
+        Raises PortError.
+        """
         for template in templates:
             if template.name not in self._known:
                 self._create(template)
                 self._known.add(template.name)
 
     def forget(self, templates: Iterable[LaunchTemplate]) -> None:
-        """Make them again next time: somebody deleted one of them."""
+        """Create the templates again next time: one of them was deleted."""
         self._known.difference_update(template.name for template in templates)
 
     def prune(self, now: datetime) -> int:

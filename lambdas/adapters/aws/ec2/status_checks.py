@@ -1,4 +1,4 @@
-"""EC2's status checks: which instances fail them, and since when."""
+"""Reads EC2's status checks: which instances fail them, and since when."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ _CHECKS: Final = (
     ("instance", "instance-status.status", "InstanceStatus"),
     ("system", "system-status.status", "SystemStatus"),
 )
-"""Our name of a check, the filter by its outcome, and the field of the answer. Filters are joined by and, so each is a call."""
+"""Our name of a check, the filter by its outcome, and the field of the answer. Filters are combined with AND, so each needs a
+call of its own."""
 
 _PAGE: Final = 1000
 
 
 class InstanceStatuses:
-    """Asks EC2 for what is impaired only: one page each in a region that is well."""
+    """Asks EC2 for impaired instances only: one page each in a healthy region."""
 
     def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2
 
     def impaired(self) -> tuple[Impairment, ...]:
-        """Every failed check with the time since which it fails, by instance. Raises PortError.
+        """Return every failed check with the time since which it fails, by instance. Raises PortError.
 
-        EC2 knows no filter by tag here, so instances of others are among them. Attached volumes have a check of their own,
-        which says nothing of the machine, and is not asked for (Karpenter).
+        EC2 offers no filter by tag here, so instances of other owners are included. The check of attached volumes says nothing
+        about the machine and is not read (Karpenter).
         """
         return tuple(sorted(self._failed()))
 

@@ -1,1 +1,1 @@
-"""What an EC2NodeClass resolves to in the account: images, network, instance profile."""
+"""Resolves an EC2NodeClass in the account: images, network, instance profile."""

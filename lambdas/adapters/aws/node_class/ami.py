@@ -1,4 +1,4 @@
-"""The machine images that an EC2NodeClass selects: by alias, id, SSM parameter, name, owner or tags."""
+"""Selects the machine images of an EC2NodeClass: by alias, id, SSM parameter, name, owner or tags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Images:
         self._ssm = ssm
 
     def resolve(self, terms: Sequence[SelectorTerm], kubernetes_version: str, now: datetime) -> list[JsonObject]:
-        """`status.amis`: for each set of requirements the best image, newest first. Raises PortError."""
+        """Return `status.amis`: for each set of requirements the best image, newest first. Raises PortError."""
         candidates = [
             (image, [*variant, *_architecture(image)])
             for image, variants in self._matching(terms, kubernetes_version)
@@ -88,7 +88,7 @@ class Images:
         )
 
     def _values(self, names: Sequence[str]) -> dict[str, str]:
-        """Parameter → image id; those that do not exist are left out, as not every variant is published everywhere."""
+        """Return parameter → image id; missing parameters are left out, since not every variant is published everywhere."""
         values: dict[str, str] = {}
         for start in range(0, len(names), _NAMES_PER_CALL):
             answer = self._ssm.call("GetParameters", Names=list(names[start : start + _NAMES_PER_CALL]))
@@ -101,7 +101,7 @@ def _architecture(image: JsonObject) -> list[JsonObject]:
 
 
 def _rank(image: JsonObject, now: datetime) -> tuple[bool, str, str]:
-    """Not deprecated over deprecated, then newer, then the larger name (Karpenter)."""
+    """Rank by not deprecated, then newer, then the larger name (Karpenter)."""
     return not _is_deprecated(image, now), str(image.get("CreationDate", "")), str(image.get("Name", ""))
 
 

@@ -1,4 +1,4 @@
-"""The instance profile that nodes of a class run under: the class' own, or one made for its role."""
+"""The instance profile of a class's nodes: the class's own, or one created for its role."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lambdas.ports import ConflictError, DeniedError, NotFoundError
 
 _NAME_MAX: Final = 128
 _ROLE_TAKEN: Final = "LimitExceeded"
-"""What IAM says when a profile has its one role already."""
+"""IAM's error when a profile has its one role already."""
 
 
 class InstanceProfiles:
-    """Finds instance profiles, and makes them.
+    """Finds instance profiles, and creates them.
 
-    A profile's name follows from cluster, region, class and role, so making it twice gives one, and a changed role gets
-    another: nodes that still run under the old one keep their rights.
+    A profile's name is derived from cluster, region, class and role, so creation is idempotent, and a changed role gets another
+    profile: nodes that still run under the old one keep their permissions.
     """
 
     def __init__(self, iam: AwsService, *, cluster: str, region: str) -> None:
@@ -30,7 +30,10 @@ class InstanceProfiles:
         self._known: set[str] = set()
 
     def resolve(self, node_class: EC2NodeClass) -> str:
-        """Name of the profile, made if it is not there. Raises PortError; NotFoundError if the role does not exist."""
+        """Return the name of the profile, created if it does not exist.
+
+        Raises PortError; NotFoundError if the role does not exist.
+        """
         if node_class.spec.instance_profile or not node_class.spec.role:
             return node_class.spec.instance_profile
         role = node_class.spec.role.rpartition("/")[2]
@@ -65,7 +68,7 @@ class InstanceProfiles:
                 Tags=tag_list(tags),
             )
         except ConflictError:
-            return  # another function made it a moment ago
+            return  # another function created it a moment ago
 
     def _add_role(self, name: str, role: str) -> None:
         try:

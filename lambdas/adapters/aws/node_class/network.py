@@ -1,4 +1,4 @@
-"""Subnets and security groups that an EC2NodeClass selects."""
+"""Selects the subnets and security groups of an EC2NodeClass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NetworkSelection:
         self._ec2 = ec2
 
     def subnets(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
-        """`status.subnets`: those with most free addresses first, ties by id. Raises PortError."""
+        """Return `status.subnets`: most free addresses first, ties by id. Raises PortError."""
         found: dict[str, Any] = {}
         for filters in term_filters(terms, id_filter="subnet-id"):
             for subnet in self._ec2.items("DescribeSubnets", "Subnets", Filters=filters, MaxResults=500):
@@ -29,7 +29,7 @@ class NetworkSelection:
         ]
 
     def security_groups(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
-        """`status.securityGroups`, by id. Raises PortError."""
+        """Return `status.securityGroups`, by id. Raises PortError."""
         found: dict[str, str] = {}
         for filters in term_filters(terms, id_filter="group-id", name_filter="group-name"):
             for group in self._ec2.items("DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=500):
@@ -40,7 +40,7 @@ class NetworkSelection:
 def term_filters(
     terms: Iterable[SelectorTerm], *, id_filter: str, name_filter: str = ""
 ) -> Iterator[list[dict[str, Any]]]:
-    """One set of filters for each query: all ids together, all names together, each set of tags alone.
+    """Return one set of filters for each query: all ids together, all names together, each set of tags alone.
 
     Within a term an id wins over a name, and a name over tags (Karpenter).
     """
@@ -57,7 +57,7 @@ def term_filters(
 
 
 def tag_filters(tags: dict[str, str]) -> list[dict[str, Any]]:
-    """Filters for all of these tags; the value `*` asks for the key alone."""
+    """Return filters for all of these tags; the value `*` matches any value of the key."""
     return [
         {"Name": "tag-key", "Values": [key]} if tags[key] == "*" else {"Name": f"tag:{key}", "Values": [tags[key]]}
         for key in sorted(tags)

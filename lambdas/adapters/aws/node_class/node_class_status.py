@@ -1,4 +1,4 @@
-"""The status of an EC2NodeClass: what its selectors resolve to now, and whether nodes can be launched from it."""
+"""Computes the status of an EC2NodeClass: what its selectors resolve to now, and whether nodes can be launched from it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class NodeClassResolver:
         self._clock = clock
 
     def resolve(self, manifest: JsonObject) -> JsonObject:
-        """The whole status. A part that AWS denies or does not find makes its condition False.
+        """Return the whole status. A part that AWS denies or does not find makes its condition False.
 
         Raises:
-            TransientError: If AWS cannot say now; the present status stays true.
+            TransientError: If AWS cannot answer now; the current status stays valid.
         """
         now = self._clock.now()
         try:
@@ -90,7 +90,7 @@ class NodeClassResolver:
         return _Verdict("UnsupportedAlias", problem) if problem else None
 
     def _conditions(self, manifest: JsonObject, verdicts: Mapping[str, _Verdict]) -> list[JsonObject]:
-        """One condition for each verdict and the root; the time of the last change is kept where nothing changed."""
+        """Return one condition for each verdict and the root; the time of the last change is kept where nothing changed."""
         before = {c.get("type"): c for c in (manifest.get("status") or {}).get("conditions") or ()}
         bad = sorted(name for name, verdict in verdicts.items() if verdict.reason)
         root = _Verdict("UnhealthyDependents", f"{', '.join(bad)} is False") if bad else _Verdict()
@@ -114,7 +114,7 @@ class NodeClassResolver:
 
 
 def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any]) -> _Verdict:
-    """Look one part up and put it into the status; nothing found is a False condition."""
+    """Resolve one part and put it into the status; nothing found is a False condition."""
     try:
         found[field] = look()
     except NotFoundError as error:
@@ -125,7 +125,7 @@ def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any
 
 
 def _judged(manifest: JsonObject) -> _Verdict | None:
-    """What the rules of our API find, as the API server may know older rules or Karpenter's: plans leave such a class out."""
+    """Apply the rules of our API, since the API server may have older ones or Karpenter's: plans exclude an invalid class."""
     named = {"apiVersion": f"{labels.AWS_GROUP}/v1", "kind": "EC2NodeClass", **manifest}
     found = api.problems(named)
     if not found:
@@ -136,7 +136,7 @@ def _judged(manifest: JsonObject) -> _Verdict | None:
 
 
 def _validated(node_class: EC2NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
-    """Whether a launch could be rendered: what fails here would fail for every node."""
+    """Check that a launch can be rendered: what fails here would fail for every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
     bootstrap = Bootstrap(
         cluster=described.cluster,

@@ -1,4 +1,4 @@
-"""Says on each pod that it was bound, as kube-scheduler does for its own."""
+"""Writes an event on each pod that was bound, as kube-scheduler does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import Clock, Kubernetes
 from lambdas.side_by_side import RunTasks
 
 EVENTS_AT_MOST: Final = 500
-"""Pods of a turn that get an event: they are for people, who read no more, and each is a call."""
+"""Most pods of a turn that get an event: events are for people, and each costs a call."""
 
 
 class BindingEvents:
@@ -24,7 +24,7 @@ class BindingEvents:
         self._run_tasks = run_tasks
 
     def tell(self, bindings: Sequence[DecidedBinding]) -> None:
-        """Write them; one that cannot be written is logged."""
+        """Write the events; one that cannot be written is logged."""
         now = self._clock.now()
         events = [_scheduled(binding, now) for binding in bindings[:EVENTS_AT_MOST]]
         write_together(self._kubernetes, events, self._run_tasks)

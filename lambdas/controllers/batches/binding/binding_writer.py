@@ -1,4 +1,4 @@
-"""Writes decided bindings, side by side where no rule connects them."""
+"""Writes decided bindings, in parallel where no rule connects them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoun
 from lambdas.side_by_side import RunTasks
 
 REFUSALS: Final = 3
-"""So many refusals, and a claim's other pods are left to kube-scheduler: somebody does not want us to bind."""
+"""After this many refusals a claim's other pods are left to kube-scheduler: binding by us is evidently not permitted."""
 
 WRITE_WITHIN: Final = timedelta(seconds=10)
-"""For the bindings of a turn; what is not written by then has its turn in the next one."""
+"""Time for the bindings of a turn; what is not written by then has its turn in the next one."""
 
 
 class WrittenBindings:
-    """What became of a turn's bindings; threads add to it.
+    """The results of a turn's bindings; threads add to it.
 
     Attributes:
-        refusals: By claim and pod, what the API server said to bindings that it does not permit.
+        refusals: By claim and pod, the API server's answer to bindings that it does not permit.
         taken: Pods that had a node already, or were gone.
     """
 
@@ -35,7 +35,7 @@ class WrittenBindings:
         self._lock = Lock()
 
     def note(self, binding: DecidedBinding, error: PortError | None) -> None:
-        """One that was written, or what the API server said to it."""
+        """Record a binding as written, or with the API server's refusal."""
         with self._lock:
             if error is None:
                 self.bound.append(binding)
@@ -45,12 +45,12 @@ class WrittenBindings:
                 self.refusals.setdefault(binding.claim, {})[binding.pod.key] = str(error)
 
     def is_refused(self, claim: str) -> bool:
-        """Whether no more of the claim's bindings are to be tried."""
+        """Whether no more of the claim's bindings should be tried."""
         return len(self.refusals.get(claim, ())) >= REFUSALS
 
 
 class BindingWriter:
-    """Writes bindings; each is a single attempt, and a pod that somebody else bound is left where it is."""
+    """Writes bindings; each is a single attempt, and a pod bound by another writer stays where it is."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock, run_tasks: RunTasks) -> None:
         self._kubernetes = kubernetes
@@ -58,7 +58,7 @@ class BindingWriter:
         self._run_tasks = run_tasks
 
     def write(self, chains: Sequence[Sequence[DecidedBinding]]) -> WrittenBindings:
-        """Write the bindings of each chain in their order, up to the first that cannot be: the next were decided upon it."""
+        """Write the bindings of each chain in their order, up to the first failure: the later ones depend on it."""
         written, until = WrittenBindings(), self._clock.now() + WRITE_WITHIN
         self._run_tasks([partial(self._write, chain, written, until) for chain in chains], WRITE_WITHIN)
         return written

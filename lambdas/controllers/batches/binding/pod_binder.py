@@ -1,4 +1,4 @@
-"""Turns of binding: look afresh, decide who may enter, write the bindings, and say of which claims that was all."""
+"""Runs turns of binding: observe again, decide which pods enter, write the bindings, and mark the claims that are done."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from lambdas.side_by_side import RunTasks
 from lambdas.store import BINDER, ClaimStore, Leases
 
 NEXT_TURN: Final = timedelta(seconds=1)
-"""Until the next look at a claim that had a turn: to open its node, or for another turn."""
+"""Time until a claim that had a turn is checked again: to open its node, or for another turn."""
 
 PODS_AT_MOST: Final = 10_000
-"""Pods of a cluster of which all are listed for a turn: two seconds of a function, and some 50 MB. Rules among pods may depend
-on any of them, so in larger clusters pods are nominated instead (docs/adr/0050)."""
+"""Most pods of a cluster for which a turn lists all pods: two seconds of a function, and some 50 MB. Rules among pods may
+depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050)."""
 
 TURN_AT_MOST: Final = timedelta(seconds=20)
-"""The lease of a turn: its lists, and its bindings. A run that dies in the middle holds up the others for no longer."""
+"""Duration of the lease of a turn, which covers its lists and bindings. A run that dies in the middle blocks the others for no
+longer."""
 
 
 class PodBinder:
-    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count what all others do."""
+    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count all runs' bindings."""
 
     def __init__(
         self,
@@ -63,10 +64,10 @@ class PodBinder:
         self._is_on = settings.bind_pods
 
     def run(self, names: Sequence[str], report: RunReport) -> timedelta:
-        """Give these claims a turn; when to look at them again.
+        """Give these claims a turn; return when to check them again.
 
         Raises:
-            PortError: If the look fails.
+            PortError: If the observation fails.
         """
         now = self._clock.now()
         lease = self._leases.acquire(BINDER, f"{names[0]}/{now.isoformat()}", now=now, for_=TURN_AT_MOST)
@@ -76,7 +77,7 @@ class PodBinder:
         try:
             bound = self._turn(names, report)
         finally:
-            with suppress(PortError):  # it ends by itself
+            with suppress(PortError):  # the lease expires on its own
                 self._leases.release(lease)
         self._events.tell(bound)
         return NEXT_TURN
@@ -104,7 +105,7 @@ class PodBinder:
         return written.bound
 
     def _leave(self, names: Sequence[str]) -> None:
-        """Leave the claims' pods to kube-scheduler: their nodes are opened at the next look."""
+        """Leave the claims' pods to kube-scheduler: their nodes are opened at the next check."""
         for name in names:
             record = self._claims.get(name)
             if record is not None and _has_turn(record):
@@ -119,7 +120,7 @@ class PodBinder:
         records: Iterable[ClaimRecord],
         report: RunReport,
     ) -> None:
-        """Note how far each claim is; of one whose row changed meanwhile the next turn does."""
+        """Store each claim's progress; a claim whose row changed meanwhile is left to the next turn."""
         now = self._clock.now()
         fed = {binding.claim for binding in written.bound}
         present = {record.name: record for record in records}
@@ -129,7 +130,7 @@ class PodBinder:
             after, end = present[record.name], ends[record.name]
             may_go_on = end.is_again or (end.may_go_on and may_have_a_turn(after, present.values(), now))
             if not may_go_on or is_hold_over(after, now):
-                # A run that died may have bound some a moment ago without a word.
+                # A run that died may have bound some a moment ago without recording it.
                 after = msgspec.structs.replace(_after(after, now, was_fed=True), is_bound=True)
                 for pod, reason in end.left:
                     why = BindingReason.HELD_TOO_LONG if reason in AWAITS_OTHERS and end.may_go_on else reason
@@ -140,12 +141,12 @@ class PodBinder:
 
 
 class _End(msgspec.Struct, frozen=True):
-    """What a turn came to for one claim.
+    """The result of a turn for one claim.
 
     Attributes:
-        left: Pods that are not bound, with what keeps them out.
-        may_go_on: Whether one of them waits for its turn.
-        is_again: Whether a binding was decided and not written, so that the next turn comes for certain.
+        left: Pods that are not bound, with the obstacle of each.
+        may_go_on: Whether one of them waits for a further turn.
+        is_again: Whether a binding was decided and not written, so that another turn is certain.
     """
 
     left: tuple[tuple[Pod, BindingReason], ...] = ()
@@ -156,7 +157,7 @@ class _End(msgspec.Struct, frozen=True):
 def _held(
     records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
 ) -> list[tuple[ClaimRecord, Node]]:
-    """The claims that are to have a turn, as they are now, each with its node."""
+    """Return the claims that get a turn, in their current state, each with its node."""
     found = [record for record in records if record.name in names and _has_turn(record)]
     return [
         (record, nodes[record.node_name])
@@ -194,7 +195,7 @@ def _end(
 
 
 def _after(record: ClaimRecord, now: datetime, *, was_fed: bool) -> ClaimRecord:
-    """The claim after a turn of its node; `was_fed` where pods were bound to it."""
+    """Return the claim after a turn of its node; `was_fed` where pods were bound to it."""
     if not was_fed:
         return record
     return msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, bound_at=now))

@@ -1,1 +1,1 @@
-"""Sweeps that bring EC2 instances and claims together again."""
+"""Sweeps that reconcile EC2 instances and claims."""

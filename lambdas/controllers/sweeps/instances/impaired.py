@@ -1,4 +1,4 @@
-"""Instances that fail EC2's status checks."""
+"""Replaces instances that fail EC2's status checks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, CloudProvider, Impairment
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
-"""EC2 itself recovers many a host within minutes. Karpenter waits for two, and then forces the pods off."""
+"""EC2 itself recovers many hosts within minutes. Karpenter waits for two, and then forces the pods off."""
 
 
 class ImpairedInstances:
-    """Replaces them as node repair does: within the NodePools' budgets, and not against the pods (docs/adr/0034).
+    """Replaces them like node repair: within the NodePools' budgets, and not against the pods (docs/adr/0034).
 
-    Pods leave as from any node, for many a failed check is a false alarm.
+    Pods leave as from any node, since many a failed check is a false alarm.
     """
 
     name: Final = "impairedInstances"
@@ -38,7 +38,7 @@ class ImpairedInstances:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let the claims go whose instance has failed a check for long."""
+        """Remove the claims whose instance has failed a check for long."""
         view, now = round_.view, self._clock.now()
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
         ours = [found for found in self._cloud.impaired() if found.instance_id in claims]
@@ -51,7 +51,7 @@ class ImpairedInstances:
         if not due:
             return
         names = {claims[found.instance_id].name for found in due}
-        # An instance that fails a check is hardly Ready: the places that such nodes use up must not keep them all from going.
+        # An instance that fails a check is rarely Ready: the places that such nodes use up must not keep them all.
         holding = names.union(claim.name for claim in view.claims.values() if claim.is_disrupting)
         bounds = places(view.snapshot, state_nodes(view.snapshot), [TerminationReason.UNHEALTHY], holding)
         kept = {**objections(view.snapshot, names), **_vetoed(view)}
@@ -73,12 +73,12 @@ class ImpairedInstances:
 
 
 def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
-    """Whether a command replaces it already, repair's perhaps, or its last drain was given back a while ago."""
+    """Whether a command, perhaps repair's, replaces it already, or its last drain was given back a while ago."""
     return record.is_disrupting or (record.hold is not None and now < record.hold.until)
 
 
 def _vetoed(view: ClusterState) -> dict[str, str]:
-    """Claim → why its node is left to whoever looks for the cause there, as node repair leaves it."""
+    """Return claim → why its node is left to a person who looks for the cause, as node repair does."""
     nodes = {node.name for node in view.snapshot.nodes if node.annotations.get(labels.DO_NOT_DISRUPT) == "true"}
     found = [record for record in view.claims.values() if record.node_name in nodes]
     return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in found}

@@ -1,4 +1,4 @@
-"""The index by which an event's claim is found: complete also for claims that are older than it, or whose row in it is lost."""
+"""Completes the index that finds an event's claim: for claims that are older than it, or whose index row is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.store import ClaimStore
 
 
 class InstanceIndex:
-    """Adds the claims that are missing in it: a spot interruption of theirs would be taken for that of a stranger."""
+    """Adds missing claims to it: their spot interruption would be taken for that of a foreign instance."""
 
     name: Final = "instanceIndex"
     every: timedelta = EACH_ROUND

@@ -1,4 +1,4 @@
-"""Claims whose instance is gone."""
+"""Removes claims whose instance is gone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from lambdas.ports import Clock, CloudProvider
 
 
 class LostInstances:
-    """Terminates them once the node is not Ready either (Karpenter asks both) and EC2 does not find them by id.
+    """Terminates a claim once its node is not Ready either (Karpenter checks both) and EC2 does not find the instance by id.
 
-    A list may leave out what is there; where a zone is cut off, no node in it is Ready. So no more than a share of the claims
-    goes in a round (docs/adr/0024): what truly ended is told by EC2's events and by its Node object, too, which do not wait.
+    A list may be incomplete; if a zone is cut off, no node in it is Ready. Only a share of the claims is therefore removed in a
+    round (docs/adr/0024): a real end is also reported by EC2's events and the Node object, which do not wait.
     """
 
     name: Final = "lostInstances"
@@ -36,7 +36,7 @@ class LostInstances:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let those go whose instance EC2 neither lists nor finds."""
+        """Remove the claims whose instance EC2 neither lists nor finds."""
         view, present = round_.view, {found.instance_id for found in round_.instances}
         missing = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
         if not missing:

@@ -1,4 +1,4 @@
-"""Stores claims for instances that exist: the claim's row that waited for one, or a new row in place of one that is lost."""
+"""Stores claims for existing instances: the claim's row that waited for one, or a new row instead of a lost one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Rebuilding:
         self._catalogues: dict[str, Catalogue] = {}
 
     def adopt(self, found: Instance, view: ClusterState, report: RunReport) -> None:
-        """Let the claim that asked for the instance have it; the answer to its launch was lost."""
+        """Give the instance to the claim that requested it; the answer to its launch was lost."""
         now = self._clock.now()
         record = view.claims[found.tags[labels.CLAIM]]
         try:
@@ -55,7 +55,7 @@ class Rebuilding:
         self._work.send([work_on_claim(record.name, now)])
 
     def still_there(self, strangers: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
-        """Those that EC2 finds by id, too: a list may name what is terminated by now. Raises PortError."""
+        """Return the instances that EC2 also finds by id: a list may name terminated ones. Raises PortError."""
         if not strangers:
             return ()
         ids = [found.instance.instance_id for found in strangers]
@@ -63,7 +63,7 @@ class Rebuilding:
         return tuple(found for found in strangers if found.instance.instance_id in alive)
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
-        """Store the claim anew, unless somebody was faster. Raises PortError."""
+        """Store the claim again, unless another run was faster. Raises PortError."""
         record = self.record(found.instance.tags[labels.CLAIM], found, view)
         if self._claims.restore(record) is None:
             return
@@ -73,7 +73,7 @@ class Rebuilding:
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def record(self, name: str, found: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
-        """The claim under this name, not stored. Raises NotFoundError before the market was read."""
+        """Return the claim under this name, not stored. Raises NotFoundError before the market was read."""
         instance, node = found.instance, found.node
         pool_name = instance.tags.get(labels.NODEPOOL, "")
         pools = (pool for pool in view.snapshot.node_pools if pool.name == pool_name)
@@ -82,7 +82,7 @@ class Rebuilding:
         return rebuilt(plan, machine, node, instance.launched_at, self._clock.now())
 
     def _catalogue(self, node_class: str, view: ClusterState) -> Catalogue:
-        """The market for one class, read once a look; where the class is gone its types look as they do to a plain one."""
+        """Return the market for one class, read once per observation; without the class, types are sized by a plain one."""
         if self._read_for is not view:
             self._read_for, self._catalogues = view, {}
         if node_class not in self._catalogues:

@@ -1,4 +1,4 @@
-"""Instances that carry our claim tag and that no claim knows: what can be done about each."""
+"""Finds instances that carry our claim tag and belong to no known claim, and what can be done about each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lambdas.ports import Instance
 
 
 class UnclaimedInstance(msgspec.Struct, frozen=True):
-    """An instance with our claim tag that no claim knows.
+    """An instance with our claim tag and no known claim.
 
     Attributes:
-        node: Its node, None where none has joined or several say that they are it.
+        node: Its node, None where none has joined or several carry its provider id.
         problem: Why no claim can be rebuilt for it, empty where one can.
     """
 
@@ -28,11 +28,11 @@ class UnclaimedInstance(msgspec.Struct, frozen=True):
 
 
 class UnclaimedInstances(msgspec.Struct, frozen=True):
-    """The instances with our claim tag that no claim knows, each by id.
+    """The instances with our claim tag and no known claim, each by id.
 
     Attributes:
         awaited: Their claim is stored and waits for the answer to its launch.
-        strangers: Their claim's row is lost, or they are nobody's.
+        strangers: Instances whose claim's row is lost, or that never had a claim of ours.
         tagged: How many instances carry the tag, known ones included.
     """
 
@@ -42,19 +42,19 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
 
     @property
     def rebuildable(self) -> tuple[UnclaimedInstance, ...]:
-        """Strangers for which a claim can be rebuilt now."""
+        """Return the strangers for which a claim can be rebuilt now."""
         return tuple(found for found in self.strangers if not found.problem)
 
 
 def untracked(
     instances: Iterable[Instance], view: ClusterState, now: datetime, *, min_age: timedelta
 ) -> UnclaimedInstances:
-    """Sort out the instances. They must be listed before the view's claims are read: then a missing claim is truly gone.
+    """Classify the instances. They must be listed before the view's claims are read: then a missing claim is really gone.
 
     Args:
         instances: All of this cluster.
-        view: The look.
-        now: The moment of the look.
+        view: The observation.
+        now: The moment of the observation.
         min_age: Strangers that were launched more recently are left out.
     """
     tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
@@ -73,13 +73,14 @@ def untracked(
 
 
 def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:
-    """Why no claim can be rebuilt for it now, empty where one can."""
+    """Return why no claim can be rebuilt for it now, empty where one can."""
     name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
     if name in view.claims:
         return f"claim {name} has another instance, {view.claims[name].instance_id}"
     if pool not in view.node_pools:
         return f"its NodePool {pool or '(none)'} does not exist"
-    # A rebuilt claim that is older would be ended at once as one that did not join: an empty list of nodes ended the fleet.
+    # A rebuilt claim that is older would be ended at once as not having joined: an empty list of nodes would end the
+    # fleet.
     if found.provider_id not in nodes and now - found.launched_at >= REGISTRATION_TIMEOUT:
         return f"claim {name} is not in the table and no node of it has joined"
     return ""
@@ -91,7 +92,7 @@ def _is_awaited(found: Instance, view: ClusterState) -> bool:
 
 
 def _by_provider_id(nodes: tuple[Node, ...]) -> Mapping[str, Node]:
-    """The nodes that are the only ones with their provider id."""
+    """Return the nodes that are the only ones with their provider id."""
     found: dict[str, list[Node]] = {}
     for node in nodes:
         found.setdefault(node.provider_id, []).append(node)

@@ -1,8 +1,8 @@
-"""Instances that carry our claim tag and for which no claim can be rebuilt: ended late, drained, and few at a time.
+"""Removes instances with our claim tag for which no claim can be rebuilt: late, drained, and few at a time.
 
-That many are unknown at once is more likely a mistake, ours or a user's, than so many instances to be rid of: a table of
-another cluster, NodePools that were deleted by mistake, an API server that answers with an empty list. Then nothing is ended
-and no node goes by our choice until fewer are unknown.
+Many unknown instances at once are more likely a mistake than garbage: the table of another cluster, NodePools deleted by
+mistake, an API server that answers with an empty list. Then no instance is ended and voluntary disruption stops until fewer are
+unknown.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
 """A younger instance may still join: until `REGISTRATION_TIMEOUT` its claim is rebuilt without its node."""
 
 SHARE_PERCENT: Final = 5
-"""Of the fleet's instances, rounded down, at least one: no more than so many are ended, or taken for gone, in a round."""
+"""Share of the fleet's instances, rounded down, at least one: the most that are ended, or considered gone, in a round."""
 
 
 class UnknownInstances:
-    """Ends them, or stops everything."""
+    """Ends them, or engages the brake."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class UnknownInstances:
         self._clock = clock
 
     def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:
-        """Let them go if they are few among the `fleet` of tagged instances; else engage the brake."""
+        """Remove them if they are few among the `fleet` of tagged instances; otherwise engage the brake."""
         report = round_.report
         report.count(UNKNOWN_INSTANCES, len(unknown))
         may_end = max(1, fleet * SHARE_PERCENT // 100)
@@ -79,7 +79,7 @@ class UnknownInstances:
         round_.each(unknown, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
 
     def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
-        """Store a claim that is to go: from there it is drained like any other, if it has a node."""
+        """Store a claim to be removed: from there it is drained like any other, if it has a node."""
         now, instance = self._clock.now(), found.instance
         record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
         going = msgspec.structs.replace(
@@ -99,7 +99,7 @@ class UnknownInstances:
 
 
 def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:
-    """The same words for the same unknown instances, so that it is written once."""
+    """The same text for the same unknown instances, so that it is written once."""
     first = unknown[0]
     return Brake(
         BrakeKind.UNKNOWN_INSTANCES,

@@ -1,4 +1,4 @@
-"""Instances with our claim tag that no claim knows: the tag is the truth for existence, not the table."""
+"""Settles instances with our claim tag and no known claim: the tag decides on existence, not the table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock, Instance
 
 GRACE: Final = timedelta(minutes=1)
-"""A younger instance is left alone: the reply that tells of it may still be on its way."""
+"""A younger instance is left alone: the answer to its launch may still be on its way."""
 
 
 class UntrackedInstances:
-    """Each is adopted by the claim that was waiting for it, or its claim is rebuilt, or it is unknown."""
+    """Each is adopted by the claim that waited for it, or its claim is rebuilt, or it is unknown."""
 
     name: Final = "untrackedInstances"
     every: timedelta = EACH_ROUND
@@ -28,7 +28,7 @@ class UntrackedInstances:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Settle all of them."""
+        """Settle all such instances."""
         view, report, now = round_.view, round_.report, self._clock.now()
         found = untracked(round_.instances, view, now, min_age=GRACE)
         round_.each(found.awaited, lambda instance: self._rebuilding.adopt(instance, view, report), subject=_id)

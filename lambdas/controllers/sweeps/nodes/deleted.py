@@ -1,4 +1,4 @@
-"""Nodes that somebody deleted while their instances run on."""
+"""Finds nodes that were deleted while their instances run on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import Clock, Queue
 
 
 class DeletedNodes:
-    """Asks `execute` to look again by name, and to let the claim go."""
+    """Has `execute` check by name, and remove the claim."""
 
     name: Final = "deletedNodes"
     every: timedelta = EACH_ROUND
@@ -23,7 +23,7 @@ class DeletedNodes:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Send the claims whose node is gone, or on its way out."""
+        """Send the claims whose node is gone, or being deleted."""
         view = round_.view
         staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
         gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]

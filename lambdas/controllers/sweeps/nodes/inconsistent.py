@@ -1,4 +1,4 @@
-"""Nodes that are smaller than what was launched."""
+"""Finds nodes that are smaller than what was launched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.ports import Clock, Queue
 
 
 class InconsistentNodes:
-    """Counts them, and lets `execute` tell of those that are new; they stay: whether to go on with them is for people."""
+    """Counts them, and has `execute` report new ones; they stay: people decide whether to keep them."""
 
     name: Final = "inconsistentNodes"
     every: timedelta = EACH_ROUND

@@ -1,4 +1,4 @@
-"""Nodes that joined and do not become ready for pods."""
+"""Finds nodes that joined and do not become ready for pods."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 
 
 class LateNodes:
-    """Tells of them. Those without pods `execute` lets go; others are kept for the pods that run on them all the same."""
+    """Reports them. `execute` removes those without pods; the others are kept for the pods that run on them."""
 
     name: Final = "lateNodes"
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
     def run(self, round_: ReconcileRound) -> None:
-        """Say for each what it waits for."""
+        """Report for each what it waits for."""
         view = round_.view
         late = [record for record in view.claims.values() if is_late_to_initialize(record, view.snapshot.now)]
         nodes = {node.name: node for node in view.snapshot.nodes}

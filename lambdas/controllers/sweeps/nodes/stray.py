@@ -1,6 +1,7 @@
-"""Node objects of ours that stand for nothing: no claim knows them and their instance is gone.
+"""Frees Node objects of ours that belong to no claim and whose instance is gone.
 
-EKS deletes such Nodes itself; what keeps them then is our finalizer. So it is taken off, and no right to delete is needed.
+EKS deletes such Nodes itself; only our finalizer keeps them then. The sweep removes the finalizer, so it needs no permission to
+delete.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ STRAY_AFTER: Final = timedelta(minutes=5)
 
 
 class StrayNodes:
-    """Lets those go that are deleted. EC2 is asked once more by id, and a node that is ready is believed."""
+    """Frees deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
 
     name: Final = "strayNodes"
     every: timedelta = EACH_ROUND
@@ -34,7 +35,7 @@ class StrayNodes:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Free those that are old and not ready."""
+        """Free the nodes that are old and not ready."""
         present = {found.provider_id for found in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
         strays = [
@@ -59,7 +60,7 @@ class StrayNodes:
         round_.each(gone, remove, subject=lambda node: node.name)
 
     def _is_dead(self, node: Node) -> bool:
-        """Whether it is ours to free: without our finalizer only somebody else's keeps it."""
+        """Whether we may free it: without our finalizer, only a finalizer of others keeps it."""
         old = node.created_at is None or self._clock.now() - node.created_at >= STRAY_AFTER
         is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
         return old and not node.is_ready and is_held

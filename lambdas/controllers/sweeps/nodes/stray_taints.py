@@ -1,4 +1,4 @@
-"""Nodes that carry the disrupted taint while nobody disrupts them."""
+"""Finds nodes that carry the disrupted taint although nothing disrupts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lambdas.ports import Clock, CloudProvider, Kubernetes
 
 
 class StrayTaints:
-    """Takes the taint off: a command was lost half-way (Karpenter). Node and rows are read anew before that."""
+    """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that."""
 
     name: Final = "strayTaints"
     every: timedelta = EACH_ROUND
@@ -32,7 +32,7 @@ class StrayTaints:
         self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Free the nodes of ours that carry it without reason."""
+        """Free our nodes that carry it without reason."""
         view = round_.view
         ours = {record.node_name: record.name for record in view.claims.values() if record.node_name}
         marked = [
@@ -63,10 +63,10 @@ class StrayTaints:
         round_.each(marked, free, subject=lambda node: node.name)
 
     def _is_in_command(self, claim: str) -> bool:
-        """Asked after the claim was read: a command takes places in the transaction in which it starts."""
+        """Checked after the claim was read: a command takes its places in the transaction in which it starts."""
         return any(claim in command.command.claims for command in self._stores.commands.all())
 
 
 def _is_half_undone(record: ClaimRecord) -> bool:
-    """Whether it stays and yet counts as one that goes: who gave its command up died before the end."""
+    """Whether it stays and yet counts as leaving: the run that abandoned its command died before the end."""
     return record.is_resting and (record.is_disrupting or not record.reserved)
