@@ -130,10 +130,7 @@ class Observer:
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
 
     def market_read_at(self) -> tuple[datetime, ...]:
-        """Return when the stored shapes and prices of the market were read; empty before the first reading.
-
-        Raises PortError.
-        """
+        """Return when the stored shapes and prices were read; empty before the first reading. Raises PortError."""
         facts = self._catalogues.facts()
         return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
 
@@ -253,10 +250,7 @@ class Observer:
         return self._without_shifted_zones(snapshot)
 
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
-        """Return the market for these EC2NodeClasses, without the offerings that recently refused.
-
-        Raises NotFoundError before the first reading.
-        """
+        """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first."""
         manifests, refused = sorted(node_classes, key=_name), self._stores.unavailable.active(now)
         open_ = without_unavailable(self._catalogues.catalogue(manifests), refused)
         return without_full_subnets(open_, {_name(one): subnets_of(one) for one in manifests}, refused)
