@@ -1,1 +1,1 @@
-"""AMI families: all that differs from one kind of machine image to the next, one module a family and one line in `registry`."""
+"""AMI families: everything that differs between types of machine images; one module per family and one line in `registry`."""

@@ -1,4 +1,4 @@
-"""What a node must know to join its cluster, before it is put into any family's own form."""
+"""The data that a node needs to join its cluster, before it is rendered in a family's own format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kube
 
 
 _DNS_HOST: Final = 10
-"""Of the Services' range: 10.100.0.10, or fd30::a (EKS)."""
+"""Host part of the DNS address in the Services' range: 10.100.0.10, or fd30::a (EKS)."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def eks_dns_ip(self) -> str:
-        """Where EKS puts the cluster DNS: the tenth address of the Services'; empty where these are not known.
+        """Return EKS's address of the cluster DNS: the tenth address of the Services' range; empty where that is unknown.
 
         Raises:
             InvalidInputError: If they are no range of addresses.
@@ -58,14 +58,14 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
-    """One node's start.
+    """The boot data of one node.
 
     Attributes:
-        labels, taints: What it registers with.
-        kubelet: The class' kubelet block as written.
-        max_pods: Pods that the plan counted on; the kubelet must admit as many.
+        labels, taints: The labels and taints that it registers with.
+        kubelet: The class's kubelet block as written.
+        max_pods: Pods that the plan assumed; the kubelet must admit as many.
         user_data: The user's own, merged in as the family allows.
-        raids_instance_store: Local disks become one volume for pods.
+        raids_instance_store: Whether local disks become one volume for pods.
         alias_release: The release in the class' alias, such as `v1.46.0` or `latest`; empty without one.
         image_name: Name of the image, empty where unknown.
     """
@@ -118,7 +118,7 @@ def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> 
 
 
 def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
-    """Taints from `key=value:Effect`, and the one that keeps pods away until the node is known to us.
+    """Return taints from `key=value:Effect`, and the one that keeps pods away until the node is registered.
 
     Raises:
         InvalidInputError: If a text is no taint.

@@ -1,4 +1,4 @@
-"""What an AMI family is: all that differs from one kind of machine image to the next, in one object."""
+"""The AMI family type: all differences between machine images, in one object."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
         architectures: Those that it boots on.
         excluded_type_families: Instance families that it does not boot on.
         needs_service_cidr: Its nodes cannot start without the addresses of the cluster's Services.
-        registers_taints: Its nodes register with the taints that the user data names; where the user writes all of that,
-            nobody knows.
+        registers_taints: Whether its nodes register with the taints in the user data; unknown where the user writes all of it.
         takes_any_kubelet_field: Its bootstrap passes on the kubelet block as it is; otherwise the fields that all families
             know, without `unsupported_kubelet_fields`, and a single `clusterDNS` address.
         eni_limited_pods: Pods are limited by interface addresses; otherwise to 110.
@@ -87,7 +86,7 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
         return architecture in self.architectures and not is_excluded
 
     def why_not_published(self, kubernetes_version: str) -> str:
-        """Why AWS publishes no image of the family for this Kubernetes, such as `1.34`; empty where it does."""
+        """Return why AWS publishes no image of the family for this Kubernetes, such as `1.34`; empty where it does."""
         running = tuple(int(part) for part in kubernetes_version.split(".")[:2] if part.isdecimal())
         if self.kubernetes_until is not None and running > self.kubernetes_until:
             bound = f"end with Kubernetes {_shown(self.kubernetes_until)}"

@@ -12,7 +12,7 @@ _GPU: Final = f"{labels.AWS_GROUP}/instance-gpu-count"
 _ACCELERATOR: Final = f"{labels.AWS_GROUP}/instance-accelerator-count"
 
 ImageRequirements = tuple[dict[str, Any], ...]
-"""What an image demands of an instance type, as an EC2NodeClass' status writes it."""
+"""An image's requirements on an instance type, in the form of an EC2NodeClass's status."""
 
 STANDARD: Final[ImageRequirements] = (
     {"key": _ACCELERATOR, "operator": "DoesNotExist"},

@@ -1,7 +1,7 @@
-"""The users' objects (NodePool, EC2NodeClass, NodeClaim, NodeOverlay) as they write them: parsing, validation, conversion.
+"""The users' objects (NodePool, EC2NodeClass, NodeClaim, NodeOverlay) as written: parsing, validation, conversion.
 
-`problems` says everything that is wrong with an object, `as_v1` and `all_as_v1` bring older versions to the present one,
-and the functions named after kinds turn objects into what decisions are made on.
+`problems` returns everything that is wrong with an object, `as_v1` and `all_as_v1` convert older versions, and the functions
+named after kinds translate objects into the model.
 """
 
 from core.api.conversion import all_as_v1, as_v1

@@ -1,4 +1,4 @@
-"""Objects of older API versions as their present form, one by one or a whole input together."""
+"""Converts objects of older API versions to the current one, one by one or a whole input together."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def is_old(obj: JsonObject) -> bool:
 
 
 def as_v1(obj: JsonObject) -> JsonObject:
-    """The object in its present form; itself where it has it already or is none of ours.
+    """Return the object in its current form; unchanged if it is current or not one of ours.
 
     Raises:
-        InvalidInputError: If it says something that v1 cannot say.
+        InvalidInputError: If it contains something that v1 cannot express.
     """
     while is_old(obj):
         obj = _STEPS[*group_and_version(obj), kind_of(obj)](obj)
@@ -37,13 +37,13 @@ def as_v1(obj: JsonObject) -> JsonObject:
 
 
 def all_as_v1(objects: Iterable[JsonObject]) -> list[JsonObject]:
-    """All objects in their present form, in order, with what only the whole input can tell.
+    """Return all objects in their current form, in order, resolving what depends on the whole input.
 
-    The kubelet's settings of a pool go to its EC2NodeClass (to a copy of it for this pool alone, where other pools want
-    it otherwise); a claim takes its pool's expiry; a provider written inside a Provisioner becomes an EC2NodeClass.
+    The kubelet settings of a pool move to its EC2NodeClass (to a copy for this pool alone, where other pools need others); a
+    claim takes its pool's expiry; a provider written inside a Provisioner becomes an EC2NodeClass.
 
     Raises:
-        InvalidInputError: If an object says something that v1 cannot say.
+        InvalidInputError: If an object contains something that v1 cannot express.
     """
     given = list(objects)
     converted = [as_v1(obj) for obj in given]
@@ -56,7 +56,7 @@ def all_as_v1(objects: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def remarks(obj: JsonObject) -> list[str]:
-    """What a person must still do to a converted object before it works."""
+    """Return what a person must still do to a converted object before it works."""
     annotations, spec = mapping(mapping(obj.get("metadata")).get("annotations")), mapping(obj.get("spec"))
     found = []
     if kind_of(obj) == "NodePool" and v1beta1.KUBELET_ANNOTATION in annotations:

@@ -1,4 +1,4 @@
-"""Our CustomResourceDefinitions, made from the models: what the API server takes is what `validate` takes.
+"""Generates our CustomResourceDefinitions from the models: the API server accepts what `validate` accepts.
 
 Group, names, columns and subresources are Karpenter's, so that its users' manifests, commands and dashboards fit.
 """
@@ -51,7 +51,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a definition says besides the schema.
+    """The parts of a definition besides the schema.
 
     Attributes:
         status: The fields of `status` that have a type here, besides the conditions; others are kept as they are.
@@ -69,7 +69,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def plural(self) -> str:
-        """As in URLs and in RBAC rules."""
+        """The plural in URLs and in RBAC rules."""
         return f"{self.name.lower()}{'es' if self.name.endswith('s') else 's'}"
 
 

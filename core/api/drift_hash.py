@@ -1,11 +1,11 @@
-"""Drift hashes: two objects hash alike when a node made from one needs no replacement under the other.
+"""Computes drift hashes: two objects have equal hashes if a node made from one needs no replacement under the other.
 
-The numbers are our own, and so is the version beside them: they say the same as Karpenter's about what counts, and are not
-equal to Karpenter's. Hashes of different versions are never compared, so nodes of Karpenter's do not drift when we take over.
+The hashes and their version are our own: they cover the same fields as Karpenter's, and are not equal to Karpenter's. Hashes of
+different versions are never compared, so nodes of Karpenter's do not drift when we take over.
 
-What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors,
-prefix count and the family as written. Lists are sets; what has its default, and lists and maps without entries, count as
-absent. An explicit false is something else than nothing where EC2 or the subnet would decide, and so is an empty tag.
+What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors, prefix
+count and the family as written. Lists are sets; what has its default, and lists and maps without entries, count as absent. An
+explicit false differs from an absent value where EC2 or the subnet would decide, and so does an empty tag.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.model.values import quantity
 from core.model.values.duration import parse_duration
 
 HASH_VERSION: Final = "fleetwright-v2"
-"""To be changed with whatever is hashed, or with the default of a hashed field."""
+"""Changes with the set of hashed fields, and with the default of a hashed field."""
 
 _DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
 _DYNAMIC: Final = (
@@ -36,7 +36,7 @@ _HASH_LENGTH: Final = 16
 
 
 def of_template(template: Template) -> str:
-    """The hash of a NodePool's `spec.template`."""
+    """Return the hash of a NodePool's `spec.template`."""
     content = template.model_dump(by_alias=True)
     spec = content["spec"]
     del spec["requirements"]
@@ -46,7 +46,7 @@ def of_template(template: Template) -> str:
 
 
 def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
-    """The hash of an EC2NodeClass' `spec`; `raw` is the same spec as written."""
+    """Return the hash of an EC2NodeClass's `spec`; `raw` is the same spec as written."""
     content = spec.model_dump(by_alias=True, exclude={"kubelet"})
     content = {name: value for name, value in content.items() if name not in _DYNAMIC}
     for device in content["blockDeviceMappings"]:
@@ -57,7 +57,7 @@ def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
 
 
 def _seconds(text: str | None) -> str | None:
-    """The length of a duration, so that 60m and 1h are one; Never and nothing are both nothing."""
+    """Normalize a duration, so that 60m and 1h are equal; Never and an absent value both become None."""
     span = parse_duration(text) if text else None
     return None if span is None else str(span.total_seconds())
 
@@ -67,7 +67,7 @@ def _digest(content: JsonObject) -> str:
 
 
 def _pruned(value: Any) -> Any:
-    """The value without nulls and what has no entries, and lists in an order of their own."""
+    """Return the value without nulls and empty collections, with lists in canonical order."""
     if isinstance(value, dict):
         kept = ((key, _pruned(item)) for key, item in value.items())
         return {key: item for key, item in kept if item is not None and item not in ({}, [])}

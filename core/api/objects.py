@@ -1,4 +1,4 @@
-"""Objects as JSON: who an object is, and what is left of it once empty values are gone."""
+"""Reads JSON objects: their identity, and their content without empty values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JsonObject = dict[str, Any]
 
 
 def group_and_version(obj: JsonObject) -> tuple[str, str]:
-    """The two halves of `apiVersion`; the group is empty for core objects."""
+    """Return the two halves of `apiVersion`; the group is empty for core objects."""
     group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
     return group, version
 
@@ -31,7 +31,7 @@ def is_ours(obj: JsonObject) -> bool:
 
 
 def mapping(value: object) -> JsonObject:
-    """The value if it is an object, else an empty one: for reading on where validation speaks up elsewhere."""
+    """Return the value if it is an object, else an empty one: for reading on where validation reports the fault elsewhere."""
     return value if isinstance(value, dict) else {}
 
 
@@ -41,7 +41,7 @@ def sequence(value: object) -> list[Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without the fields that are null, all the way down: the API server drops them on arrival."""
+    """Return the value without null fields, recursively: the API server drops them on arrival."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

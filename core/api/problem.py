@@ -1,4 +1,4 @@
-"""What is wrong with a user's object, in one line that names the field."""
+"""Problems of a user's object, in one line that names the field."""
 
 from __future__ import annotations
 

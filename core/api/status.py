@@ -1,4 +1,4 @@
-"""Metadata and status of an object of ours: written by API server and controllers, so read without complaint."""
+"""Reads metadata and status of our objects; API server and controllers write them, so reading is lenient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.model.node_claim import READY, Condition
 
 
 class Identity(TypedDict):
-    """Who an object is and since when."""
+    """The identity and age of an object."""
 
     name: str
     uid: str
@@ -55,13 +55,13 @@ def conditions(obj: JsonObject) -> dict[str, Condition]:
 
 
 def is_ready(obj: JsonObject) -> bool | None:
-    """Whether condition Ready is True; None where nobody has set it."""
+    """Whether condition Ready is True; None where it is not set."""
     ready = conditions(obj).get(READY)
     return None if ready is None else ready.status == "True"
 
 
 def is_stale(obj: JsonObject) -> bool:
-    """Whether what Ready says, and the status beside it, is about an older generation of the object than this one."""
+    """Whether Ready, and the status beside it, describe an older generation of the object."""
     found = sequence(mapping(obj.get("status")).get("conditions"))
     seen = next((c.get("observedGeneration") for c in found if isinstance(c, dict) and c.get("type") == READY), None)
     generation = mapping(obj.get("metadata")).get("generation")
@@ -69,7 +69,7 @@ def is_stale(obj: JsonObject) -> bool:
 
 
 def identified(value: object) -> list[JsonObject]:
-    """The entries of a list of resolved things that have an id."""
+    """Return the entries of a list of resolved objects that have an id."""
     return [entry for entry in sequence(value) if isinstance(entry, dict) and entry.get("id")]
 
 

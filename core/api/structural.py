@@ -1,4 +1,4 @@
-"""The models as the API server reads them: structural OpenAPI schemas, with the rules as CEL expressions.
+"""Generates structural OpenAPI schemas from the models, with the rules as CEL expressions, for the API server.
 
 Structural (Kubernetes): every field has one type, nothing is referred to, and value checks stand beside types, not in
 their place. What pydantic writes is turned into that; defaults and rules come from the models themselves.
@@ -36,14 +36,14 @@ _KEPT: Final = (
 
 
 def schema_of(model: type[ApiModel]) -> JsonObject:
-    """The schema of an object described by the model; a field nobody knows is kept where the model refuses it."""
+    """Return the schema of an object described by the model; unknown fields are preserved where the model rejects them."""
     written = model.model_json_schema(ref_template="{model}")
     known = {found.__name__: found for found in _reachable(model)}
     return _Writer(written.get("$defs", {}), known).object(model, written)
 
 
 class _Writer:
-    """Follows the references of one schema that pydantic wrote."""
+    """Resolves the references of one schema that pydantic generated."""
 
     def __init__(self, definitions: JsonObject, models: dict[str, type[ApiModel]]) -> None:
         self._definitions = definitions

@@ -1,7 +1,7 @@
-"""From the users' objects to `core.model`: what decisions are made on. Older API versions are converted on the way.
+"""Translates the users' objects to `core.model`. Older API versions are converted on the way.
 
-Every function raises InvalidInputError, naming object and field, for an object that cannot be used; one bad object is its
-reader's to set aside. Status fields come from controllers and are read leniently.
+Every function raises InvalidInputError, naming object and field, for an unusable object; the caller decides how to proceed
+without it. Status fields come from controllers and are read leniently.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from core.model.values.taints import Taint
 M = TypeVar("M", bound=ApiModel)
 
 KEPT: Final = 256
-"""How many NodePools, and how many EC2NodeClasses, are kept as read: each look reads all of them, and they seldom change."""
+"""How many NodePools, and how many EC2NodeClasses, are cached as read: each observation reads all of them, and they rarely
+change."""
 
 _WITHOUT_REFERENCES: Final = 2
-"""The version of marshal's format in which equal content is written alike, whoever shares it."""
+"""The version of marshal's format in which equal content has equal bytes, regardless of sharing."""
 
 
 class _Written:
-    """An object as written, equal to another one that is written alike. Raises ValueError for what JSON has no value for."""
+    """An object as written, equal to another with the same content. Raises ValueError for what JSON has no value for."""
 
     __slots__ = ("_content", "obj")
 
@@ -59,7 +60,7 @@ class _Written:
 
 
 def node_pool(obj: JsonObject) -> NodePool:
-    """Read a NodePool. A bad budget does not spoil the pool: it is passed on as written, to close the pool by itself.
+    """Read a NodePool. A bad budget does not invalidate the pool: it is passed on as written, and closes the pool.
 
     Raises:
         InvalidInputError: If anything else in it is wrong.
@@ -248,7 +249,7 @@ def _budgets(pool: JsonObject) -> tuple[Budget, ...]:
 
 
 def _budget(raw: JsonObject) -> Budget:
-    """A budget as written. A window that cannot be read leaves a schedule without its duration, which closes the pool."""
+    """A budget as written. An unreadable window leaves a schedule without its duration, which closes the pool."""
     reasons, schedule, duration = raw.get("reasons"), raw.get("schedule"), raw.get("duration")
     return Budget(
         nodes=str(raw.get("nodes", "10%")),

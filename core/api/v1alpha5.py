@@ -1,7 +1,7 @@
 """From the first API to `v1beta1`: Provisioner (`v1alpha5`) to NodePool, AWSNodeTemplate (`v1alpha1`) to EC2NodeClass.
 
-The old API filled in requirements that nobody asked for; they are written out, so that the pool keeps its meaning. A
-selector was a map with comma-separated values; it becomes one term for each combination.
+The old API added requirements implicitly; they are written out, so that the pool keeps its meaning. A selector was a map with
+comma-separated values; it becomes one term for each combination.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.api.objects import JsonObject, mapping, name_of, sequence
 from core.errors import InvalidInputError
 
 PLACEHOLDER_ROLE: Final = "KarpenterNodeRole-${CLUSTER_NAME}"
-"""Stands for the cluster-wide default instance profile, which was no part of the object."""
+"""Stands for the cluster-wide default instance profile, which was not part of the object."""
 
 _CATEGORY: Final = f"{labels.AWS_GROUP}/instance-category"
 _GENERATION: Final = f"{labels.AWS_GROUP}/instance-generation"
@@ -54,7 +54,7 @@ def provisioner(old: JsonObject) -> JsonObject:
 
 
 def inline_provider(old: JsonObject) -> JsonObject | None:
-    """The provider that a Provisioner carries within itself, as an EC2NodeClass in v1beta1; None where it has none."""
+    """Return the provider inside a Provisioner, as an EC2NodeClass in v1beta1; None where it has none."""
     spec = mapping(old.get("spec"))
     if spec.get("providerRef") or not spec.get("provider"):
         return None
@@ -65,7 +65,7 @@ def node_template(old: JsonObject) -> JsonObject:
     """The AWSNodeTemplate as an EC2NodeClass in v1beta1.
 
     Raises:
-        InvalidInputError: If it names a launch template of its own, which no later version can do.
+        InvalidInputError: If it names a launch template of its own, which no later version supports.
     """
     spec = copy.deepcopy(mapping(old.get("spec")))
     if spec.get("launchTemplate"):

@@ -16,11 +16,11 @@ from core.api.objects import JsonObject, mapping
 
 EXPIRE_AFTER: Final = "720h"
 KUBELET_ANNOTATION: Final = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
-"""Carries the kubelet's settings of a pool, as Karpenter's own conversion does, until they find their EC2NodeClass."""
+"""Annotation for the kubelet settings of a pool, as in Karpenter's own conversion, until they move to their EC2NodeClass."""
 
 UBUNTU_ANNOTATION: Final = "compatibility.karpenter.sh/v1beta1-ubuntu"
 PLACEHOLDER_AMI: Final = "ami-placeholder"
-"""Stands for the Ubuntu images that v1 no longer finds by itself."""
+"""Stands for the Ubuntu images that v1 no longer finds on its own."""
 
 _ALIAS_VERSION_ANNOTATION: Final = "compatibility.karpenter.sh/v1-alias-version"
 _ALIASED_FAMILIES: Final = ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022")

@@ -1,4 +1,4 @@
-"""Every problem of an object, whichever of our kinds and versions it has."""
+"""Finds every problem of an object of any of our kinds and versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
 
 
 def problems(obj: JsonObject) -> tuple[Problem, ...]:
-    """Every problem of an object of ours; of other API groups' objects only what every object must have.
+    """Return every problem of an object of ours; for other API groups only what every object must satisfy.
 
     An object of an older version is judged by what it becomes in v1, so its field paths are v1's.
     """

@@ -1,1 +1,1 @@
-"""What may hold this system back from outside the cluster, and what each brake stops."""
+"""Brakes that stop this system from outside the cluster, and what each of them stops."""

@@ -1,4 +1,4 @@
-"""Which brakes there are and what each of them stops: one table, asked before anything is begun.
+"""Defines all brakes and what each of them stops, in one table that is checked before any action begins.
 
 A brake stops what has not begun. A node that is being drained when a brake engages is drained to the end, except under the
 kill switch's `stop`, which stops evictions and terminations too.
@@ -42,7 +42,7 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
         Action.DRAIN: "Evictions from a node that is being drained already, and its termination.",
     }
 )
-"""Action → what it is, in one sentence."""
+"""Action → its description in one sentence."""
 
 
 class BrakeKind(ReasonCode):
@@ -104,17 +104,17 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.DELETED_POOL, Action.END_UNKNOWN),
     }
 )
-"""Brake → what it stops. What is not listed goes on."""
+"""Brake → the actions that it stops. Actions not listed continue."""
 
 
 class Brake(msgspec.Struct, frozen=True, order=True):
-    """A brake that is engaged.
+    """An engaged brake.
 
     Attributes:
-        kind: Which one.
+        kind: The brake.
         message: What engaged it, and what releases it, for people.
-        node_pool: The only NodePool that it concerns; empty: all.
-        zone: Where nothing is to be launched, a zone's name or id; empty: launches are free to go anywhere.
+        node_pool: The only NodePool concerned; empty: all.
+        zone: Name or id of the zone in which nothing may be launched; empty: no restriction.
     """
 
     kind: BrakeKind
@@ -133,22 +133,22 @@ class EngagedBrakes(msgspec.Struct, frozen=True):
     brakes: tuple[Brake, ...] = ()
 
     def stopping(self, action: Action, node_pool: str = "") -> Brake | None:
-        """The first brake that stops `action` for the nodes of `node_pool` (of all NodePools, without one); None: go on."""
+        """Return the first brake that stops `action` for nodes of `node_pool` (without one, of all pools); None: continue."""
         return next((brake for brake in self.brakes if brake.stops(action, node_pool)), None)
 
     @property
     def probed_pools(self) -> frozenset[str]:
-        """NodePools of which only one disruption command at a time may be under way."""
+        """NodePools of which only one disruption command at a time may be in progress."""
         return frozenset(brake.node_pool for brake in self.brakes if brake.kind is BrakeKind.POOL_PROBE)
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """Names or ids of the zones in which nothing is to be launched."""
+        """Names or ids of the zones in which nothing may be launched."""
         return tuple(sorted({brake.zone for brake in self.brakes if brake.zone}))
 
 
 def action_of(reason: str) -> Action:
-    """What a claim that goes for `reason` (`Deletion.reason`) is an instance of, before its drain has begun."""
+    """Return the action of removing a claim for `reason` (`Deletion.reason`), before its drain has begun."""
     if reason in BUDGETED:
         return Action.DISRUPT
     return _ACTIONS_BY_REASON.get(reason, Action.EVACUATE)

@@ -1,10 +1,10 @@
-"""A NodePool's breaker: whether its new nodes join, told by the last few that were to.
+"""A NodePool's breaker: judges from the last few launches whether the pool's new nodes join.
 
-Closed: nothing is stopped. New nodes that fail one after another open it: the pool's working nodes are not given up for
-nodes that do not come. When its pause is over it is half open: one command of the pool at a time may try. A node that
-becomes ready closes it; one more failure opens it again, for twice as long.
+Closed: nothing is stopped. New nodes that fail in series open it: the pool's working nodes are not given up for nodes that
+never come. When its pause is over it is half open: one command of the pool at a time may try. A node that becomes ready closes
+it; a further failure opens it again, for twice as long.
 
-The same results, the last four of them, are what the NodePool's condition NodeRegistrationHealthy tells (Karpenter).
+The last four of these results also determine the NodePool's condition NodeRegistrationHealthy (Karpenter).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
 
 OPENS_AFTER: Final = 3
-"""Failures in a row: one broken machine is chance, three are an image, a subnet or a role."""
+"""Failures in a row: one broken machine is chance, three point to an image, a subnet or a role."""
 
 FIRST_PAUSE: Final = timedelta(minutes=15)
 """As long as a node may take to join."""
@@ -27,11 +27,11 @@ FIRST_PAUSE: Final = timedelta(minutes=15)
 LONGEST_PAUSE: Final = timedelta(hours=4)
 
 FORGOTTEN_AFTER: Final = timedelta(days=1)
-"""Failures that lie so far apart are not in a row."""
+"""Failures farther apart than this are not in a row."""
 
 RESULTS: Final = 4
 UNHEALTHY_FROM: Final = 2
-"""Of the last four new nodes, so many that failed make the NodePool's registration unhealthy (Karpenter)."""
+"""This many failures among the last four new nodes make the NodePool's registration unhealthy (Karpenter)."""
 
 JOIN_FAILURES: Final[frozenset[str]] = frozenset(
     {
@@ -43,20 +43,20 @@ JOIN_FAILURES: Final[frozenset[str]] = frozenset(
         TerminationReason.REPLACEMENT_NOT_READY,
     }
 )
-"""Reasons for which a claim that never became ready goes, and that count. Missing capacity is no failure of the pool."""
+"""Removal reasons of a claim that never became ready that count as failures. Missing capacity is not a failure of the pool."""
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of one NodePool; a pool of which no node was launched has no record.
+    """The state of one NodePool; a pool of which no node was launched has no record.
 
     Attributes:
         failures: New nodes that failed since the last one that became ready.
         openings: How often it opened since then.
         open_until: When its pause ends; None before it first opens.
-        failed_at: When the last node failed; None for never, or before this was written down.
+        failed_at: When the last node failed; None for never, or in rows older than this field.
         message: The last failure.
         results: Whether each of the last `RESULTS` new nodes became ready, the oldest first.
-        generations: Of NodePool and EC2NodeClass, to which the results belong; empty before `reconcile` said which.
+        generations: Generations of NodePool and EC2NodeClass to which the results belong; empty until `reconcile` sets them.
     """
 
     node_pool: str
@@ -70,7 +70,7 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
     def after_failure(self, message: str, now: datetime) -> Breaker:
-        """As it is after one more failure; while it is open its pause stays: late news of the same cause."""
+        """Return the breaker after one more failure; a running pause stays, since the failure is a late report of its cause."""
         told = msgspec.structs.replace(self._with(False), message=message, failed_at=now)
         if self.open_until is not None and now < self.open_until:
             return told
@@ -82,25 +82,25 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(told, failures=failures, openings=openings, open_until=open_until)
 
     def after_success(self) -> Breaker:
-        """As it is once a new node became ready: closed. The same again where nothing is left to be said by that."""
+        """Return the breaker after a new node became ready: closed. The same object where this changes nothing."""
         return msgspec.structs.replace(
             self._with(True), failures=0, openings=0, open_until=None, failed_at=None, message=""
         )
 
     def at(self, generations: str) -> Breaker:
-        """As it is for these generations of NodePool and EC2NodeClass: results of others say nothing of them."""
+        """Return the breaker for these generations of NodePool and EC2NodeClass: results of others do not apply to them."""
         results = self.results if self.generations in ("", generations) else ()
         return msgspec.structs.replace(self, generations=generations, results=results)
 
     @property
     def registers(self) -> bool | None:
-        """Whether new nodes join and become ready, None while too little is known (Karpenter, NodeRegistrationHealthy)."""
+        """Whether new nodes join and become ready, None while results are too few (Karpenter, NodeRegistrationHealthy)."""
         if self.results.count(False) >= UNHEALTHY_FROM:
             return False
         return True if any(self.results) else None
 
     def brake(self, now: datetime) -> Brake | None:
-        """The brake that it engages now, None while it is closed."""
+        """The brake that it currently engages, None while it is closed."""
         if self.open_until is None or self._is_forgotten(now):
             return None
         told = f"{self.failures} new nodes of NodePool {self.node_pool} failed in a row, the last: {self.message}"

@@ -1,4 +1,4 @@
-"""The kill switch: what the text of one parameter means."""
+"""Interprets the text of the kill switch parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Mode(StrEnum):
 
 
 def kill_switch(text: str, parameter: str) -> Brake | None:
-    """The brake that the parameter's text engages, None for `run`. Text that is no mode pauses disruption."""
+    """The brake that the parameter's text engages, None for `run`. An unknown text pauses disruption."""
     match text.strip().lower():
         case Mode.RUN:
             return None

@@ -1,4 +1,4 @@
-"""A NodePool whose breaker is half open is tried with one disruption command at a time."""
+"""Limits a NodePool whose breaker is half open to one disruption command at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.model.plan import Command
 def one_at_a_time(
     commands: Iterable[Command], under_way: Iterable[Command], pool_of: Mapping[str, str], probed: Collection[str]
 ) -> tuple[Command, ...]:
-    """Those of `commands`, in their order, that may begin besides the commands under way.
+    """Return those of `commands`, in order, that may begin in addition to the commands in progress.
 
     Args:
-        commands: What was decided.
-        under_way: What began before.
+        commands: The decided commands.
+        under_way: Commands that began before.
         pool_of: Claim → its NodePool.
         probed: NodePools whose breaker is half open.
     """

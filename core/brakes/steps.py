@@ -1,4 +1,4 @@
-"""Which of a claim's next steps a brake may stop."""
+"""Maps a claim's next steps to the actions that a brake may stop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.lifecycle.steps import BeginTermination, ClaimStep, Drain, Launch, Tai
 
 
 def action_of_step(record: ClaimRecord, step: ClaimStep) -> Action | None:
-    """What `step` is an instance of; None for steps that no brake stops, as they end what is over or finish what works."""
+    """Return the action of `step`; None for steps that no brake stops, since they complete what has ended or already works."""
     if isinstance(step, Launch):
         return Action.LAUNCH
     if isinstance(step, BeginTermination):

@@ -1,1 +1,1 @@
-"""EC2's description of types, a market and an EC2NodeClass, made into the instance types that decisions buy from."""
+"""Builds instance types for decisions from EC2's type descriptions, a market and an EC2NodeClass."""

@@ -1,6 +1,7 @@
-"""How many pods with security groups of their own a type can run: branch interfaces of the VPC resource controller.
+"""How many pods with their own security groups a type can run: branch interfaces of the VPC resource controller.
 
-EC2's API does not say; these are the published limits of the controller (August 2026). A type that is not listed has none.
+EC2's API does not report them; these are the controller's published limits (August 2026). A type that is not listed supports
+none.
 """
 
 from __future__ import annotations

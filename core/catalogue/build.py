@@ -1,4 +1,4 @@
-"""Puts shapes, market and node classes together into the catalogue."""
+"""Builds the catalogue from shapes, market and node classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_DEFAULT: Final = Sizing()
 
 
 class CatalogueBuilder:
-    """Builds catalogues from one market and keeps what it built: most changes of a class change no size."""
+    """Builds catalogues from one market and caches them: most changes of a class change no size."""
 
     def __init__(self, shapes: Iterable[Shape], market: Market, settings: SizingSettings = DEFAULTS) -> None:
         self._shapes = sorted(shapes, key=lambda shape: shape.instance_type)
@@ -31,10 +31,10 @@ class CatalogueBuilder:
         self._built: dict[Sizing, tuple[InstanceType, ...]] = {}
 
     def catalogue(self, node_classes: Sequence[Mapping[str, Any]]) -> Catalogue:
-        """Default types, and types as each EC2NodeClass manifest shapes them.
+        """Return default types, and types as each EC2NodeClass manifest shapes them.
 
-        A class that cannot be read gets no types, so nothing is launched for it; what is wrong with it is for validation
-        to say. Classes that size nodes alike share one tuple.
+        An unreadable class gets no types, so nothing is launched for it; validation reports what is wrong. Classes that size
+        nodes alike share one tuple.
         """
         default = Sizing(settings=self._settings)
         by_class = {_name(manifest): self._sizing(manifest) for manifest in node_classes}
@@ -73,7 +73,7 @@ def instance_types(shapes: Iterable[Shape], market: Market, sizing: Sizing = BY_
 
 
 def is_compatible(shape: Shape, sizing: Sizing) -> bool:
-    """Whether the class' settings work on this type at all (Karpenter, NodeClass compatibility)."""
+    """Whether the class's settings work on this type at all (Karpenter, NodeClass compatibility)."""
     if not sizing.family.boots(shape.instance_type, shape.architecture):
         return False
     if sizing.needs_nitro and shape.hypervisor != "nitro":

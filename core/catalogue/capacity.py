@@ -1,4 +1,4 @@
-"""How much a node of a shape has: Karpenter's formulas, in whole numbers."""
+"""Computes how much capacity a node of a shape has: Karpenter's formulas, in whole numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue as a JSON document, the form in which `--catalog` takes it and in which it is kept; also gzipped."""
+"""The catalogue as a JSON document, the format of `--catalog` and of storage; optionally gzipped."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class _Document(msgspec.Struct, rename="camel"):
 
 
 class CatalogueOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Which region a catalogue is of and the day of its prices; both may be empty."""
+    """The region of a catalogue and the day of its prices; both may be empty."""
 
     region: str = ""
     date: str = ""
 
 
 def origin(raw: bytes) -> CatalogueOrigin:
-    """What the document says of itself.
+    """Return the document's origin.
 
     Raises:
         InvalidInputError: If it cannot be read.

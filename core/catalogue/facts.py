@@ -18,8 +18,8 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         shapes_read_at: When types and zones were last read; shapes change with AWS' announcements, days apart.
         prices_read_at: When prices were last read; spot prices move within hours.
-        prices_are_estimates: On-demand prices could never be read, and are made up from sizes.
-        problems: What the last reading could not read, so that the reading before stays.
+        prices_are_estimates: Whether on-demand prices could never be read, and are estimated from sizes.
+        problems: What the last reading could not read, so that earlier values stay.
     """
 
     shapes: tuple[Shape, ...]

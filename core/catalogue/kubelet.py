@@ -21,7 +21,7 @@ class Threshold(msgspec.Struct, frozen=True):
     share_ppm: int | None = None
 
     def of(self, capacity: int) -> int:
-        """The amount that it keeps back of `capacity`; exactly 100 % means that the threshold is off (Kubernetes)."""
+        """Return the amount that it reserves of `capacity`; exactly 100 % means that the threshold is off (Kubernetes)."""
         if self.share_ppm is None:
             return self.amount
         return 0 if self.share_ppm == 1_000_000 else -(-capacity * self.share_ppm // 1_000_000)
@@ -59,7 +59,7 @@ def read_kubelet(block: Mapping[str, Any]) -> KubeletSettings:
 
 
 def expressions(block: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings that are written as expressions: no kubelet understands them, so nodes of such a class would not start."""
+    """Return the settings written as expressions: no kubelet understands them, so nodes of the class would not start."""
     reserved = [
         f"{name}.{resource}"
         for name in ("kubeReserved", "systemReserved")
@@ -101,7 +101,7 @@ def _reserved(block: Mapping[str, Any], name: str) -> tuple[tuple[str, int], ...
             )
         amount = _amount(text, resource)
         if amount is None:
-            continue  # an expression, which counts for nothing while Karpenter's gate NodeClassCEL is off
+            continue  # an expression, which has no effect while Karpenter's gate NodeClassCEL is off
         if amount < 0:
             raise InvalidInputError(f"{text!r} is negative", field=f"spec.kubelet.{name}.{resource}")
         kept.append((resource, amount))

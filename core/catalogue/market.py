@@ -1,4 +1,4 @@
-"""What a region sells: which type in which zone, and for how much."""
+"""The market of a region: which type is sold in which zone, and at which price."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
     zone_ids: dict[str, str] = {}
 
     def spot_price(self, instance_type: str, zone: str) -> int | None:
-        """What spot costs there now, None where it is not sold."""
+        """Return the current spot price, None where spot is not sold."""
         if self.spot is None:
             return self.on_demand.get(instance_type)
         return self.spot.get(instance_type, {}).get(zone)

@@ -1,6 +1,6 @@
-"""An EC2NodeClass (`karpenter.k8s.aws/v1`) as sizing and launching read it, with the CRD's defaults applied.
+"""An EC2NodeClass (`karpenter.k8s.aws/v1`) as sizing and launching read it, with the CRD's defaults.
 
-Validation for people is elsewhere; here a field of the wrong type is an error that names it, and unknown fields are ignored.
+User-facing validation is elsewhere; here a field of the wrong type is an error that names it, and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SelectorTerm(_Wire, frozen=True, kw_only=True):
-    """One term of a selector; which fields mean something depends on what it selects."""
+    """One term of a selector; which fields apply depends on what it selects."""
 
     tags: dict[str, str] = {}
     id: str = ""

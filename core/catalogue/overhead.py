@@ -1,4 +1,4 @@
-"""What of a node is not for pods: reservations of the kubelet and the system, and the eviction threshold."""
+"""Computes the part of a node that is not for pods: reservations of kubelet and system, and the eviction threshold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def overhead(shape: Shape, sizing: Sizing, capacity: dict[str, int]) -> dict[str
 
 
 def kube_reserved(shape: Shape, sizing: Sizing) -> dict[str, int]:
-    """What the kubelet keeps for itself; the class' own values replace the defaults name by name."""
+    """Return the kubelet's reservations; the class's own values replace the defaults name by name."""
     if sizing.family.eni_limited_memory_overhead:
         pods = interface_pods(shape, sizing, reserved_enis=0)
     else:

@@ -1,7 +1,7 @@
-"""What an instance type costs about, from its size alone: for regions and accounts whose price list cannot be read.
+"""Estimates the price of an instance type from its size alone, where the price list cannot be read.
 
-An estimate orders types as EC2's own lists do, smaller before larger, and none with accelerators before one without; it is no
-price. The rates are the least-squares line through the general, compute and memory families' list prices in us-east-1 (m7i,
+Estimates order types as EC2's own lists do, smaller before larger, and none with accelerators before one without; they are not
+prices. The rates are the least-squares line through the general, compute and memory families' list prices in us-east-1 (m7i,
 c7i, r7i), within a tenth for these; an accelerator stands for the cheapest one that EC2 rents out.
 """
 

@@ -1,4 +1,4 @@
-"""What EC2 says of an instance type (`DescribeInstanceTypes`), trimmed to what we read.
+"""EC2's description of an instance type (`DescribeInstanceTypes`), reduced to what we read.
 
 Field names on the wire are EC2's own, so a description decodes into a `Shape` and a `Shape` encodes into a description.
 """

@@ -1,4 +1,4 @@
-"""Everything besides the shape itself that decides how large a node is: settings and one EC2NodeClass."""
+"""Everything besides the shape itself that determines how large a node is: settings and one EC2NodeClass."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides the size of a node of one class. Equal sizings give equal instance types.
+    """What determines the size of a node of one class. Equal sizings give equal instance types.
 
     Attributes:
-        zones: Where it may launch; empty where its subnets are not resolved, which means everywhere.
-        needs_nitro: It sets something that only the Nitro hypervisor offers.
+        zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
+        needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
     """
 
     family: AmiFamily = AL2023

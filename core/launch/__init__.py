@@ -1,4 +1,4 @@
-"""From a claim and its EC2NodeClass to what EC2 is asked: offerings, launch templates, the fleet request. Pure rendering.
+"""Renders what EC2 is asked for a claim and its EC2NodeClass: offerings, launch templates, the fleet request. Pure rendering.
 
 selection (before the claim is stored) → images → template → fleet;   `render` puts them together
 """

@@ -1,4 +1,4 @@
-"""Volumes that a node is launched with."""
+"""Renders the volumes that a node is launched with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GIB: Final = 2**30
 
 
 def block_device_mappings(devices: tuple[BlockDevice, ...], family: AmiFamily) -> list[dict[str, Any]]:
-    """The class' own volumes, else the family's: gp3, encrypted.
+    """Return the class's own volumes, else the family's: gp3, encrypted.
 
     Raises:
         InvalidInputError: If a size is no quantity.
@@ -33,7 +33,10 @@ def _mapping(device: BlockDevice) -> dict[str, Any]:
 
 
 def _ebs(ebs: Ebs, size: int | None) -> dict[str, Any]:
-    """Only what is set: EC2 has defaults of its own, and zero is not one of them. Sizes are whole GiB, rounded up."""
+    """Include only fields that are set: EC2 has its own defaults, and zero is not one of them.
+
+    Sizes are whole GiB, rounded up.
+    """
     fields: dict[str, Any] = {
         "DeleteOnTermination": ebs.delete_on_termination,
         "Encrypted": ebs.encrypted,

@@ -28,11 +28,11 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request carries besides its offerings.
+    """The parts of a request besides its offerings.
 
     Attributes:
         token: EC2 answers the same token with the same fleet.
-        is_ranked: The offerings' prices are the NodePool's own, so EC2 goes by their order instead of by its prices.
+        is_ranked: Whether the offerings' prices are the NodePool's own, so that EC2 follows their order instead of its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
     """
@@ -45,7 +45,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def subnets_by_zone(node_class: EC2NodeClass, avoided: Collection[str] = ()) -> dict[str, str]:
-    """Zone → the first of its subnets that is not to be avoided; the status lists those with most free addresses first."""
+    """Return zone → its first usable subnet; the status lists those with most free addresses first."""
     chosen: dict[str, str] = {}
     for subnet in node_class.status.subnets:
         if subnet.id not in avoided:

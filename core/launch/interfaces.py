@@ -1,4 +1,7 @@
-"""Network interfaces that a node is launched with. Security groups always go inside, never beside them (EC2's rule)."""
+"""Renders the network interfaces that a node is launched with.
+
+Security groups always go inside the interfaces (EC2's rule).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from core.catalogue.node_class import EFA_ONLY, EC2NodeClass, NodeClassSpec
 
 
 def network_interfaces(node_class: EC2NodeClass, *, efa_count: int, is_ipv6: bool) -> list[dict[str, Any]]:
-    """The class' own list, else one EFA interface per network card for a claim that asks for EFA, else a single one."""
+    """Return the class's own list, else one EFA interface per network card for a claim that requests EFA, else a single one."""
     interfaces = _interfaces(node_class, efa_count, is_ipv6=is_ipv6)
     if len(interfaces) > 1:
         for interface in interfaces:
-            interface.pop("AssociatePublicIpAddress", None)  # EC2 refuses the field beside a second interface
+            interface.pop("AssociatePublicIpAddress", None)  # EC2 rejects the field together with a second interface
     return interfaces
 
 

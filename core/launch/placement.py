@@ -1,4 +1,4 @@
-"""Where on EC2's hardware a node goes: shared or its own machine, and which placement group."""
+"""Places a node on EC2's hardware: shared or dedicated, and which placement group."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DEDICATED: Final = "dedicated"
 
 
 def tenancy(requirements: Iterable[Requirement]) -> str:
-    """The tenancy that a claim is launched with: dedicated only where shared hardware is ruled out (Karpenter)."""
+    """Return the tenancy that a claim is launched with: dedicated only where shared hardware is ruled out (Karpenter)."""
     asked = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
     return DEDICATED if asked is not None and not asked.has(SHARED) and asked.has(DEDICATED) else SHARED
 
 
 def placement(spec: NodeClassSpec, node_tenancy: str) -> dict[str, Any]:
-    """`Placement` of a launch template; empty where EC2's default will do."""
+    """Return `Placement` of a launch template; empty where EC2's default applies."""
     group = spec.placement_group_selector
     fields = {
         "Tenancy": node_tenancy if node_tenancy != SHARED else "",

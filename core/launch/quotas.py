@@ -1,4 +1,4 @@
-"""EC2's vCPU quotas: instances of many types share one, on-demand and spot apart (Service Quotas, service `ec2`)."""
+"""EC2's vCPU quotas: instances of many types share one, on-demand and spot separately (Service Quotas, service `ec2`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class VcpuQuota(msgspec.Struct, frozen=True, order=True):
     """A group of instance families with one quota on running vCPUs for each capacity type.
 
     Attributes:
-        name: As EC2 names the group.
+        name: EC2's name of the group.
         on_demand, spot: Quota codes, empty where there is no such quota.
         families: The letters with which the names of its types begin.
     """
@@ -25,7 +25,7 @@ class VcpuQuota(msgspec.Struct, frozen=True, order=True):
     families: tuple[str, ...]
 
     def code(self, capacity_type: str) -> str:
-        """The quota code that a person raises in Service Quotas; empty where there is none."""
+        """Return the quota code that a person raises in Service Quotas; empty where there is none."""
         return self.spot if capacity_type == labels.SPOT else self.on_demand
 
     def described(self, capacity_type: str) -> str:
@@ -55,7 +55,7 @@ _LETTERS: Final = re.compile(r"[a-z]*")
 
 
 def quota_of(instance_type: str) -> VcpuQuota:
-    """The quota that an instance of this type counts in: that of its own letters, else of the first (`im4gn` is an i)."""
+    """Return the quota that an instance of this type counts in: that of its letters, else of the first (`im4gn` is an i)."""
     found = _LETTERS.match(instance_type)
     letters = found.group() if found is not None else ""
     return _OWN.get(letters) or _OWN.get(letters[:1]) or STANDARD

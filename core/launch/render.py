@@ -1,4 +1,4 @@
-"""One claim's launch, rendered whole: the templates that must exist and the fleet request that uses them."""
+"""Renders one claim's launch: the templates that must exist and the fleet request that uses them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Templates, request, and what was put before EC2. No offerings: nothing can be launched."""
+    """Templates, request, and the requested offerings. Without offerings, nothing can be launched."""
 
     offerings: tuple[Offering, ...]
     templates: tuple[LaunchTemplate, ...]
@@ -33,7 +33,7 @@ class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Group(msgspec.Struct, frozen=True, order=True):
-    """What two types must share to boot from one template."""
+    """The properties that two types must share to boot from one template."""
 
     image_id: str
     image_name: str

@@ -1,4 +1,4 @@
-"""Which offerings of a planned claim EC2 is asked for: Karpenter's launch filters, applied once, before the claim is stored.
+"""Selects the offerings of a planned claim to request: Karpenter's launch filters, applied once, before the claim is stored.
 
 offerings of the claim
 -> without metal and accelerated types, while there are others   } skipped under minValues, which
@@ -47,7 +47,7 @@ class Selection(msgspec.Struct, frozen=True):
     Attributes:
         offerings: Cheapest first, never empty.
         types: Their instance types, cheapest first.
-        min_values_relaxed: BestEffort gave up minValues that no request of `TYPES_MAX` types meets.
+        min_values_relaxed: Whether BestEffort gave up minValues that no request of `TYPES_MAX` types meets.
     """
 
     offerings: tuple[Offering, ...]
@@ -56,10 +56,10 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy: str) -> Selection | Refusal:
-    """The offerings to put before EC2 for a claim.
+    """Return the offerings to request for a claim.
 
     Args:
-        claim: What was planned; its `instance_types`, `zones` and `capacity_types` bound the choice.
+        claim: The planned claim; its `instance_types`, `zones` and `capacity_types` bound the choice.
         types: The instance types of its NodePool, at the NodePool's prices.
         policy: `Strict` refuses a claim whose minValues `TYPES_MAX` types cannot meet, `BestEffort` launches it all the same.
     """
@@ -87,7 +87,7 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
 
 
 def one_request(offerings: Iterable[Offering]) -> tuple[Offering, ...]:
-    """As many of the offerings as one fleet request takes: of one capacity type, each type at least with its cheapest.
+    """Return as many of the offerings as one fleet request allows: of one capacity type, each type at least with its cheapest.
 
     Spot comes before on-demand; reserved capacity is not launched.
     """
@@ -110,7 +110,7 @@ def _of_one_capacity_type(offerings: Iterable[Offering]) -> list[Offering]:
 
 
 def _types_of(offerings: Iterable[Offering], types: _Types) -> tuple[InstanceType, ...]:
-    """The types that these offerings are of, by their cheapest; a type keeps only these offerings."""
+    """Return the types of these offerings, by their cheapest; a type keeps only these offerings."""
     kept: dict[str, list[Offering]] = {}
     for offering in cheapest_first(offerings):
         kept.setdefault(offering.instance_type, []).append(offering)
@@ -118,7 +118,7 @@ def _types_of(offerings: Iterable[Offering], types: _Types) -> tuple[InstanceTyp
 
 
 def _cheapest_types(ordered: Sequence[InstanceType], needed: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
-    """The needed ones and the cheapest others up to `TYPES_MAX`, in the order given."""
+    """Return the needed types and the cheapest others up to `TYPES_MAX`, in the order given."""
     names = {found.name for found in needed}
     others = [found.name for found in ordered if found.name not in names]
     names.update(others[: TYPES_MAX - len(names)])

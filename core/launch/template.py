@@ -1,7 +1,7 @@
-"""Launch templates: everything about a node that does not depend on where it runs or for which claim.
+"""Renders launch templates: everything about a node that does not depend on its place or its claim.
 
-A template's name is a digest of its content, so the same node always comes from the same template and a changed one from
-a new template: nothing is ever edited, and creating one twice is harmless.
+A template's name is a digest of its content, so the same node always comes from the same template and a changed one from a new
+template: templates are never edited, and creating one twice is harmless.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template is made from besides the class.
+    """The inputs of a template besides the class.
 
     Attributes:
-        user_data: As the node reads it.
-        tags: What everything that is created carries; none of them may name a single claim.
-        efa_count: EFA interfaces, for a claim that asks for them.
+        user_data: The text in the node's own format.
+        tags: Tags of everything that is created; none of them may name a single claim.
+        efa_count: EFA interfaces, for a claim that requests them.
         enclaves: The claim asks for Nitro Enclaves.
         tenancy: Whether the machine is shared with other accounts, in EC2's words.
     """
@@ -66,7 +66,7 @@ def launch_template(node_class: EC2NodeClass, parts: TemplateParts) -> LaunchTem
 
 
 def ownership_tags(node_class: EC2NodeClass, *, cluster: str, node_pool: str) -> dict[str, str]:
-    """Tags that say whose a resource is; they win over the user's, and IAM conditions rest on them."""
+    """Return the tags that identify the owner of a resource; they override the user's, and IAM conditions depend on them."""
     return {
         f"kubernetes.io/cluster/{cluster}": "owned",
         labels.CLUSTER_TAG: cluster,
@@ -76,7 +76,7 @@ def ownership_tags(node_class: EC2NodeClass, *, cluster: str, node_pool: str) ->
 
 
 def tag_list(tags: dict[str, str]) -> list[dict[str, str]]:
-    """Tags in EC2's form, by key."""
+    """Return tags in EC2's form, by key."""
     return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
 
 
@@ -111,7 +111,7 @@ def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
 
 
 def _metadata_options(node_class: EC2NodeClass) -> dict[str, Any]:
-    """IPv6 is named only where it is wanted: isolated regions do not know the field (Karpenter leaves it out there)."""
+    """IPv6 is set only where it is wanted: isolated regions do not support the field (Karpenter leaves it out there)."""
     options = node_class.spec.metadata_options
     ipv6 = {"HttpProtocolIpv6": "enabled"} if options.http_protocol_ipv6 == "enabled" else {}
     return {
@@ -124,6 +124,6 @@ def _metadata_options(node_class: EC2NodeClass) -> dict[str, Any]:
 
 
 def _tag_specifications(parts: TemplateParts) -> list[dict[str, Any]]:
-    """Tags of instances, volumes and the fleet come with the fleet request; these are created by the template alone."""
+    """Tags of instances, volumes and the fleet come with the fleet request; only the template creates these."""
     kinds = ["network-interface"] + (["spot-instances-request"] if parts.capacity_type == labels.SPOT else [])
     return [{"ResourceType": kind, "Tags": tag_list(parts.tags)} for kind in kinds]

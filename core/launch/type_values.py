@@ -1,4 +1,4 @@
-"""minValues at launch: which instance types bring the distinct label values that a NodePool demands."""
+"""Applies minValues at launch: selects instance types with the distinct label values that a NodePool requires."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from core.model.catalogue import InstanceType
 
 
 def first_of_each(ordered: Sequence[InstanceType], wanted: Mapping[str, int]) -> tuple[InstanceType, ...]:
-    """The first types in this order that have as many distinct values between them as wanted, key by key.
+    """Return the first types in this order that together have as many distinct values as required, key by key.
 
-    Where all of them have fewer values than wanted, one type for each value there is: a capacity type that few types are
-    offered in does not stop a launch (Karpenter counts before it chooses the capacity type).
+    Where all types together have fewer values than required, one type for each value is enough: a capacity type that few types
+    are offered in does not stop a launch (Karpenter counts before it chooses the capacity type).
     """
     chosen: dict[str, InstanceType] = {}
     for key, count in sorted(wanted.items()):

@@ -1,1 +1,1 @@
-"""The ledger: what was seen and decided, kept so that it can be asked and repeated (docs/adr/0070)."""
+"""The ledger: inputs and decisions, stored for queries and replay (docs/adr/0070)."""

@@ -1,4 +1,4 @@
-"""Documents that the ledger keeps under their digest: whole, or as the difference to another that is kept whole."""
+"""Stores the ledger's documents under their digest: whole, or as the difference to another whole one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _DIGEST_LENGTH = len(digest_of(b""))
 
 
 def encode_base(raw: bytes, against: bytes = b"") -> bytes:
-    """Write a document, where `against` is given as the difference to it."""
+    """Encode a document, as the difference to `against` if given."""
     return (digest_of(against) if against else "").encode().ljust(_DIGEST_LENGTH) + compressed(raw, against)
 
 
 def needed_base(written: bytes) -> str:
-    """Digest of the document that is needed to read this one, empty where none is."""
+    """Return the digest of the document needed to decode this one, empty where none is."""
     return written[:_DIGEST_LENGTH].decode("ascii", "replace").strip()
 
 
 def decode_base(written: bytes, against: bytes = b"") -> bytes:
-    """Read a document.
+    """Decode a document.
 
     Raises:
         InvalidInputError: If it is damaged, or `against` is not the document that is needed.

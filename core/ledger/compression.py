@@ -1,4 +1,4 @@
-"""Compression of documents, also against one that is nearly the same: then little but the difference remains."""
+"""Compresses documents, optionally against a similar one, so that only the difference remains."""
 
 from __future__ import annotations
 

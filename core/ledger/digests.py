@@ -19,18 +19,18 @@ def digest_of(raw: bytes) -> str:
 
 
 def catalogue_digest(catalogue: Catalogue) -> str:
-    """Stands for all types that can be had, class by class; what did not change since the last question is not read again."""
+    """Return a digest of all available types, class by class; the digests of unchanged parts are reused."""
     return digest_of("\n".join(market_digests(catalogue)).encode())
 
 
 def market_digests(catalogue: Catalogue) -> list[str]:
-    """Stands for the default types, then for those of each EC2NodeClass after its name."""
+    """Return digests of the default types, then of those of each EC2NodeClass by name."""
     by_class = catalogue.by_node_class
     return [_types_digest(catalogue.default), *(name + _types_digest(by_class[name]) for name in sorted(by_class))]
 
 
 def decision_id(cluster: str, function: str, moment: str, plan: bytes) -> str:
-    """Names a decision: ten characters, of the cluster, the function, the snapshot's moment and what was decided."""
+    """Return the name of a decision: ten characters, from the cluster, the function, the snapshot's moment and the plan."""
     text = "/".join((cluster, function, moment, digest_of(plan)))
     return blake2b(text.encode(), digest_size=5).hexdigest()
 

@@ -1,4 +1,4 @@
-"""One decision as the ledger keeps it: a header that answers questions, then what was seen and what was said.
+"""The stored form of one decision: a header for queries, then the input and the result.
 
     magic | length of the header | header, compressed | snapshot and plan, compressed against a base
 
@@ -26,7 +26,7 @@ _LENGTH_BYTES: Final = 4
 
 
 class LedgerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One thing that a decision begins: a node to launch, or a command.
+    """One effect of a decision: a node to launch, or a command.
 
     Attributes:
         id: The claim's name, or the command's id.
@@ -52,12 +52,12 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         version: The release that decided.
         improve_iterations: How many steps the search for cheaper nodes was bounded by, or took where a clock ended it; None:
             nothing was searched.
-        elapsed: Where a clock bounded the search: which share of its time was over each time that it asked, in thousandths.
+        elapsed: Where a clock bounded the search: the elapsed share of its time at each check, in thousandths.
         catalogue: Digest of the catalogue, under which it is kept.
         base: Digest of the document that the rest is compressed against.
         plan_digest: Digest of the plan's bytes.
         what: The decision in one sentence.
-        reason: The code that stands for it.
+        reason: Its reason code.
         parts: What it begins.
         bindings: Pods expected on nodes that exist (`pod`, `node`).
         refused: Pods without a place or nodes that stay, and the reason's code; only what the entry before it did not say.
@@ -87,7 +87,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 class LedgerDocuments(msgspec.Struct, frozen=True):
-    """What a decision is repeated from: the snapshot without its catalogue, and the plan, as `core.codec` writes them."""
+    """The inputs to repeat a decision: the snapshot without its catalogue, and the plan, as `core.codec` encodes them."""
 
     snapshot: bytes
     plan: bytes
@@ -102,7 +102,7 @@ def encode_entry(entry: LedgerEntry, documents: LedgerDocuments, base: bytes) ->
 
 
 def decode_entry(raw: bytes) -> LedgerEntry:
-    """Read the header alone.
+    """Decode only the header.
 
     Raises:
         InvalidInputError: If it is none, or of a newer schema.
@@ -119,7 +119,7 @@ def decode_entry(raw: bytes) -> LedgerEntry:
 
 
 def decode_documents(raw: bytes, base: bytes) -> LedgerDocuments:
-    """Read the rest; `base` is the document that the header names.
+    """Decode the rest; `base` is the document that the header names.
 
     Raises:
         InvalidInputError: If it is damaged, or the base is another.

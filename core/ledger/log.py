@@ -1,4 +1,4 @@
-"""The ledger as a log: one line for a decision, with what became of it, and each saving counted once."""
+"""Presents the ledger as a log: one line per decision, with its outcome, and each saving counted once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         objects: What it is about, as `Kind/name` and `Pod/namespace/name`.
         moves: How many pods leave a node because of it.
-        hourly: Nano-dollars per hour that it adds to the bill: below zero what it saves. What came to nothing counts nothing.
-        state: What became of it.
+        hourly: Nano-dollars per hour that it adds to the bill; negative for a saving. A decision without effect counts nothing.
+        state: Its outcome.
     """
 
     id: str
@@ -54,7 +54,7 @@ def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEnt
 
 
 def concerns(entry: LogEntry, *, pod: str = "", node: str = "") -> bool:
-    """Whether a decision is about a pod (`namespace/name`) or a node, by its name or its claim's."""
+    """Whether a decision concerns a pod (`namespace/name`) or a node, by its name or its claim's."""
     if pod and f"Pod/{pod}" not in entry.objects:
         return False
     return not node or not {f"Node/{node}", f"NodeClaim/{node}"}.isdisjoint(entry.objects)

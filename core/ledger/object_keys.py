@@ -1,4 +1,4 @@
-"""Names of a ledger's objects, below its own folder: by cluster, day and time, so that a listing is in order."""
+"""Object keys of a ledger, below its own folder: by cluster, day and time, so that a listing is ordered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 PREFIX: Final = "ledger/"
-"""Of all of them in the functions' bucket, whose lifecycle rules go by it."""
+"""Prefix of all keys in the functions' bucket, for lifecycle rules."""
 
 DECISIONS: Final = "decisions"
 BASES: Final = "bases"
@@ -18,7 +18,7 @@ _TIME: Final = "%H%M%S.%fZ"
 
 
 class DecisionKey(msgspec.Struct, frozen=True, order=True):
-    """What the name of a decision's object says of it."""
+    """The information in the key of a decision's object."""
 
     at: datetime
     function: str
@@ -27,27 +27,27 @@ class DecisionKey(msgspec.Struct, frozen=True, order=True):
 
 
 def decision_key(cluster: str, at: datetime, function: str, decision: str) -> str:
-    """Where a decision lies: `decisions/CLUSTER/2026/11/22/053100.000000Z-disrupt-7f3a9c01de`."""
+    """Return the key of a decision: `decisions/CLUSTER/2026/11/22/053100.000000Z-disrupt-7f3a9c01de`."""
     return f"{day_prefix(DECISIONS, cluster, at)}{at.astimezone(UTC).strftime(_TIME)}-{function}-{decision}"
 
 
 def outcome_key(cluster: str, at: datetime, function: str, digest: str) -> str:
-    """Where a run says what became of decisions."""
+    """Return the key under which a run stores outcomes of decisions."""
     return f"{day_prefix(OUTCOMES, cluster, at)}{at.astimezone(UTC).strftime(_TIME)}-{function}-{digest}"
 
 
 def base_key(cluster: str, digest: str) -> str:
-    """Where a document lies that others are kept as a difference to, or that many decisions share."""
+    """Return the key of a document against which others are stored as differences, or that many decisions share."""
     return f"{BASES}/{cluster}/{digest}"
 
 
 def pointer_key(cluster: str, function: str) -> str:
-    """Where a function notes which bases it wrote last, for its next sandbox."""
+    """Return the key under which a function records its last bases, for its next sandbox."""
     return f"{BASES}/{cluster}/of-{function}"
 
 
 def day_prefix(folder: str, cluster: str, day: datetime) -> str:
-    """What the names of one day's objects begin with."""
+    """Return the common prefix of one day's keys."""
     return f"{folder}/{cluster}/{day.astimezone(UTC).strftime(_DAY)}/"
 
 
@@ -58,7 +58,7 @@ def days(since: datetime, until: datetime) -> list[datetime]:
 
 
 def read_decision_key(key: str) -> DecisionKey | None:
-    """What a decision's name says; None for the name of anything else."""
+    """Return the information in a decision's key; None for any other key."""
     parts = key.split("/")
     if len(parts) != 6 or parts[0] != DECISIONS:
         return None

@@ -1,4 +1,4 @@
-"""What became of what a decision began."""
+"""Outcomes of the parts of a decision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.errors import InvalidInputError
 
 
 class OutcomeState(StrEnum):
-    """How it ended."""
+    """How a part of a decision ended."""
 
     DONE = "done"
     ABANDONED = "abandoned"
@@ -36,12 +36,12 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 def encode_outcomes(outcomes: list[DecisionOutcome]) -> bytes:
-    """Write what one run says."""
+    """Encode the outcomes that one run reports."""
     return msgspec.json.encode(outcomes, order="sorted")
 
 
 def decode_outcomes(raw: bytes) -> list[DecisionOutcome]:
-    """Read it back.
+    """Decode them.
 
     Raises:
         InvalidInputError: If it is something else.

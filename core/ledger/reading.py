@@ -1,4 +1,4 @@
-"""Reads decisions back from wherever a ledger lies."""
+"""Reads decisions back from any storage of a ledger."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
 BASES_KEPT: Final = 8
-"""Decisions in order of time share their bases; one is some tens of megabytes at most."""
+"""Consecutive decisions share their bases; one is some tens of megabytes at most."""
 
 
 class LedgerReader:
-    """Opens entries. Bases are read once and kept for the next entries.
+    """Opens entries. Bases are read once and kept for later entries.
 
     Args:
         get: The bytes of an object by its key; raises InvalidInputError where there is none.
@@ -36,7 +36,7 @@ class LedgerReader:
         """Snapshot and plan of an entry, as written.
 
         Raises:
-            InvalidInputError: If a part of it is missing or damaged; the message says which.
+            InvalidInputError: If a part of it is missing or damaged; the message names it.
         """
         found = decode_documents(raw, self._base(entry.cluster, entry.base))
         if digest_of(found.plan) != entry.plan_digest:

@@ -1,4 +1,4 @@
-"""Decides again what was decided before, and says where the two differ."""
+"""Repeats an earlier decision, and reports where the two differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIFFERENCES_SHOWN: Final = 5
 
 
 def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
-    """The plan's bytes for the snapshot, by the same function under the same bound.
+    """Return the plan's bytes for the snapshot, decided by the same function under the same bound.
 
     Raises:
         InvalidInputError: If this release does not know the function.
@@ -36,7 +36,7 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
 
 
 def differences(before: bytes, after: bytes) -> list[str]:
-    """Where two plans differ, field by field, the first few."""
+    """Return where two plans differ, field by field, the first few."""
     return list(islice(_differing("", json.loads(before), json.loads(after)), DIFFERENCES_SHOWN))
 
 

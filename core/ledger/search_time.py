@@ -1,4 +1,4 @@
-"""The clock of a search, written down and played back: what it answered is all that of it that decides anything."""
+"""Records the clock of a search and plays it back: only its answers influence the decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ THOUSANDTHS: Final = 1000
 
 
 class RecordedTime:
-    """Asks a clock and keeps its answers in thousandths; callers get the kept values.
+    """Calls a clock and keeps its answers in thousandths; callers get the kept values.
 
     Attributes:
         elapsed: The answers so far.
@@ -20,12 +20,12 @@ class RecordedTime:
         self.elapsed: list[int] = []
 
     def __call__(self) -> float:
-        """Which share of the time is over."""
+        """Return the elapsed share of the time."""
         self.elapsed.append(int(self._clock() * THOUSANDTHS))
         return self.elapsed[-1] / THOUSANDTHS
 
 
 def played_back(elapsed: Sequence[int]) -> Callable[[], float]:
-    """A clock that gives these answers in their order, and then says that time is over."""
+    """Return a clock that gives these answers in order, and then reports that time is over."""
     answers = iter(elapsed)
     return lambda: next(answers, THOUSANDTHS) / THOUSANDTHS

@@ -1,4 +1,4 @@
-"""What a decision says in one sentence, and what it begins."""
+"""Summarizes a decision in one sentence, with what it begins."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _most_common(reasons: Iterable[str]) -> str:
-    """The reason of most; of equally many the first by name."""
+    """Return the most common reason; ties by name."""
     found = Counter(reasons)
     return min(found, key=lambda reason: (-found[reason], reason), default=RunReason.NOTHING_TO_DO)

@@ -1,4 +1,4 @@
-"""A snapshot in the form in which the ledger keeps it: all that decides, and nothing else."""
+"""Reduces a snapshot to the form stored in the ledger: everything that decisions depend on, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.model.node import Node
 from core.model.snapshot import Snapshot
 
 NODE_ANNOTATIONS: Final = (labels.DO_NOT_DISRUPT,)
-"""Annotations of nodes that decide something; those of pods are thinned out when they are read."""
+"""Annotations of nodes that decisions depend on; those of pods are already reduced when they are read."""
 
 
 def written_form(snapshot: Snapshot) -> bytes:
-    """The snapshot without its catalogue and without what annotations of nodes say to others."""
+    """Return the snapshot without its catalogue and without annotations that are meant for others."""
     nodes = tuple(_thinned(node) for node in snapshot.nodes)
     return codec.encode_snapshot(msgspec.structs.replace(snapshot, nodes=nodes, catalogue=Catalogue()))
 

@@ -1,1 +1,1 @@
-"""What decisions read and say: plain frozen data, integers for resources and money, aware datetimes for time."""
+"""The model: inputs and results of decisions as frozen data, integers for resources and money, aware datetimes for time."""

@@ -1,4 +1,4 @@
-"""Instance types and what they cost where: the market that decisions buy from."""
+"""Instance types and their prices by place: the market that decisions buy from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.model.values.requirements import Requirement, Requirements
 
 
 class OfferingKey(msgspec.Struct, frozen=True, order=True):
-    """Which offering is meant, whatever it costs: one pool of EC2 capacity."""
+    """Identifies an offering regardless of its price: one pool of EC2 capacity."""
 
     instance_type: str
     zone: str
@@ -97,7 +97,7 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """The instance types that can be had, and which label keys they make well known.
+    """The available instance types, and which label keys they make well known.
 
     Attributes:
         default: Types for every node class that has none of its own; by name.
@@ -112,7 +112,7 @@ class Catalogue(msgspec.Struct, frozen=True):
         return self.by_node_class.get(node_class, self.default)
 
     def label_keys(self) -> frozenset[str]:
-        """Labels that any type carries: as well known as zone or arch, so pods may select them unasked."""
+        """Labels that any type carries: well known like zone or arch, so pods may select them although no NodePool does."""
         every = (self.default, *self.by_node_class.values())
         return frozenset().union(*(_label_keys(types) for types in every))
 

@@ -11,14 +11,14 @@ from core.errors import InvalidInputError
 VARIABLE: Final = "FEATURE_GATES"
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
-"""What Go's `strconv.ParseBool` takes, by which Karpenter reads its gates."""
+"""The values that Go's `strconv.ParseBool` accepts, with which Karpenter reads its gates."""
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
     """Karpenter's feature gates with Karpenter's defaults.
 
     Attributes:
-        node_repair: Nodes that are ill for long are replaced, within the budgets.
+        node_repair: Whether nodes that are unhealthy for long are replaced, within the budgets.
         reserved_capacity: Offerings of capacity reservations are used.
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.
@@ -46,7 +46,7 @@ GATES: Final = {
 
 
 class GivenGates(msgspec.Struct, frozen=True):
-    """What `FEATURE_GATES` says; `unknown` are names that this release does not have, in order."""
+    """The content of `FEATURE_GATES`; `unknown` are names that this release does not have, in order."""
 
     gates: FeatureGates
     unknown: tuple[str, ...] = ()

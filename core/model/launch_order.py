@@ -1,4 +1,4 @@
-"""What is to be launched for one claim, complete: the controller writes it, the request to EC2 is rendered from it."""
+"""The complete order for one claim: the controller writes it, the request to EC2 is rendered from it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         offerings: Where it may be launched, as selected for the claim (`core.launch.selection`), cheapest first.
         node_class: The EC2NodeClass manifest, whole.
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
-        tags: Of the instance, besides those of its NodePool and class.
+        tags: Tags of the instance, besides those of its NodePool and class.
         instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
             pods per node. An offering whose type is missing here is not tried.
         requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
         is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 goes by them and not by its own.
-        avoided_subnets: Without free addresses a moment ago, by id.
+        avoided_subnets: Ids of subnets that recently had no free addresses.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
 

@@ -1,4 +1,4 @@
-"""A workload whose pods disruption moved lately, and how long consolidation leaves them alone for it."""
+"""A workload whose pods disruption moved recently, and how long consolidation therefore leaves them alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 from core.model.pod import Pod
 
 DWELL: Final = timedelta(minutes=15)
-"""A pod that was moved stays where it is for so long, as far as consolidation is concerned."""
+"""A moved pod stays where it is for this long, as far as consolidation is concerned."""
 
 
 class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """One workload (`namespace/Kind/name` of the object that makes its pods).
 
     Attributes:
-        moving_since: When its pods were first moved of late; those that started before stay where nobody put them.
+        moving_since: When its pods were first moved in the recent series; pods that started earlier were not moved.
         moved_at: When its pods were last moved.
         regrets: How often in a row nodes had to be launched for what consolidation had moved.
         held_until: Until when consolidation moves none of its pods, None where nothing was regretted.
@@ -35,7 +35,7 @@ class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
         return self.moved_at + DWELL
 
     def keeps(self, pod: Pod, now: datetime) -> str:
-        """Why consolidation leaves a pod of the workload where it is, empty where it need not."""
+        """Return why consolidation leaves a pod of the workload where it is, empty where it need not."""
         if self.held_until is not None and now < self.held_until:
             return (
                 f"pod {pod.key} stays until {self.held_until:%Y-%m-%dT%H:%M:%SZ}: "

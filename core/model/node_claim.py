@@ -1,4 +1,4 @@
-"""A NodeClaim: one request for one node, from the decision to its end."""
+"""A NodeClaim: one request for one node, from the decision to its removal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ class Condition(msgspec.Struct, frozen=True, order=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """That a node is not disrupted voluntarily until then: its drain came to nothing. `reason` is a code of `blocked[]`."""
+    """Exempts a node from voluntary disruption until a moment, because its drain came to nothing.
+
+    `reason` is a code of `blocked[]`.
+    """
 
     until: datetime
     reason: str
@@ -53,7 +56,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         resources: What it was launched for: the pods' requests and the DaemonSets'.
         expire_after: Age at which it is replaced, None for never.
-        termination_grace_period: How long draining may take before pods are forced off, None for ever.
+        termination_grace_period: How long draining may take before pods are forced off, None for no limit.
         last_pod_event_at: When a pod last came or went; consolidateAfter counts from here.
         hold: Why it is left alone for a while, None where it is not.
     """

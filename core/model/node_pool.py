@@ -1,4 +1,4 @@
-"""A NodePool and its EC2NodeClass as decisions read them; the users' own form and its validation are in `core.api`."""
+"""NodePool and EC2NodeClass as decisions read them; the users' own form and its validation are in `core.api`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BALANCED: Final = "Balanced"
 
 
 PER_MILLE: Final = 1000
-"""The price factor of a family that is worth what it costs."""
+"""The neutral price factor."""
 
 
 class Budget(msgspec.Struct, frozen=True, order=True):
@@ -44,17 +44,17 @@ class Disruption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True):
-    """What nodes may exist.
+    """A pool of nodes and its rules.
 
     Attributes:
         labels, annotations, taints, startup_taints, requirements: The template's.
         limits: Upper bounds on the pool's capacity; `nodes` counts claims.
         replicas: Set for a static pool.
-        is_ready: Condition Ready; None where the status says nothing, which the CLI takes for ready.
+        is_ready: Condition Ready; None where the status does not state it, which the CLI treats as ready.
         own_annotations: The pool's own annotations, hashes among them.
-        price_factors: Instance family → what its price counts in decisions, in thousandths; others count as they are.
+        price_factors: Instance family → factor on its price in decisions, in thousandths; other families count at their price.
         largest_node: CPU and memory of the largest node, which only a pod that needs more may exceed.
-        expires_forcefully: Its nodes go at their expireAfter whatever budgets and pods say.
+        expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
         problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
     """
 
@@ -84,12 +84,12 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps a fixed number of nodes and answers to no pod."""
+        """Whether it keeps a fixed number of nodes, regardless of pods."""
         return self.replicas is not None
 
 
 class RolloutGate(msgspec.Struct, frozen=True):
-    """How many nodes of a NodePool drift may replace now, besides what budgets say.
+    """How many nodes of a NodePool drift may replace now, besides what budgets allow.
 
     `allowed` nodes with pods may go; where that is fewer than there are, `message` says why.
     """
@@ -100,7 +100,7 @@ class RolloutGate(msgspec.Struct, frozen=True):
 
 
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """What of an EC2NodeClass decisions depend on; the whole of it is rendered by `core.launch`.
+    """The parts of an EC2NodeClass that decisions depend on; `core.launch` renders the whole of it.
 
     Attributes:
         amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).

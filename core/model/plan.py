@@ -1,4 +1,4 @@
-"""What decisions say: where pods go, what is launched, which nodes go."""
+"""Results of decisions: where pods go, what is launched, which nodes go."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Unschedulable(msgspec.Struct, frozen=True, order=True):
 
 
 class BufferRoom(msgspec.Struct, frozen=True, order=True):
-    """How many of a capacity buffer's pods (`buffer`: `namespace/name`) have room on nodes that exist, on new ones, nowhere."""
+    """How many of a capacity buffer's pods (`buffer`: `namespace/name`) have room on existing nodes, on new ones, nowhere."""
 
     buffer: str
     on_existing: int = 0
@@ -79,7 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Where every pending pod goes. Each is in exactly one of `claims[].pods`, `bindings`, `unschedulable`.
 
     Attributes:
-        buffers: What becomes of the room that capacity buffers ask for.
+        buffers: The room of each capacity buffer.
     """
 
     now: datetime
@@ -98,14 +98,14 @@ class Move(msgspec.Struct, frozen=True, order=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that go together, and what must be there first.
+    """Nodes that go together, and what must exist first.
 
     Attributes:
         reason: Empty, Drifted or Underutilized.
         method: emptiness, drift, single, multi or repack, among others.
         nodes, claims: Names of the nodes and of their claims, in the same order.
         savings: Nano-dollars per hour; below zero where drift makes things dearer.
-        wave: From one: commands of a wave go together, and once those of the wave before have gone.
+        wave: From one: commands of a wave go together, after those of the previous wave have gone.
     """
 
     reason: str

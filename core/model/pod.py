@@ -85,14 +85,14 @@ class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, order=True):
 
 
 class HostPort(msgspec.Struct, frozen=True, order=True):
-    """A port taken on the node itself; an empty address stands for all."""
+    """A host port of a pod; an empty address stands for all."""
 
     port: int
     protocol: str = "TCP"
     host_ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation for all addresses
 
     def conflicts(self, other: HostPort) -> bool:
-        """Whether both cannot be open on one node."""
+        """Whether the two ports cannot be open on one node."""
         same_address = self.host_ip == other.host_ip or "0.0.0.0" in (self.host_ip, other.host_ip)  # noqa: S104
         return self.port == other.port and self.protocol == other.protocol and same_address
 
@@ -113,7 +113,7 @@ class VolumeUse(msgspec.Struct, frozen=True, order=True):
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that placing a pod depends on, but for its labels and namespace.
+    """Everything that the placement of a pod depends on, except its labels and namespace.
 
     Attributes:
         requests: Effective requests (containers, init containers, sidecars, pod level, overhead) and `pods: 1`.
@@ -158,8 +158,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     """One pod. `key` (`namespace/name`) identifies it in plans and messages.
 
     Attributes:
-        is_marked_unschedulable: The scheduler has said so (condition PodScheduled with reason Unschedulable).
-        unschedulable_since: When it first said so, None where it has not or the time is not known.
+        is_marked_unschedulable: Whether the scheduler has reported it (condition PodScheduled with reason Unschedulable).
+        unschedulable_since: When it was first reported, None where it was not or the time is not known.
         is_gated: It still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
         unreadable: Field and fault where it cannot be read as a whole: then what it needs and tolerates is not known.
@@ -226,14 +226,14 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workload(self) -> str:
-        """What makes its successor, as `namespace/Kind/name`; the pod itself where nothing does."""
+        """The object that makes its successor, as `namespace/Kind/name`; the pod itself where none does."""
         owner = next((owner for owner in self.owners if owner.is_controller), next(iter(self.owners), None))
         kind, name = ("Pod", self.name) if owner is None else (owner.kind, owner.name)
         return f"{self.namespace}/{kind}/{name}"
 
     @property
     def may_surge(self) -> bool:
-        """Whether its owner lets its Deployment be restarted where it cannot be evicted (`fleetwright.dev/surge`)."""
+        """Whether its owner allows a restart of its Deployment where it cannot be evicted (`fleetwright.dev/surge`)."""
         of_replica_set = any(owner.kind == "ReplicaSet" and owner.is_controller for owner in self.owners)
         return of_replica_set and self.annotations.get(labels.SURGE) == "true"
 

@@ -14,7 +14,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         min_available, max_unavailable: As written, a number or a percentage; at most one is set.
-        disruptions_allowed: What its status says, None where it has no status yet, or one of an earlier generation.
+        disruptions_allowed: The value in its status, None where it has no status yet, or one of an earlier generation.
         expected_pods: How many pods its status counts as wanted, None likewise.
     """
 
@@ -28,12 +28,12 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     unhealthy_pod_eviction_policy: str = ""
 
     def selects(self, pod: Pod) -> bool:
-        """Whether the pod, of the same namespace, is one of its own."""
+        """Whether the budget selects the pod, which is of the same namespace."""
         same = pod.namespace == self.namespace
         return same and self.selector is not None and self.selector.matches(pod.labels)
 
     def exempts(self, pod: Pod) -> bool:
-        """Whether the pod may go although the budget selects it: it is not ready, and the budget lets such pods go always."""
+        """Whether the budget exempts a selected pod: it is not ready, and the budget always lets such pods go."""
         return self.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
 
 

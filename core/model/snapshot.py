@@ -29,16 +29,16 @@ GENTLE_MOVES: Final = "gentle"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to decide, as the operator set it.
+    """Settings of a decision by the operator.
 
     Attributes:
-        requires_unschedulable_mark: Plan only for pods that the scheduler has given up on. On in a live cluster, where the
-            scheduler may be about to bind the others; off for manifests on a command line.
+        requires_unschedulable_mark: Plan only for pods that the scheduler has reported as unschedulable. On in a live cluster,
+            where the scheduler may be about to bind the others; off for manifests on a command line.
         default_spreads: The cluster's default topology spread constraints, for pods that have none.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
         move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
-        seed: Seeds whatever is drawn.
+        seed: Seeds every random draw.
     """
 
     preference_policy: str = RESPECT
@@ -60,11 +60,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         marked_for_deletion: Names of claims that a command is already removing; their pods need a new place, and they offer
             none.
-        paused_pools: NodePool → why none of its nodes is to be disrupted at present.
+        paused_pools: NodePool → why none of its nodes may currently be disrupted.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
-        rollouts: NodePool → what of its drifted nodes may go; pools whose budgets alone decide that are missing.
+        rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
         stored_target: The target of the fleet that is under way, as the look before kept it.
-        moved_workloads: Workload (`Pod.workload`) → how its pods were moved of late; those that have settled are missing.
+        moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 
     now: datetime

@@ -1,4 +1,4 @@
-"""A node and its NodeClaim as one view: what runs, or is about to, and what room it offers."""
+"""A node and its NodeClaim as one view: what runs, or is about to, and what room it has."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_managed(self) -> bool:
-        """Whether a NodeClaim stands behind it."""
+        """Whether it has a NodeClaim."""
         return self.claim is not None
 
     @property
     def is_registered(self) -> bool:
-        """Whether its node has joined and carries what the claim asked for; nodes of others always have."""
+        """Whether its node has joined and carries what the claim asked for; always true for nodes of others."""
         if self.claim is None:
             return True
         return self.node is not None and self.node.labels.get(labels.REGISTERED) == "true"
 
     @property
     def is_initialized(self) -> bool:
-        """Whether it was once ready with all its resources; nodes of others always are."""
+        """Whether it was once ready with all its resources; always true for nodes of others."""
         if self.claim is None:
             return True
         return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
 
     @property
     def is_starting(self) -> bool:
-        """Whether what it still lacks is expected to come; a claim that is late is taken as its node is."""
+        """Whether what it still lacks is expected to come; a late claim is judged by its node as it is."""
         if self.claim is None or self.is_initialized:
             return False
         found = self.claim.conditions.get(node_claim.INITIALIZED)
@@ -96,7 +96,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that stay: while a node of ours is starting, its startup taints and those of its boot do not count."""
+        """The taints that count: while a node of ours is starting, startup taints and those of its boot do not."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
@@ -108,7 +108,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capacity(self) -> Mapping[str, int]:
-        """What the machine has; while it is starting, gaps are filled from the claim."""
+        """The machine's capacity; while it is starting, gaps are filled from the claim."""
         own = self.node.capacity if self.node is not None else {}
         return self._filled(own, self.claim.capacity if self.claim is not None else {})
 
@@ -119,7 +119,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self._filled(own, self.claim.allocatable if self.claim is not None else {})
 
     def is_marked_for_deletion(self, snapshot: Snapshot) -> bool:
-        """Whether it is going: being deleted, its instance terminating, or named by a command under way."""
+        """Whether it is leaving: being deleted, its instance terminating, or named by a command in progress."""
         if self.claim is None:
             return self.node is not None and self.node.deleted_at is not None
         going = self.claim.deleted_at is not None or self.claim.is_true(node_claim.INSTANCE_TERMINATING)
@@ -134,10 +134,10 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
-    """Every node that exists or is on its way, by name.
+    """Return every node that exists or is on its way, by name.
 
-    A claim and a node belong together where the claim names the node or both name one instance. A claim without an
-    instance is no node yet: it offers no room.
+    A claim and a node belong together where the claim names the node or both name one instance. A claim without an instance is
+    not a node yet: it offers no room.
     """
     by_node: dict[str, list[Pod]] = {}
     bound = [pod for pod in snapshot.pods if pod.node_name and not pod.is_terminal]

@@ -1,4 +1,4 @@
-"""Volumes, claims and storage classes, as far as they decide where a pod may run."""
+"""Volumes, claims and storage classes, as far as they determine where a pod may run."""
 
 from __future__ import annotations
 

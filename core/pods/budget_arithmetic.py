@@ -1,4 +1,4 @@
-"""How many pods a PodDisruptionBudget lets go, now and ever, by the arithmetic of the Kubernetes controller."""
+"""Computes how many pods a PodDisruptionBudget lets go, now and ever, as the Kubernetes controller does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.model.policy import PodDisruptionBudget
 
 
 def scaled(text: str, total: int) -> int:
-    """A number, or a percentage of `total` rounded up. What is neither counts as all of them: nothing may go."""
+    """Return a number, or a percentage of `total` rounded up. Any other value counts as all of them: nothing may go."""
     number = text.removesuffix("%")
     if not number.isdecimal():
         return total
@@ -17,7 +17,7 @@ def scaled(text: str, total: int) -> int:
 
 
 def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
-    """How many of its pods may be evicted now: what its status says, else healthy pods less those that it wants.
+    """Return how many of its pods may be evicted now: what its status says, else healthy pods minus the required ones.
 
     Without a status the selected pods, `members`, stand for the workload's wanted replicas.
     """

@@ -1,4 +1,4 @@
-"""What becomes of a pod: the only place that says which pods wait for a node and which move when their node goes.
+"""Classifies a pod: the only place that decides which pods wait for a node and which move when their node goes.
 
 Each predicate is Karpenter's of that name (`IsProvisionable`, `IsReschedulable`, `IsEvictable`, `IsWaitingEviction`).
 "yes" and "no" in the table hold whatever else is true of the pod; an empty cell decides nothing.
@@ -18,8 +18,8 @@ Each predicate is Karpenter's of that name (`IsProvisionable`, `IsReschedulable`
 | tolerates the disrupted taint                       |         |               | no        | no        |
 | has karpenter.sh/do-not-disrupt in force            |         |               | no        |           |
 
-Karpenter counts a finished or deleted pod as pending as long as it is marked; no node is launched for one here. Whether a
-PodDisruptionBudget lets an evictable pod go is asked of `disruption_budgets`.
+Karpenter counts a finished or deleted pod as pending as long as it is marked; no node is launched for one here.
+`disruption_budgets` decides whether a PodDisruptionBudget lets an evictable pod go.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def reschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 
 def is_evictable(pod: Pod, now: datetime) -> bool:
-    """Whether a drain asks the eviction API to evict the pod; what budgets say is another question."""
+    """Whether a drain evicts the pod through the eviction API; budgets are a separate question."""
     return pod.is_active and not pod.is_static and not _tolerates_drain(pod) and not pod.blocks_disruption(now)
 
 

@@ -1,8 +1,8 @@
-"""What PodDisruptionBudgets say of a pod: one judgement for planning, for choosing nodes and for draining them.
+"""Evaluates PodDisruptionBudgets for a pod, the same way for planning, for choosing nodes and for draining them.
 
-The eviction API refuses a pod that several budgets select whatever they say and however ill it is, so such a pod is never
-evicted. One budget alone is passed over for an unready pod where its unhealthyPodEvictionPolicy is AlwaysAllow (Karpenter
-judges the same way). Three answers are told apart:
+The eviction API refuses a pod that several budgets select, whatever they allow and however unhealthy it is, so such a pod is
+never evicted. A single budget is ignored for an unready pod if its unhealthyPodEvictionPolicy is AlwaysAllow (as in Karpenter).
+There are three different answers:
 
 - *fully blocked*: no number of replicas would let the pod go. No plan makes room for it elsewhere (Karpenter).
 - *never evicted*: as many replicas as its workload wants leave none to spare. A node is not disrupted by choice for it; a plan
@@ -35,10 +35,10 @@ class DisruptionBudgets:
     """The budgets of a cluster at one moment.
 
     Args:
-        budgets: All of them, or at least those of the namespaces that are asked about.
+        budgets: All of them, or at least those of the namespaces concerned.
         now: The moment, for annotations that protect a pod for a while.
-        pods: Every pod of the cluster. None where only some are known: a budget without a status is then waited for.
-        workloads: What tells how many pods a workload wants, for budgets without a status.
+        pods: Every pod of the cluster. None where only some are known: a budget without a status then allows nothing yet.
+        workloads: The objects that state how many pods a workload wants, for budgets without a status.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DisruptionBudgets:
         return known
 
     def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
-        """Those of a leaving node's pods that a plan makes room for elsewhere (Karpenter, IsCurrentlyReschedulable)."""
+        """Return those of a leaving node's pods for which a plan makes room elsewhere (Karpenter, IsCurrentlyReschedulable)."""
         return tuple(
             pod
             for pod in pods
@@ -88,10 +88,10 @@ class DisruptionBudgets:
         )
 
     def never_evicted(self, pod: Pod) -> str:
-        """Why the pod cannot be evicted however long one waits, in one sentence; empty where waiting may help.
+        """Return why the pod can never be evicted, in one sentence; empty where waiting may help.
 
-        A single budget that never lets it go is passed over where its owner lets it be brought up elsewhere first
-        (`may_surge`): that takes no eviction.
+        A single budget that never lets it go is ignored where its owner opted in to a surge restart (`may_surge`), which needs
+        no eviction.
         """
         guards = self.guards(pod)
         if len(guards) > 1:
@@ -100,7 +100,7 @@ class DisruptionBudgets:
         return f"PodDisruptionBudget {guards[0].name} never lets pod {pod.key} be evicted: {why}" if why else ""
 
     def not_evicted_now(self, pod: Pod) -> str:
-        """Why the pod cannot be evicted now, in one sentence; empty where it can."""
+        """Return why the pod cannot be evicted now, in one sentence; empty where it can."""
         guards = self.guards(pod)
         if not guards:
             return ""
@@ -110,7 +110,7 @@ class DisruptionBudgets:
         return self.never_evicted(pod) or now
 
     def allowed_now(self, budget: PodDisruptionBudget) -> int:
-        """How many of the budget's pods may be evicted now; none where it has no status and its pods are not known."""
+        """Return how many of the budget's pods may be evicted now; none where it has no status and its pods are not known."""
         key = _key(budget)
         if key not in self._allowed:
             self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
@@ -121,7 +121,7 @@ class DisruptionBudgets:
         return () if len(found) == 1 and found[0].exempts(pod) else found
 
     def _never_allows(self, budget: PodDisruptionBudget) -> str:
-        """Why the budget never lets a pod go, empty where it may; one that allows a disruption now may."""
+        """Return why the budget never lets a pod go, empty where it may; one that allows a disruption now may."""
         if self.allowed_now(budget) > 0:
             return ""
         expected = budget.expected_pods
@@ -139,7 +139,7 @@ class DisruptionBudgets:
         return members
 
     def _wanted(self, members: Iterable[Pod]) -> int:
-        """How many pods their workloads want: a Deployment counts for its ReplicaSets, a pod without workload for itself."""
+        """Return how many pods their workloads want: a Deployment counts for its ReplicaSets, a lone pod for itself."""
         wanted: dict[tuple[str, str, str], int] = {}
         for pod in members:
             owner = next((owner for owner in pod.owners if owner.is_controller), None)
@@ -159,9 +159,9 @@ class DisruptionBudgets:
 
 
 class EvictionLedger:
-    """What the budgets still allow while nodes are chosen one after the other.
+    """Tracks what the budgets still allow while nodes are chosen one after the other.
 
-    A node alone may hold more pods of a budget than may go at once: draining takes them one after the other. Nodes that go
+    A single node may hold more pods of a budget than may go at once: draining takes them one after the other. Nodes that go
     together must respect the allowance together.
     """
 
@@ -170,13 +170,13 @@ class EvictionLedger:
         self._used: dict[Key, int] = {}
 
     def copy(self) -> EvictionLedger:
-        """A ledger that starts from what this one has counted so far."""
+        """Return a ledger that starts from what this one has counted so far."""
         other = copy(self)
         other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
         return other
 
     def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
-        """Whether these nodes (the pods of each) may go besides those already taken."""
+        """Whether these nodes (the pods of each) may go in addition to those already taken."""
         used = dict(self._used)
         for pods in nodes:
             for budget, count in self._demand(pods):

@@ -1,1 +1,1 @@
-"""What the NodePools may launch and at which prices: read by planning, launching and disruption alike."""
+"""Determines what the NodePools may launch and at which prices, for planning, launching and disruption alike."""

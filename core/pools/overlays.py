@@ -1,4 +1,4 @@
-"""NodeOverlays: prices and capacities as the user knows them, put over the catalogue for one NodePool."""
+"""Applies NodeOverlays, the user's own prices and capacities, to the catalogue of one NodePool."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def agreeing(
     pools: Iterable[tuple[Iterable[InstanceType], Requirements]],
     keys: frozenset[str],
 ) -> tuple[NodeOverlay, ...]:
-    """The overlays that count, the heaviest first, the last by name first where weights are equal.
+    """Return the effective overlays, by descending weight, ties by descending name.
 
-    Of two overlays of one weight that speak of one offering's price or of one resource of a type, only the first counts; the
-    other is left out as a whole, in every NodePool (Karpenter).
+    Of two overlays of one weight for the same offering's price or the same resource of a type, only the first is effective; the
+    other is ignored entirely, in every NodePool (Karpenter).
 
     Args:
         overlays: Every overlay.
@@ -51,7 +51,7 @@ def agreeing(
 def overlaid(
     types: Iterable[InstanceType], overlays: Iterable[NodeOverlay], template: Requirements, keys: frozenset[str]
 ) -> tuple[InstanceType, ...]:
-    """The types with the overlays that apply to a NodePool; for each offering's price and each resource the first that matches.
+    """Return the types with a NodePool's overlays applied; for each offering's price and each resource the first match counts.
 
     Args:
         types: What the catalogue has.
@@ -113,7 +113,7 @@ def _overlaid(
 def _offers(
     pools: Iterable[tuple[Iterable[InstanceType], Requirements]], keys: frozenset[str]
 ) -> dict[tuple[int, int], _Bought]:
-    """(NodePool, type that it may launch) by position → what it may buy of it."""
+    """Return (NodePool, type that it may launch) by position → its available offerings."""
     found: dict[tuple[int, int], _Bought] = {}
     for pool, (types, template) in enumerate(pools):
         certain = _certain(template, keys)
@@ -124,7 +124,7 @@ def _offers(
 
 
 def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -> Iterator[_Subject]:
-    """What the overlay speaks of: (NodePool, type, offering or resource) by position and name."""
+    """Return what the overlay applies to: (NodePool, type, offering or resource) by position and name."""
     for (pool, position), bought in offers.items():
         met = _met(overlay, bought)
         if _speaks_of_prices(overlay):
@@ -154,7 +154,7 @@ def _met(overlay: NodeOverlay, bought: _Bought) -> list[int]:
 
 
 def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
-    """What every node of the type has, and what none has."""
+    """Return what every node of the type has, and what none has."""
     own = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
     own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
     missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
@@ -162,7 +162,7 @@ def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
 
 
 def _may_buy(template: Requirements, offering: Offering) -> bool:
-    """Whether the NodePool admits zone and capacity type: what an overlay says of other nodes is not true of its own."""
+    """Whether the NodePool admits zone and capacity type: an overlay for other nodes does not apply to its own."""
     asked = ((template.get(key), own) for key, own in offering.requirements().items())
     return all(required is None or any(map(required.has, own.values)) for required, own in asked)
 

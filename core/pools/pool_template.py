@@ -1,4 +1,4 @@
-"""What a NodePool's template says of every node of the pool."""
+"""The properties that a NodePool's template gives to every node of the pool."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def template_labels(pool: NodePool) -> dict[str, str]:
 
 
 def template_requirements(pool: NodePool) -> Requirements:
-    """What every node of the pool is held to: the template's requirements and labels."""
+    """Return the requirements on every node of the pool: the template's requirements and labels."""
     return Requirements(template_parts(pool))
 
 
 def template_parts(pool: NodePool) -> tuple[Requirement, ...]:
-    """The same, one by one: several may speak of one label."""
+    """Return the same, one by one: several may concern one label."""
     fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
     fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
     return (*pool.requirements, *fixed)

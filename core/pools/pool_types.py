@@ -1,4 +1,4 @@
-"""The instance types of a NodePool, at the prices that its decisions reckon with."""
+"""Instance types of a NodePool, at the prices that its decisions use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES_REMEMBERED: Final = 2_000
 class PoolTypes:
     """What each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price factors.
 
-    Launching and disruption ask here too, so a node is weighed at the same price when it is bought and when it is replaced.
+    Launching and disruption use it too, so a node has the same price when it is bought and when it is replaced.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -36,7 +36,7 @@ class PoolTypes:
         self._agreeing: tuple[NodeOverlay, ...] | None = None
 
     def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
-        """The types of a NodePool by name; where it is gone, the catalogue's for the EC2NodeClass."""
+        """Return the types of a NodePool by name; if it is gone, the catalogue's for the EC2NodeClass."""
         if pool not in self._pools:
             return self._snapshot.catalogue.types_for(node_class)
         if pool not in self._known:
@@ -59,7 +59,7 @@ class PoolTypes:
         return tuple(_unreserved(one) for one in types)
 
     def _overlays(self) -> tuple[NodeOverlay, ...]:
-        """The overlays that count; which ones do, all NodePools decide together."""
+        """The effective overlays, determined over all NodePools together."""
         if self._agreeing is None:
             pools = self._snapshot.node_pools
             offers = ((self._bare(pool), template_requirements(pool)) for pool in pools)

@@ -1,4 +1,4 @@
-"""Why a pod is not bound to the node that was launched for it, and is left to kube-scheduler or to a later turn."""
+"""Reasons why a pod is not bound to the node that was launched for it, and is left to kube-scheduler or to a later turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class BindingReason(ReasonCode):
-    """What keeps a pod from being bound by us."""
+    """Why our functions do not bind a pod."""
 
     LEFT_TO_SCHEDULER = (
         "LeftToScheduler",

@@ -1,4 +1,4 @@
-"""What happens to a NodeClaim, its instance and its node while it is not on its way out."""
+"""Reasons concerning a NodeClaim, its instance and its node before its removal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class ClaimReason(ReasonCode):
-    """What is said of a claim or its node."""
+    """Reason codes of a claim or its node."""
 
     LAUNCHED = ("Launched", "Its instance was launched.")
     FOUND_BY_TAG = ("FoundByTag", "The instance of a launch whose answer was lost was found by its tag.")

@@ -1,4 +1,4 @@
-"""What all codes have in common: a text that stays, what it means, and what to do."""
+"""The common base of all codes: a stable text, its meaning, and advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DocumentedCode(StrEnum):
     """Base of the enumerations. A member is its code; users read it in plans, logs, events and metrics.
 
     Attributes:
-        meaning: What it says, in one sentence.
+        meaning: Its meaning, in one sentence.
         advice: What to do about it, in one sentence; empty where there is nothing to do.
     """
 
@@ -27,7 +27,7 @@ class DocumentedCode(StrEnum):
 
     @classmethod
     def of(cls, text: str, default: Self | None = None) -> Self:
-        """The member with this code; `default` where there is none, as another version of the functions may have stored it.
+        """Return the member with this code; `default` where there is none, as for a code that another version stored.
 
         Raises:
             ValueError: If there is none and no default.

@@ -1,4 +1,4 @@
-"""What becomes of a disruption command."""
+"""Reasons concerning a disruption command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class CommandReason(ReasonCode):
-    """Why a command is given up, put off or not begun."""
+    """Why a command is abandoned, postponed or not begun."""
 
     CANDIDATES_GONE = ("CandidatesGone", "Its nodes are gone already.")
     STALE = (

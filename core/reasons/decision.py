@@ -1,4 +1,4 @@
-"""What kinds of decisions there are."""
+"""Kinds of decisions."""
 
 from __future__ import annotations
 

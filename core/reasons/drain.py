@@ -1,4 +1,4 @@
-"""What keeps a pod on a node that is being drained, and what becomes of the drain."""
+"""Reasons why a pod stays on a draining node, and results of the drain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EvictionReason(ReasonCode):
 
 
 class HeldPodReason(ReasonCode):
-    """Why a pod that must leave has not been asked to, or has not gone yet."""
+    """Why a pod that must leave has not been evicted, or has not gone yet."""
 
     DO_NOT_DISRUPT = (
         "DoNotDisrupt",
@@ -46,7 +46,7 @@ class HeldPodReason(ReasonCode):
 
 
 class DrainReason(ReasonCode):
-    """What becomes of a drain."""
+    """Results of a drain."""
 
     SLOW = ("DrainSlow", "No pod has left the node for 5 minutes; its pods' events say why.")
     BLOCKED = (

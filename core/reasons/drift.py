@@ -1,4 +1,4 @@
-"""What of a NodeClaim has drifted."""
+"""Reasons for the drift of a NodeClaim."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class DriftReason(ReasonCode):
-    """Karpenter's drift reasons; what a condition `Drifted` says is believed beside them."""
+    """Karpenter's drift reasons; other reasons in a condition `Drifted` are also believed."""
 
     NODE_POOL_DRIFTED = ("NodePoolDrifted", "The template of its NodePool has changed.")
     REQUIREMENTS_DRIFTED = ("RequirementsDrifted", "Its labels no longer meet the requirements of its NodePool.")

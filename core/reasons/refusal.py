@@ -1,4 +1,4 @@
-"""Why something that was asked for does not come about."""
+"""A refusal: why a requested object is not returned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.reasons.code import ReasonCode
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Returned in place of what was asked for: a reason code, and one sentence for people."""
+    """Returned instead of the requested object: a reason code, and one sentence for people."""
 
     reason: ReasonCode
     message: str

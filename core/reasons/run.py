@@ -1,4 +1,4 @@
-"""What a function says of its own run, and of calls that failed."""
+"""Reasons concerning a function's own run, and failed calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class RunReason(ReasonCode):
-    """Why something was left out, or what was put right."""
+    """Why work was skipped, or what was repaired."""
 
     PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one looks again.")
     NODES_UNDER_WAY = ("NodesUnderWay", "A node is on its way for each pod that waits, so nothing is planned.")
@@ -46,7 +46,7 @@ class RunReason(ReasonCode):
 
 
 class FailureReason(ReasonCode):
-    """What kind of error a call or a piece of work failed with; the message has what the other side said."""
+    """The type of error with which a call or a piece of work failed; the message contains the other side's."""
 
     TRANSIENT = ("TransientError", "Throttled, timed out, or a fault on the other side; it is tried again.")
     LOST_REPLY = ("LostReplyError", "The request went out and no answer came; it is done again.")

@@ -1,4 +1,4 @@
-"""Why a NodeClaim goes."""
+"""Reasons for the removal of a NodeClaim."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.reasons.code import ReasonCode
 
 
 class TerminationReason(ReasonCode):
-    """Code of `commands[].reason` of a disruption plan, of a claim's deletion and of what is said on its way out."""
+    """Code of `commands[].reason` of a disruption plan, of a claim's deletion and of events during its removal."""
 
     EMPTY = ("Empty", "No pod on the node would miss it.")
     UNDERUTILIZED = ("Underutilized", "Its pods fit elsewhere, or a cheaper node holds them.")
@@ -85,7 +85,7 @@ class TerminationReason(ReasonCode):
 
     @classmethod
     def stored(cls, text: str) -> TerminationReason:
-        """The member that a row of the table names; `OTHER` for what another version wrote."""
+        """Return the member that a row of the table names; `OTHER` for a code of another version."""
         return cls.of(text, cls.OTHER)
 
 

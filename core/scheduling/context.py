@@ -1,4 +1,4 @@
-"""What all plans of one snapshot share: prepared once, read by hundreds of what-ifs."""
+"""The shared state of all plans of one snapshot: prepared once, read by hundreds of what-ifs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from core.scheduling.topology.topology_group import Namespaces
 
 
 class SchedulingContext:
-    """A snapshot, made ready for planning.
+    """A snapshot, prepared for planning.
 
     Attributes:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
-        moving: Pods of nodes that are going anyway; by key.
-        leaving: Positions of the nodes that are going.
+        moving: Pods of nodes that are leaving already; by key.
+        leaving: Positions of the nodes that are leaving.
         constraints: The constraints to plan by.
-        volumes: What pods' volumes demand.
+        volumes: The demands of pods' volumes.
         positions: Names of nodes and of their claims → position.
     """
 
@@ -86,9 +86,9 @@ class SchedulingContext:
         )
 
     def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
-        """The same context while pods of these nodes are held to where they are that rules along shared domains speak of.
+        """Return the same context with those pods of these nodes held to their domain that rules along shared domains concern.
 
-        Then the count in every domain is what it is however many of the nodes have gone, and in whatever order.
+        The count in every domain is then independent of how many of the nodes have gone, and in which order.
         """
         pins: dict[str, Requirements] = {}
         for position in leaving:
@@ -105,7 +105,7 @@ class SchedulingContext:
         return other
 
     def below(self, price: int) -> SchedulingContext:
-        """The same context while NodePools may launch only what costs less than `price`; all else is shared."""
+        """Return the same context with NodePools restricted to what costs less than `price`; everything else is shared."""
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
@@ -115,12 +115,12 @@ class SchedulingContext:
         return self._tolerated(step.demands.tolerations)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
-        """The constraints of a new plan, see `remaining_limits`."""
+        """Return the constraints of a new plan, see `remaining_limits`."""
         start = PlanStart(self.templates, self.remaining_limits(vanished), self.table)
         return PlanConstraints.of(self.constraints, start)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
-        """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
+        """Return for each template what its NodePool's limits leave; leaving nodes, and the given ones, use nothing."""
         freed: dict[str, list[StateNode]] = {}
         for position in vanished:
             state = self.existing_nodes[position].state
@@ -133,14 +133,14 @@ class SchedulingContext:
         return tuple(limits)
 
     def _usage(self) -> dict[str, dict[str, int]]:
-        """Pool → what its nodes take of the limits, those that are going aside."""
+        """Return pool → what its nodes use of the limits, without leaving nodes."""
         staying = (node.state for node in self.existing_nodes if not node.is_leaving)
         launched = {state.claim_name for state in self.states}
         unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
         return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
 
     def _count_bound(self, signatures: PodSignatures) -> None:
-        """Note for every signature where its pods run, except those that terminate or get another place in this plan."""
+        """Count for every signature where its pods run, except those that terminate or get another place in this plan."""
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:
             position = node.index

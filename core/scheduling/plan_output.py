@@ -1,4 +1,4 @@
-"""From a solution to what the shell carries out: claims with their types in price order, bindings, reasons."""
+"""Converts a solution to the plan: claims with their types in price order, bindings, reasons."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_TYPES: Final = 600
 def planned_claims(
     claims: Sequence[InFlightClaim], axis: ResourceAxis, well_known: frozenset[str]
 ) -> tuple[PlannedClaim, ...]:
-    """The claims as the plan names them: `<pool>-<n>`, counted in the order of opening."""
+    """Return the planned claims, named `<pool>-<n>` in the order of opening."""
     forms = _Forms(well_known)
     numbers: dict[str, int] = {}
     planned = []
@@ -42,7 +42,7 @@ def planned_claims(
 
 
 def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
-    """What becomes of each capacity buffer's virtual pods."""
+    """Return the room of each capacity buffer's virtual pods."""
     wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
     existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
     new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
@@ -54,14 +54,14 @@ def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """All of a planned claim that other claims may have in common with it."""
+    """The parts of a planned claim that other claims may share."""
 
     blank: PlannedClaim
     overhead: Vector
 
 
 class _Forms:
-    """One form for all claims of a plan that differ in nothing but their pods."""
+    """Shares one form among all claims of a plan that differ only in their pods."""
 
     def __init__(self, well_known: frozenset[str]) -> None:
         self._well_known = well_known
@@ -117,7 +117,7 @@ def _filled(form: _Form, claim: InFlightClaim, name: str, axis: ResourceAxis) ->
 def _requirements(
     claim: InFlightClaim, names: tuple[str, ...], capacity_types: Iterable[str]
 ) -> tuple[Requirement, ...]:
-    """What the launched node must meet; minValues as they are after BestEffort."""
+    """Return the requirements on the launched node; minValues as lowered by BestEffort."""
     table = claim.template.types.table
     simulated = SIMULATED if claim.reservations else (*SIMULATED, labels.RESERVATION_ID)
     narrowed = table[claim.reqs].without(*simulated)
@@ -140,7 +140,7 @@ def _with_min_values(requirement: Requirement, value: int | None) -> Requirement
 def _labels(
     template: NodeClaimTemplate, requirements: Iterable[Requirement], well_known: frozenset[str]
 ) -> dict[str, str]:
-    """The template's labels, and a value for every label of the NodePool's own that its requirements leave room for."""
+    """Return the template's labels, and a value for every label of the NodePool's own that its requirements leave open."""
     found = dict(template.labels)
     for requirement in requirements:
         if requirement.key not in well_known and requirement.key not in found:

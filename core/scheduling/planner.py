@@ -1,4 +1,4 @@
-"""The scheduler's public face: what to launch for the pods that wait, and what would happen if nodes vanished."""
+"""The scheduler's public interface: what to launch for waiting pods, and what would happen if nodes vanished."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
 class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, and what disruption has to know of it beyond where pods go.
+    """A plan, with the further results that disruption needs.
 
-    The plan covers the pods that are pending anyway, those of nodes that are going already, and those that `what_if` makes
-    homeless; all of them appear in its claims, bindings and unschedulable pods by key.
+    The plan covers the pending pods, those of nodes that are leaving already, and those that `what_if` displaces; all of them
+    appear in its claims, bindings and unschedulable pods by key.
 
     Attributes:
         displaced: Keys of the pods that the vanished nodes would lose and that need a new place.
-        on_uninitialized: Displaced pods that were put on an existing node which is not initialized yet, so whether they
-            will run is not known (Karpenter does not consolidate on such hopes).
+        on_uninitialized: Displaced pods that were put on an existing node which is not initialized yet, so whether they will
+            run is not known (Karpenter does not consolidate in that case).
         buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they are not empty.
     """
 
@@ -47,12 +47,12 @@ class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drains(msgspec.Struct, frozen=True, kw_only=True):
-    """Many nodes that go, by position.
+    """Many nodes that leave, by position.
 
     Attributes:
-        leaving: Nodes whose pods must let nodes rest whose pods changed within `consolidateAfter`.
-        hurried: Nodes that go whatever that costs, whose pods may go anywhere.
-        closed: Nodes that stay and take no pods: they will go themselves.
+        leaving: Nodes whose pods must avoid nodes that `consolidateAfter` still protects.
+        hurried: Nodes that leave whatever the cost, whose pods may go anywhere.
+        closed: Nodes that stay and take no pods, since they leave later.
         seats: Number of a pod group → nodes that are to take so many of its pods each.
     """
 
@@ -63,7 +63,7 @@ class Drains(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planner:
-    """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
+    """Plans over one snapshot. Whatever does not depend on which nodes leave is prepared once and shared."""
 
     def __init__(
         self,
@@ -83,19 +83,19 @@ class Planner:
         return len(self._context.pending) + len(self._context.moving)
 
     def pinned(self, leaving: Collection[str]) -> Planner:
-        """The same planner while pods of these nodes stay in the domains where rules count them. It gives no reasons."""
+        """Return the same planner with pods of these nodes kept in the domains where rules count them. It gives no reasons."""
         positions = sorted(self._context.positions[name] for name in leaving)
         return Planner(self._context.snapshot, self._context.pinned(positions), explains=False)
 
     def below(self, price: int) -> Planner:
-        """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
+        """Return the same planner with new nodes restricted to types that cost less than `price`, nano-dollars per hour.
 
-        It does not say why pods have no place: nobody could do anything about such a reason.
+        It gives no reasons for pods without a place, since users could not act on them.
         """
         return Planner(self._context.snapshot, self._context.below(price), explains=False)
 
     def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
-        """Where every pending pod goes, and the pods of nodes that are going already.
+        """Return where every pending pod goes, and the pods of nodes that are leaving already.
 
         Args:
             out_of_time: Brakes the search for cheaper nodes before its steps are taken: `options.improve_iterations`, or as
@@ -115,12 +115,12 @@ class Planner:
         return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost), cheaper
 
     def outcome(self) -> SchedulingResults:
-        """The greedy plan with what else is known of it."""
+        """Return the greedy plan with its further results."""
         return self._solve((), consolidation=False)
 
     @property
     def context(self) -> SchedulingContext:
-        """The snapshot, made ready for planning."""
+        """The snapshot, prepared for planning."""
         return self._context
 
     def drained(self, drains: Drains) -> DrainedFleet[SchedulingResults]:
@@ -137,21 +137,21 @@ class Planner:
     def what_if(
         self, leaving: Collection[str], *, consolidation: bool, closed: Collection[str] = ()
     ) -> SchedulingResults:
-        """The plan if these nodes vanished and their pods had to go elsewhere.
+        """Return the plan if these nodes vanished and their pods had to go elsewhere.
 
         Pods that may not be evicted now (do-not-disrupt, a budget that never allows it, DaemonSets, mirror pods) are not
         planned for, as in Karpenter.
 
         Args:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
-            consolidation: Whether displaced pods have to let nodes rest whose pods changed within `consolidateAfter`.
+            consolidation: Whether displaced pods must avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes, or of their claims, that stay and take no pods.
         """
         found = self._positions(leaving)
         return self._solve(found, consolidation=consolidation, closed=self._positions(closed))
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, Verdict | None]:
-        """The plan, and what each NodePool could do for a pod once all have their places.
+        """Return the plan, and what each NodePool could do for a pod once all have their places.
 
         The verdict is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both say the same.
         """
@@ -164,13 +164,13 @@ class Planner:
         return plan, Diagnosis(context, solution).of(context.pod_groups.of(pod), pod)
 
     def offers(self, pod_key: str) -> list[PodOffer]:
-        """What new nodes for a pod that needs a place would cost if it had them for itself, the cheapest first."""
+        """Return the prices of new nodes for a pod that needs a place, if it had them to itself, the cheapest first."""
         context = self._context
         found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
         return [] if found is None else pod_offers(context, context.pod_groups.of(found))
 
     def verdict(self, pod_key: str) -> Verdict | None:
-        """The verdict of `explained` without a search for cheaper nodes."""
+        """Return the verdict of `explained` without a search for cheaper nodes."""
         return self.explained(pod_key)[1]
 
     def _positions(self, names: Collection[str]) -> frozenset[int]:
@@ -256,10 +256,10 @@ _UNEXPLAINED: Final = Verdict(reason="", message="")
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:
-    """Where every pending pod goes, which nodes must be launched, and why some pods stay without a place.
+    """Return where every pending pod goes, which nodes must be launched, and why some pods stay without a place.
 
     Args:
-        snapshot: The world.
+        snapshot: The cluster.
         out_of_time: As for `Planner.plan`.
     """
     return Planner(snapshot).plan(out_of_time)

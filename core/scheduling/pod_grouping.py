@@ -1,4 +1,4 @@
-"""Sorts pods into groups of equal ones, and says what each group asks for, step by step."""
+"""Sorts pods into groups of equal ones, and computes each group's relaxation steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""What pods ask for, or none with the code and the words for why no node could help; whether no constraint concerns them."""
+"""Relaxation steps of pods, or code and text for why no node could help; and whether no constraint concerns them."""
 
 
 class PodGroups:
@@ -48,9 +48,9 @@ class PodGroups:
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
     def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
-        """The same groups, but for some pods, by key, that are held to what a node must have besides.
+        """Return the same groups with some pods, by key, held to additional node requirements.
 
-        Unlike a node selector a pin does not change which nodes a spread of theirs looks at.
+        Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
         """
         held = copy(self)
         held._pins = pins  # noqa: SLF001 - a copy of our own kind
@@ -135,8 +135,8 @@ class _StepBuilder:
 
 
 def _is_monotone(rule: TopologyRule) -> bool:
-    """Whether more pods never make the rule easier: they may bring the company that an affinity asks for, or level a spread.
+    """Whether more pods never make the rule easier: they may provide what an affinity needs, or level a spread.
 
-    A spread along hostnames is monotone, for there an empty node is always possible.
+    A spread along hostnames is monotone, since an empty node is always possible there.
     """
     return rule.kind != AFFINITY and (rule.kind != SPREAD or rule.is_hostname)

@@ -1,7 +1,7 @@
 """The kubelet's command line, for families whose bootstrap takes one (AL2, Windows). Same settings, same text.
 
-The line is read again and again: by a shell, by systemd, which splits it at blanks and quotes, and by the kubelet, which splits
-values at commas. So nothing that goes into it may hold any of these; what labels and taints may hold is checked before.
+The line is parsed several times: by a shell, by systemd, which splits it at blanks and quotes, and by the kubelet, which splits
+values at commas. Nothing in it may therefore contain any of these; the content of labels and taints is checked before.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SCALARS: Final = (
     ("cpuCFSQuota", "cpu-cfs-quota"),
 )
 _PIECE: Final = re.compile(r"[A-Za-z0-9.%+µμ-]*")
-"""Signals, resources, quantities, percentages and durations; no more."""
+"""Allows signals, resources, quantities, percentages and durations; no more."""
 
 
 def kubelet_args(bootstrap: Bootstrap) -> str:
     """All arguments, separated by spaces.
 
     Raises:
-        InvalidInputError: If a setting would not stay within its argument; names it.
+        InvalidInputError: If a setting would not stay within its argument; names the setting.
     """
     return " ".join(_args(bootstrap))
 

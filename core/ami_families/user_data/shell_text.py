@@ -1,7 +1,7 @@
 """Text that a script hands on as one argument: quoted for the shell that reads the script.
 
-The programs behind the shell read some arguments once more (systemd splits the kubelet's), so quotes are only half of it: what
-such an argument is made of has an alphabet of its own (`core.ami_families.user_data.kubelet_args`).
+The programs behind the shell parse some arguments again (systemd splits the kubelet's), so quoting alone is not enough: the
+parts of such an argument have an alphabet of their own (`core.ami_families.user_data.kubelet_args`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from core.model.values.label_syntax import shown
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _POWERSHELL_QUOTES: Final = re.compile("['\u2018\u2019\u201a\u201b]")
-"""PowerShell ends a text at any of these, and takes two of them for one."""
+"""PowerShell ends a text at any of these, and reads two of them as one."""
 
 _BLOCK_END: Final = re.compile(r"</\s*(?:powershell|script|persist)", re.IGNORECASE)
-"""EC2Launch cuts Windows user data at its tags before any shell sees it; nothing can quote them."""
+"""EC2Launch splits Windows user data at its tags before any shell sees it; they cannot be quoted."""
 
 
 def bash_quoted(text: str, *, field: str) -> str:

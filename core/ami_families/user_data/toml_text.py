@@ -41,7 +41,7 @@ def _key(text: str) -> str:
 
 
 def _string(text: str) -> str:
-    """As in JSON, but that TOML does not take the delete character bare."""
+    """As in JSON, except that TOML requires the delete character escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 

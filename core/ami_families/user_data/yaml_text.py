@@ -12,7 +12,7 @@ from core.model.values.label_syntax import shown
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON leaves bare in a string and YAML does not take bare."""
+"""Characters that JSON leaves unescaped in a string and YAML does not accept."""
 
 _KEY_MAX: Final = 128
 """Far below YAML's 1,024, quotes and escapes included."""

@@ -1,1 +1,1 @@
-"""The form of each kind: which fields there are, what each may be, and which rules hold between them."""
+"""Schemas of each kind: its fields, their allowed values, and the rules between them."""

@@ -1,7 +1,7 @@
-"""How the users' objects are described: typed fields for what one value may be, rules for what several must be together.
+"""Describes the users' objects: typed fields for single values, rules for combinations.
 
-Fields are pydantic's; a rule says what the API server checks with an expression over an object. Both are data, so that
-the same description validates, decodes and documents.
+Fields are pydantic's; the API server checks a rule with an expression over an object. Both are data, so that the same
+description validates, decodes and documents.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CAPITALS: Final = {
 
 
 def wire_name(name: str) -> str:
-    """Our spelling in Kubernetes' spelling: camel case with acronyms in capitals, `provider_id` as `providerID`."""
+    """Return our name in Kubernetes' spelling: camel case with acronyms in capitals, `provider_id` as `providerID`."""
     first, *others = name.split("_")
     return first + "".join(_CAPITALS.get(word, word.capitalize()) for word in others)
 
@@ -51,8 +51,8 @@ class Rule(msgspec.Struct, frozen=True):
     """What must hold over several fields of one object, or over the entries of one list.
 
     Attributes:
-        reads: The fields it looks at. It is not asked while one of them is broken by itself.
-        broken: Where it is broken, relative to the object; nothing where it holds.
+        reads: The fields that the rule reads. It is skipped while one of them is invalid on its own.
+        broken: Where the rule is broken, relative to the object; empty where it holds.
         message: What is wrong, as the end of a sentence.
         cel: The same for the API server: an expression over `self`, true where the rule holds (it goes into our
             CustomResourceDefinitions). Empty where the API server sees to it by itself.
@@ -67,7 +67,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What must hold between an object and what it becomes: only the API server sees both.
+    """A rule between an object and its updated version, which only the API server sees together.
 
     Attributes:
         cel: An expression over `self` and `oldSelf`.
@@ -93,7 +93,7 @@ Fault = tuple[Location, str]
 
 
 def examined(model: type[M], raw: object) -> tuple[M | None, list[Fault]]:
-    """`raw` as a `model` where its fields allow it, and every fault: of single fields first, then the rules'."""
+    """Return `raw` as a `model` where its fields allow it, and every fault: first of single fields, then of rules."""
     read: M | None = None
     found: list[Fault] = []
     try:
@@ -130,7 +130,7 @@ def _is_blocked(location: Location, blocked: tuple[Location, ...]) -> bool:
 
 @cache
 def parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
-    """The fields of a model that hold models themselves, alone or in a list."""
+    """Return the fields of a model that contain models, alone or in a list."""
     found = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
     return tuple((name, part) for name, part in found if part is not None)
 

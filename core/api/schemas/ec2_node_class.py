@@ -32,21 +32,23 @@ from core.api.schemas.selector_terms import (
 if TYPE_CHECKING:
     AmiFamilyName = str
 else:
-    AmiFamilyName = Literal[tuple(FAMILIES)]  # pydantic makes the enum of it; a type checker takes no computed Literal
+    AmiFamilyName = Literal[
+        tuple(FAMILIES)
+    ]  # pydantic generates the enum from it; a type checker accepts no computed Literal
 
 _RESERVED_TAGS: Final = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLAIM, labels.NODECLASS)
 _EC2_TAGS_MAX: Final = 50
 _OWN_TAGS: Final = 11
-"""Name, cluster (two), NodePool, EC2NodeClass, NodeClaim, claim, and two drift hashes with their versions."""
+"""Tags that we set: Name, cluster (two), NodePool, EC2NodeClass, NodeClaim, claim, and two drift hashes with their versions."""
 
 TAGS_MAX: Final = _EC2_TAGS_MAX - _OWN_TAGS
-"""Tags in `spec.tags`; with one more EC2 refuses every launch (TagLimitExceeded)."""
+"""Most tags in `spec.tags`; with one more EC2 rejects every launch (TagLimitExceeded)."""
 
 _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 
 
 def ami_family(spec: JsonObject) -> str:
-    """The family that boots the nodes: the one named, else the alias', else Custom."""
+    """Return the family that boots the nodes: the one named, else the alias's, else Custom."""
     aliases = [term["alias"] for term in spec.get("amiSelectorTerms", []) if "alias" in term]
     return str(spec.get("amiFamily") or family_of("", aliases[0] if aliases else "").name)
 

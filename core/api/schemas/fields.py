@@ -73,13 +73,13 @@ _POSITIVE_QUANTITY: Final = _QUANTITY.replace(r"(\+|-)?", r"\+?", 1)
 
 
 def cel_is_short(key: str) -> str:
-    """The opposite of `length_fault` for the API server: an expression over `key`, itself one."""
+    """Return a CEL expression over `key`, true where `length_fault` finds nothing."""
     domain, name = f"{key}.indexOf('/') <= {DOMAIN_LENGTH_MAX}", f"{key}.find('[^/]*$').size() <= {NAME_LENGTH_MAX}"
     return f"{domain} && {name}"
 
 
 def cel_is_qualified(key: str) -> str:
-    """`is_label_key` for the API server: an expression over `key`, itself one."""
+    """Return `is_label_key` as a CEL expression over `key`."""
     return f"{key}.matches(r'{QUALIFIED_NAME}') && {cel_is_short(key)}"
 
 

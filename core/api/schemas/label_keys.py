@@ -1,4 +1,4 @@
-"""Which label keys users may set or require (Karpenter's restricted domains, with the AWS provider's list)."""
+"""Decides which label keys users may set or require (Karpenter's restricted domains, with the AWS provider's list)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cel_is_free(key: str, *, for_overlay: bool = False) -> str:
 
 
 def is_restricted(key: str, *, for_overlay: bool = False) -> bool:
-    """Whether users are kept from this key in NodePools and NodeClaims, or in NodeOverlays."""
+    """Whether users may not use this key in NodePools and NodeClaims, or in NodeOverlays."""
     if key == labels.HOSTNAME:
         return True
     domain = key.partition("/")[0]

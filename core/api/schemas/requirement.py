@@ -17,7 +17,7 @@ from core.api.schemas.base import ApiModel, Rule
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
 REQUIREMENTS_MAX: Final = 100
 VALUES_MAX: Final = 1500
-"""More than there are instance types; the API server bounds what its rules may cost."""
+"""More than there are instance types; the API server limits the cost of its rules."""
 
 _BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
 _BOUND_MAX: Final = 2**63 - 1
@@ -26,7 +26,7 @@ _KNOWN_VALUES: Final = {
     labels.CAPACITY_TYPE: labels.CAPACITY_TYPES,
     f"{labels.AWS_GROUP}/instance-tenancy": ("default", "dedicated"),
 }
-"""Keys whose values are a closed set: one good value is enough, others beside it are only of no use (Karpenter)."""
+"""Keys with a closed set of values: one valid value is enough, others are merely useless (Karpenter)."""
 
 
 def _in_without_values(entry: JsonObject) -> list[Location]:

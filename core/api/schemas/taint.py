@@ -10,7 +10,7 @@ from core.api.schemas import fields
 from core.api.schemas.base import ApiModel, Rule
 
 TAINTS_MAX: Final = 100
-"""More than any node has; the API server bounds what its rules may cost."""
+"""More than any node has; the API server limits the cost of its rules."""
 
 
 class TaintEntry(ApiModel):

@@ -26,37 +26,37 @@ LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memor
 
 
 def price_factors(annotations: Mapping[str, str]) -> dict[str, int]:
-    """Instance family → what its price counts, in thousandths: `m5a=1.2` takes an m5a for a fifth dearer than it is."""
+    """Return instance family → factor on its price, in thousandths: with `m5a=1.2` an m5a counts as a fifth dearer."""
     found = _pairs(annotations.get(labels.PRICE_FACTORS, ""))
     return {family: int(Decimal(factor) * PER_MILLE) for family, factor in found.items()}
 
 
 def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
-    """The CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size will do."""
+    """Return the CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size is allowed."""
     found = _pairs(annotations.get(labels.LARGEST_NODE, ""))
     return {name: parse(amount, name) for name, amount in found.items()}
 
 
 def expires_forcefully(annotations: Mapping[str, str]) -> bool:
-    """Whether nodes go at their `expireAfter` whatever budgets, do-not-disrupt and PodDisruptionBudgets say of that moment."""
+    """Whether nodes are removed at their `expireAfter` regardless of budgets, do-not-disrupt and PodDisruptionBudgets."""
     return annotations.get(labels.EXPIRY) == EXPIRY_FORCEFUL
 
 
 def bad_expiry(metadata: JsonObject) -> list[Location]:
-    """Where it is not understood how nodes expire."""
+    """Return the field where the setting for expiry is invalid."""
     text = metadata.get("annotations", {}).get(labels.EXPIRY)
     return [] if text in (None, EXPIRY_WITHIN_BUDGETS, EXPIRY_FORCEFUL) else [("annotations", labels.EXPIRY)]
 
 
 def bad_price_factors(metadata: JsonObject) -> list[Location]:
-    """Where the price factors are not understood."""
+    """Return the field where the price factors are invalid."""
     text = metadata.get("annotations", {}).get(labels.PRICE_FACTORS)
     good = text is None or (_FACTORS.fullmatch(text) and all(price_factors(metadata["annotations"]).values()))
     return [] if good else [("annotations", labels.PRICE_FACTORS)]
 
 
 def bad_largest_node(metadata: JsonObject) -> list[Location]:
-    """Where the bound on node size is not understood."""
+    """Return the field where the bound on node size is invalid."""
     text = metadata.get("annotations", {}).get(labels.LARGEST_NODE)
     return [] if text is None or _AMOUNTS.fullmatch(text) else [("annotations", labels.LARGEST_NODE)]
 

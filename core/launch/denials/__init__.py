@@ -1,1 +1,1 @@
-"""What EC2 does not launch: what each of its codes means for the next launches, and for how long they keep away from it."""
+"""Classifies what EC2 does not launch: what each error code means for further launches, and how long they avoid it."""

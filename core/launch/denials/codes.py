@@ -1,4 +1,4 @@
-"""EC2's error codes of a launch by what is remembered of them: one table for those in `Errors` and those raised."""
+"""Maps EC2's launch error codes to what is remembered of them: one table for those in `Errors` and those raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.reasons.code import DocumentedCode
 
 
 class Remembered(DocumentedCode):
-    """What of a launch in vain is kept away from, and so how far it reaches."""
+    """The scope that launches avoid after a failed one."""
 
     OFFERINGS = (
         "Offerings",
@@ -30,11 +30,11 @@ class Remembered(DocumentedCode):
 
 
 class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code, or every code that begins like it, means.
+    """What a code means, or every code with this prefix.
 
     Attributes:
         code: EC2's error code.
-        begins: Longer codes that begin with `code` are meant, too.
+        begins: Whether `code` is a prefix: longer codes that begin with it match, too.
         advice: What a person can do, in one sentence.
     """
 
@@ -44,7 +44,7 @@ class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
     begins: bool = False
 
     def is_for(self, code: str) -> bool:
-        """Whether it is about this code."""
+        """Whether the rule applies to this code."""
         return code.startswith(self.code) if self.begins else code == self.code
 
 
@@ -174,15 +174,15 @@ OTHER: Final = LaunchErrorRule(
     advice="Read EC2's message; correct the EC2NodeClass or the account.",
     begins=True,
 )
-"""For every code that is not in the table and that trying again does not cure."""
+"""The rule for every code that is not in the table and that a retry does not resolve."""
 
 NOT_RENDERED: Final = "NotRendered"
-"""Our own code: the request cannot be written, so EC2 is not asked."""
+"""Our own code: the request cannot be rendered, so EC2 is not called."""
 
 NO_IMAGE_OR_SUBNET: Final = "NoImageOrSubnet"
-"""Our own code: no instance type of the request has an image for it and a subnet in its zone, so EC2 is not asked."""
+"""Our own code: no instance type of the request has an image for it and a subnet in its zone, so EC2 is not called."""
 
 
 def rule_of(code: str) -> LaunchErrorRule:
-    """The first rule that is about a code."""
+    """Return the first rule that applies to a code."""
     return next((rule for rule in RULES if rule.is_for(code)), OTHER)

@@ -1,8 +1,8 @@
-"""A denial: EC2 does not launch from an EC2NodeClass for one cause, so launches keep away from it for a while.
+"""A denial: EC2 does not launch from an EC2NodeClass for one cause, so launches avoid it for a while.
 
-Closed (no record): launches go as planned. Paused: offerings in its scope are planned with by nobody. When the pause is over
-it is half open: one claim may ask again, the others wait for the answer. A launch in its scope closes it; one more denial
-pauses it for twice as long. A changed EC2NodeClass may be asked about at once.
+Closed (no record): launches go as planned. Paused: no plan uses offerings in its scope. When the pause is over it is half open:
+one claim may retry, the others wait for the answer. A launch in its scope closes it; a further denial pauses it for twice as
+long. A changed EC2NodeClass may be tried at once.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from core.model.catalogue import OfferingKey
 
 FIRST_PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(minutes=15)
-"""What a person mends outside of the cluster is noticed as late as that."""
+"""Longest delay until a repair made outside of the cluster is noticed."""
 
 PATIENCE: Final = 3
-"""Requests in a row that found no capacity at all before a pause: offerings are remembered one by one, and 180 instance types
-without capacity in a row are one cause."""
+"""Requests in a row without any capacity before a pause: offerings are remembered one by one, and 180 instance types without
+capacity in a row are one cause."""
 
 DENIALS_OF_A_PART: Final = 4
-"""Denials in a row from which on the EC2NodeClass as a whole is taken for denied."""
+"""Denials in a row from which on the EC2NodeClass as a whole counts as denied."""
 
 IN_A_ROW: Final = timedelta(minutes=30)
-"""Denials that lie farther apart than this, and than the pause, have nothing to do with each other."""
+"""Denials farther apart than this, and than the pause, are unrelated."""
 
 PROBE: Final = timedelta(seconds=90)
-"""How long one claim that asks again holds the others off; more than a launch may take."""
+"""How long one claim that retries blocks the others; more than a launch may take."""
 
 
 def revision_of(node_class: Mapping[str, Any]) -> str:
-    """Which object and which of its specs an EC2NodeClass manifest is."""
+    """Return the identity and spec version of an EC2NodeClass manifest."""
     metadata = node_class.get("metadata") or {}
     return f"{metadata.get('uid', '')}/{metadata.get('generation', 0)}"
 
 
 class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch in vain.
+    """One failed launch.
 
     Attributes:
         call: The action that was denied, `ec2:CreateFleet`.
-        message: What EC2 said.
-        offerings: For which it was denied.
-        revision: Of the EC2NodeClass that was launched from.
+        message: EC2's message.
+        offerings: The denied offerings.
+        revision: The revision of the EC2NodeClass.
     """
 
     node_class: str
@@ -62,7 +62,7 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> DenialScope:
-        """What is kept away from because of this one."""
+        """The offerings to avoid because of this denial."""
         remembered = rule_of(self.code).remembered
         if remembered is Remembered.NODE_CLASS:
             return EVERYTHING
@@ -74,15 +74,15 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of one EC2NodeClass and one code.
+    """The state of the denials of one EC2NodeClass and one code.
 
     Attributes:
         in_vain: Denials in a row.
         pauses: How often it was paused in a row.
         until: When its pause ends; None while it has not been paused.
         denied_at: The last denial.
-        probing_until: Until when the claim that asks again is waited for.
-        node_pools: Those that launched in vain.
+        probing_until: Until when the result of a retrying claim is awaited.
+        node_pools: The NodePools whose launches failed.
     """
 
     node_class: str
@@ -100,7 +100,10 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
     def after(self, found: DeniedLaunch, now: datetime) -> LaunchDenial:
-        """As it is after one more denial. While it is paused the pause stays: late news of the same cause."""
+        """Return the denial after one more failure.
+
+        A pause in progress is not extended: the failure is a late report of the same cause.
+        """
         before = self if self._goes_on(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
         in_vain = before.in_vain + 1
         until, pauses = before.until, before.pauses
@@ -123,16 +126,16 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def probed(self, now: datetime) -> LaunchDenial:
-        """As it is once a claim asks again."""
+        """Return the denial after a claim has begun a retry."""
         return msgspec.structs.replace(self, probing_until=now + PROBE)
 
     @property
     def is_engaged(self) -> bool:
-        """Whether it keeps launches back, by a pause or until one has asked again."""
+        """Whether it prevents launches, by a pause or until a retry succeeds."""
         return self.until is not None
 
     def is_paused(self, now: datetime, revision: str) -> bool:
-        """Whether nobody may ask: the pause of this very EC2NodeClass goes on, or somebody asks right now."""
+        """Whether no launch may try: the pause of this very EC2NodeClass is not over, or a retry is in progress."""
         if self.until is None:
             return False
         if self.probing_until is not None and now < self.probing_until:
@@ -140,17 +143,17 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         return now < self.until and revision == self.revision
 
     def names_capacity(self) -> bool:
-        """Whether EC2 would launch and cannot, so that no person need do anything."""
+        """Whether only capacity is missing, so that no person need act."""
         return rule_of(self.code).remembered is Remembered.OFFERINGS
 
     def told(self) -> str:
-        """Code, action and what to do, the same words each time."""
+        """Return code, action and advice, always in the same words."""
         said = f"{self.message.rstrip('.')}. " if self.message else ""
         what = f"{self.code} from {self.call} for EC2NodeClass {self.node_class}"
         return f"{what}: {said}{rule_of(self.code).advice}{self._quotas()}"
 
     def _quotas(self) -> str:
-        """The quotas that are short, as Service Quotas names them."""
+        """The quotas that are short, by Service Quotas' names."""
         names, capacity_types = self.scope.quotas or (), self.scope.capacity_types or ()
         found = [BY_NAME[name].described(capacity_type) for name in names for capacity_type in capacity_types]
         return f" ({'; '.join(found)})" if found else ""
@@ -161,12 +164,12 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _patience(code: str) -> int:
-    """How many denials in a row bring a pause."""
+    """Return how many denials in a row cause a pause."""
     return PATIENCE if rule_of(code).remembered is Remembered.OFFERINGS else 1
 
 
 def _scope(before: LaunchDenial, found: DeniedLaunch, in_vain: int) -> DenialScope:
-    """What is kept away from after one more denial, the `in_vain`-th in a row."""
+    """Return the scope after one more denial, the `in_vain`-th in a row."""
     if rule_of(found.code).remembered is Remembered.REQUEST and in_vain >= DENIALS_OF_A_PART:
         return EVERYTHING
     return found.scope if before.in_vain == 0 else before.scope.widened(found.scope)

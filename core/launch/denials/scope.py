@@ -1,4 +1,4 @@
-"""Which offerings a denial concerns."""
+"""Scopes of offerings that a denial concerns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.launch.quotas import quota_of
 from core.model.catalogue import OfferingKey
 
 TYPES_MAX: Final = 120
-"""Instance types that a scope names; what was denied for more, two whole requests of them, is not about the types."""
+"""Most instance types that a scope names; a denial of more, two whole requests of them, is not about the types."""
 
 Values = tuple[str, ...] | None
 
@@ -48,7 +48,7 @@ class DenialScope(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(capacity_types=_sorted(key.capacity_type for key in keys), quotas=quotas)
 
     def covers(self, key: OfferingKey) -> bool:
-        """Whether an offering is in it."""
+        """Whether the scope contains an offering."""
         return (
             _admits(self.capacity_types, key.capacity_type)
             and _admits(self.zones, key.zone)

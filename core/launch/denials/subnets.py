@@ -1,4 +1,4 @@
-"""Subnets without free addresses: remembered beside refused offerings, as any type in them."""
+"""Remembers subnets without free addresses, as offerings of any type in them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ _ANY: Final = "*"
 
 
 def subnet_key(subnet_id: str) -> OfferingKey:
-    """The key under which a subnet is remembered."""
+    """Return the key under which a subnet is remembered."""
     return OfferingKey(_ANY, subnet_id, _ANY)
 
 
 def refused_subnets(refused: Iterable[OfferingKey]) -> frozenset[str]:
-    """The subnets among what was refused."""
+    """Return the subnets among the refused offerings."""
     return frozenset(key.zone for key in refused if key.instance_type == _ANY)
 
 
 def closed_zones(subnets: Iterable[tuple[str, str]], refused: Iterable[OfferingKey]) -> frozenset[str]:
-    """The zones in which no subnet is left.
+    """Return the zones in which no subnet is left.
 
     Args:
         subnets: (subnet id, zone) of an EC2NodeClass.
-        refused: What EC2 refused lately.
+        refused: What EC2 recently refused.
     """
     full, pairs = refused_subnets(refused), tuple(subnets)
     left = {zone for subnet, zone in pairs if subnet not in full}
@@ -33,6 +33,6 @@ def closed_zones(subnets: Iterable[tuple[str, str]], refused: Iterable[OfferingK
 
 
 def subnets_of(node_class: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """(subnet id, zone) of what an EC2NodeClass manifest resolves to."""
+    """Return (subnet id, zone) of what an EC2NodeClass manifest resolves to."""
     found = (node_class.get("status") or {}).get("subnets") or ()
     return tuple((str(subnet.get("id", "")), str(subnet.get("zone", ""))) for subnet in found)

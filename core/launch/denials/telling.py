@@ -1,4 +1,4 @@
-"""Telling pods that wait in vain what EC2 denies or had none of."""
+"""Explains to waiting pods what EC2 denies or has no capacity for."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ REFUSED: Final = (
 def with_refusals(
     unschedulable: Iterable[Unschedulable], launchable: Iterable[PlannedClaim], denials: Iterable[LaunchDenial]
 ) -> tuple[Unschedulable, ...]:
-    """The pods without a place; for those that would have a node if EC2 launched it, with what EC2 says.
+    """Return the pods without a place, with EC2's refusal for those that would otherwise have a node.
 
-    Of several denials of an EC2NodeClass one that a person can lift comes before missing capacity.
+    Of several denials of an EC2NodeClass, one that a person can resolve comes before missing capacity.
 
     Args:
         unschedulable: Pods without a place.
         launchable: What would be launched for them if EC2 refused nothing.
-        denials: Those that keep launches back now.
+        denials: The denials that currently prevent launches.
     """
     classes = {pod: claim.node_class.name for claim in launchable for pod in claim.pods}
     first: dict[str, LaunchDenial] = {}

@@ -1,4 +1,4 @@
-"""Go durations, the form in which Kubernetes objects give spans of time."""
+"""Parses Go durations, in which Kubernetes objects express spans of time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _SECONDS_MAX: Final = 2**63 / 1e9
-"""Go counts nanoseconds in 64 bits, some 292 years; a point of time as far off as that can still be written."""
+"""Go counts nanoseconds in 64 bits, some 292 years; a moment that far in the future can still be written."""
 
 _DIGITS: Final = frozenset("0123456789.")
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Read a Go duration such as `1h30m`; None where it is none, or longer than Go can count. A bare `0` is zero."""
+    """Parse a Go duration such as `1h30m`; None where it is not one, or longer than Go can count. A bare `0` is zero."""
     if text == "0":
         return timedelta(0)
     sign, rest, total = (-1, text[1:], 0.0) if text.startswith("-") else (1, text.removeprefix("+"), 0.0)

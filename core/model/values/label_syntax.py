@@ -1,7 +1,7 @@
-"""What Kubernetes takes for the key and the value of a label.
+"""Kubernetes' syntax of a label's key and value.
 
-A key is a name of up to 63 characters, with or without a DNS subdomain of up to 253 before it; a value is empty or such a
-name. A selector may hold anything where the API server does not check it (preferred node affinity, older versions).
+A key is a name of up to 63 characters, with or without a DNS subdomain of up to 253 before it; a value is empty or such a name.
+A selector may contain anything where the API server does not check it (preferred node affinity, older versions).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ DOMAIN_LENGTH_MAX: Final = 253
 _KEY: Final = re.compile(rf"({SUBDOMAIN}/)?{NAME}")
 _VALUE: Final = re.compile(rf"({NAME})?")
 _SHOWN_MAX: Final = 80
-"""Characters of a wrong value in a message: it ends in logs and in events."""
+"""Most characters of an invalid value in a message, which ends in logs and in events."""
 
 
 def length_fault(key: str) -> str | None:
-    """What is too long about a qualified name, None where nothing is."""
+    """Return what is too long about a qualified name, None where nothing is."""
     domain, _, name = key.rpartition("/")
     if len(name) > NAME_LENGTH_MAX:
         return f"the name {name!r} has more than {NAME_LENGTH_MAX} characters"
@@ -44,26 +44,26 @@ def is_label_value(text: str) -> bool:
 
 
 def key_fault(text: str) -> str:
-    """Why no label can have this key, empty where one can."""
+    """Return why no label can have this key, empty where one can."""
     return "" if is_label_key(text) else f"{shown(text)} cannot be the key of a label"
 
 
 def value_fault(text: str) -> str:
-    """Why no label can have this value, empty where one can."""
+    """Return why no label can have this value, empty where one can."""
     return "" if is_label_value(text) else f"{shown(text)} cannot be the value of a label"
 
 
 def requirement_fault(requirement: Requirement) -> str:
-    """Why no node can carry a label of which this requirement speaks, empty where one can."""
+    """Return why no node can carry a label that satisfies this requirement, empty where one can."""
     return next(filter(None, (key_fault(requirement.key), *map(value_fault, requirement.values))), "")
 
 
 def labels_fault(labels: Mapping[str, str]) -> str:
-    """Why no node can carry these labels, empty where one can."""
+    """Return why no node can carry these labels, empty where one can."""
     faults = (key_fault(key) or value_fault(labels[key]) for key in sorted(labels))
     return next(filter(None, faults), "")
 
 
 def shown(text: str) -> str:
-    """The text quoted, control characters escaped, and cut where it is long."""
+    """Return the text quoted, control characters escaped, truncated if it is long."""
     return ascii(text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "...")

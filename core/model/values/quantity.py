@@ -54,7 +54,7 @@ def parse(text: str | float, resource: str = "") -> int:
 
 
 def render(amount: int, resource: str) -> str:
-    """Write an amount the way people do: `1500m` or `2` for CPU, `Gi`/`Mi`/`Ki` where memory divides evenly."""
+    """Format an amount for people: `1500m` or `2` for CPU, `Gi`/`Mi`/`Ki` where memory divides evenly."""
     if resource == CPU:
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
     if resource in _BYTE_RESOURCES or resource.startswith("hugepages-"):
@@ -77,5 +77,5 @@ def nanodollars(dollars: str | float) -> int:
 
 
 def dollars(amount: int) -> float:
-    """Nano-dollars as dollars, for printing only: decisions never see floats."""
+    """Return nano-dollars as dollars, for printing only: decisions never see floats."""
     return amount / NANODOLLARS

@@ -17,7 +17,7 @@ from core.errors import InvalidInputError
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
-"""No longer than a label's value may be: Python refuses to read numbers of thousands of digits."""
+"""No longer than a label's value may be: Python refuses to parse numbers of thousands of digits."""
 _INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
 
 
@@ -62,7 +62,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def one_of(cls, key: str, *values: str) -> Requirement:
-        """Exactly these values: In."""
+        """Return the requirement for exactly these values: In."""
         return cls(labels.normalized(key), False, tuple(sorted(set(values))))
 
     @property
@@ -87,7 +87,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
         return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
 
     def intersection(self, other: Requirement) -> Requirement:
-        """What both allow. Commutative, associative, idempotent; Exists is the identity.
+        """Return what both allow. Commutative, associative, idempotent; Exists is the identity.
 
         Raises:
             InvalidInputError: If the keys differ.
@@ -113,7 +113,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
         return any(finite.has(v) and rest.has(v) for v in finite.values)
 
     def to_manifest(self) -> list[dict[str, object]]:
-        """The entries of a `requirements:` list that say the same; two where both bounds are set."""
+        """Return the equivalent entries of a `requirements:` list; two where both bounds are set."""
         bounds = [("Gte", self.gte), ("Lte", self.lte)]
         entries: list[dict[str, object]] = [
             {"key": self.key, "operator": operator, "values": [str(bound)]}
@@ -131,9 +131,9 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
 
 class Requirements(Mapping[str, Requirement]):
-    """A conjunction: one requirement for each label named, and no word about the others.
+    """A conjunction: one requirement for each label named; other labels are unrestricted.
 
-    Immutable and hashable; iteration is in key order. `A.compatible(B)` reads: A is what a node offers, B what a pod asks.
+    Immutable and hashable; iteration is in key order. In `A.compatible(B)`, A is what a node offers, B what a pod requires.
     """
 
     __slots__ = ("_by_key", "_hash")
@@ -148,7 +148,7 @@ class Requirements(Mapping[str, Requirement]):
 
     @classmethod
     def from_labels(cls, node_labels: Mapping[str, str]) -> Requirements:
-        """A node's labels: each key has exactly its one value."""
+        """Return a node's labels as requirements: each key has exactly its one value."""
         return cls([Requirement(labels.normalized(key), False, (value,)) for key, value in node_labels.items()])
 
     def __getitem__(self, key: str) -> Requirement:
@@ -176,15 +176,15 @@ class Requirements(Mapping[str, Requirement]):
         return self._by_key.get(key) or Requirement(key)
 
     def merged(self, other: Iterable[Requirement]) -> Requirements:
-        """Both together, key by key; an empty intersection stays in as DoesNotExist."""
+        """Return the conjunction of both, key by key; an empty intersection remains as DoesNotExist."""
         return Requirements((*self._by_key.values(), *other))
 
     def without(self, *keys: str) -> Requirements:
-        """All but these keys."""
+        """Return all but these keys."""
         return Requirements(r for k, r in self._by_key.items() if k not in keys)
 
     def conflict(self, asked: Requirements) -> str | None:
-        """The first key on which the two share no value, or None. Keys that only one side names are no conflict."""
+        """Return the first key on which the two share no value, or None. Keys that only one side names do not conflict."""
         for key, theirs in asked._by_key.items():
             ours = self._by_key.get(key)
             if ours is None or ours.intersects(theirs):
@@ -194,10 +194,10 @@ class Requirements(Mapping[str, Requirement]):
         return None
 
     def incompatibility(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> str | None:
-        """The first key that keeps these from offering what is asked, or None where nothing does.
+        """Return the first key for which these do not offer what is required, or None where there is none.
 
-        A key that is asked for but not offered is refused, unless it is in `allow_undefined` or the asker is content with
-        its absence (NotIn, DoesNotExist).
+        A key that is required but not offered is a mismatch, unless it is in `allow_undefined` or the requirement tolerates its
+        absence (NotIn, DoesNotExist).
         """
         for key, theirs in asked._by_key.items():
             if key not in self._by_key and key not in allow_undefined and not theirs.tolerates_absence:
@@ -210,7 +210,7 @@ class Requirements(Mapping[str, Requirement]):
 
 
 def is_integer(text: str) -> bool:
-    """Whether a label's value is a whole number as Kubernetes reads it: of 64 bits; Python would take `1_0` for one too."""
+    """Whether a label's value is a whole number by Kubernetes' rules: of 64 bits; Python would also accept `1_0`."""
     return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 

@@ -67,10 +67,10 @@ def maximum(vectors: Iterable[Resources]) -> dict[str, int]:
 
 
 def fits(requested: Resources, available: Resources) -> bool:
-    """Whether `requested` can be had from `available`.
+    """Whether `available` covers `requested`.
 
-    As in Karpenter: an amount below zero in `available` refuses everything, asked for or not; asking for zero of something
-    unknown is fine.
+    As in Karpenter: a negative amount in `available` refuses everything, requested or not; a request of zero of an unknown
+    resource is fine.
     """
     if any(amount < 0 for amount in available.values()):
         return False

@@ -13,7 +13,7 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
-"""Lt and Gt compare numbers where Kubernetes' gate for that is on; here, as by default there, they tolerate nothing."""
+"""Lt and Gt compare numbers only with Kubernetes' feature gate; here, as by default there, they tolerate nothing."""
 
 EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
@@ -26,7 +26,7 @@ class Taint(msgspec.Struct, frozen=True, order=True):
     value: str = ""
 
     def matches(self, other: Taint) -> bool:
-        """Whether both are the same mark: key and effect decide, a node holds each pair of them once."""
+        """Whether both are the same taint: key and effect decide, and a node has each pair of them once."""
         return (self.key, self.effect) == (other.key, other.effect)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Taint(msgspec.Struct, frozen=True, order=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, order=True):
-    """A pod's leave to ignore a taint. Empty key with Exists matches every key, empty effect every effect."""
+    """Permits a pod to ignore a taint. Empty key with Exists matches every key, empty effect every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -64,18 +64,18 @@ KNOWN_EPHEMERAL: Final = (
     UNREGISTERED,
     HELD,
 )
-"""Taints that a booting node carries for a while; scheduling ignores them until it is initialized (Karpenter)."""
+"""Temporary taints of a booting node; scheduling ignores them until it is initialized (Karpenter)."""
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """Whether the taint is one that only marks a node as not yet ready."""
+    """Whether the taint only marks a node as not yet ready."""
     return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(known) for known in KNOWN_EPHEMERAL)
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that no toleration covers, whatever its effect (Karpenter: PreferNoSchedule counts until relaxed)."""
+    """Return the first taint that no toleration covers, of any effect (Karpenter: PreferNoSchedule counts until relaxed)."""
     granted = tuple(tolerations)
     for taint in taints:
         if not any(toleration.tolerates(taint) for toleration in granted):

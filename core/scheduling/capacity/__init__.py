@@ -1,1 +1,1 @@
-"""What holds pods: existing nodes, NodeClaim templates and claims in flight, with daemons and limits taken off."""
+"""Capacity for pods: existing nodes, NodeClaim templates and in-flight claims, less daemons and limits."""

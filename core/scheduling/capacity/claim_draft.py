@@ -12,16 +12,16 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector
 
 _NOT_FOR_SALE: Final = 1 << 62
-"""Beyond all prices in nano-dollars, which fit 62 bits."""
+"""A price above all others: prices in nano-dollars fit 62 bits."""
 
 _NO_MIN_VALUES: Final[Mapping[str, int]] = {}
 
 
 class ClaimDraft(NamedTuple):
-    """Requirements, the types that constraints leave, and what all its pods request.
+    """Requirements, the types that constraints leave, and the requests of all its pods.
 
     Attributes:
-        min_values: Label key → how many distinct values the types that are left must have.
+        min_values: Label key → how many distinct values the remaining types must have.
     """
 
     template: NodeClaimTemplate
@@ -32,7 +32,7 @@ class ClaimDraft(NamedTuple):
 
     @property
     def mask(self) -> TypeMask:
-        """Types that are left, room aside."""
+        """Types that are left, regardless of room."""
         return self.template.types.mask(self.reqs) & self.allowed
 
     @property
@@ -42,27 +42,27 @@ class ClaimDraft(NamedTuple):
 
     @property
     def price(self) -> int:
-        """The lowest price among the types that are left, beyond all prices where none is."""
+        """The lowest price among the remaining types, above all prices where there are none."""
         found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
         return _NOT_FOR_SALE if found is None else found
 
     def narrowed(self, reqs: RequirementId) -> ClaimDraft:
-        """The same with other requirements."""
+        """Return the draft with other requirements."""
         return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
 
     def held_to(self, allowed: TypeMask) -> ClaimDraft:
-        """The same with these types only."""
+        """Return the draft with these types only."""
         return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
 
     def demanding(self, min_values: Mapping[str, int]) -> ClaimDraft:
-        """The same with minValues."""
+        """Return the draft with minValues."""
         return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
 
     def undemanding(self) -> ClaimDraft:
-        """The same without minValues."""
+        """Return the draft without minValues."""
         return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
 
     def missing_values(self) -> dict[str, int]:
-        """Label key → how many distinct values are left, for each key that has too few for minValues."""
+        """Return label key → how many distinct values are left, for each key that has too few for minValues."""
         types = self.template.types
         return unmet(types, types.room.survivors(self.mask, self.total), self.min_values) if self.min_values else {}

@@ -1,4 +1,4 @@
-"""The claims of one plan as bit sets of their indices: one operation asks all of them."""
+"""Indexes the claims of one plan as bit sets of their positions: one operation covers all of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class ClaimIndex:
     """Which claims have which profile, and how many pods each has.
 
     Attributes:
-        open: Claims that may have room for any pod at all.
-        by_count: For each number of pods, the claims that have so many.
+        open: Claims that may still have room for some pod.
+        by_count: For each number of pods, the claims with that many.
         profiles: Each claim's profile.
     """
 
@@ -21,7 +21,7 @@ class ClaimIndex:
         self.profiles: list[ClaimProfile] = []
 
     def add(self, profile: ClaimProfile) -> None:
-        """Take in one more claim, without pods."""
+        """Add a claim without pods."""
         bit = 1 << len(self.profiles)
         self.profiles.append(profile)
         profile.claims |= bit
@@ -29,7 +29,7 @@ class ClaimIndex:
         self.by_count[0] |= bit
 
     def fill(self, claim: int, before: int, after: int) -> None:
-        """Note that a claim has more pods than before."""
+        """Record that a claim has more pods than before."""
         while len(self.by_count) <= after:
             self.by_count.append(ClaimMask(0))
         bit = 1 << claim
@@ -37,12 +37,12 @@ class ClaimIndex:
         self.by_count[after] |= bit
 
     def change_profile(self, claim: int, profile: ClaimProfile) -> None:
-        """Note that a claim has another profile now."""
+        """Record that a claim has another profile."""
         bit = 1 << claim
         self.profiles[claim].claims ^= bit
         profile.claims |= bit
         self.profiles[claim] = profile
 
     def close(self, claim: int) -> None:
-        """Note that a claim is full."""
+        """Record that a claim is full."""
         self.open &= ~(1 << claim)

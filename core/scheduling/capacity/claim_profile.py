@@ -1,4 +1,7 @@
-"""What claims are held to. Many claims of a plan share a profile: what a pod makes of one claim it makes of all of them."""
+"""Shares the constraints on claims.
+
+Many claims of a plan share a profile: adding a pod has the same result for all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from core.scheduling.primitives.resource_vector import Vector, within
 
 @dataclass(eq=False, slots=True)
 class ClaimProfile:
-    """A NodePool, requirements, and the types that limits, ports and volumes leave of it.
+    """A NodePool, requirements, and the types that limits, ports and volumes leave.
 
     Attributes:
         index: Its number in this plan.
-        mask: The types that are left, room aside.
+        mask: The remaining types, regardless of room.
         claims: The claims with this profile.
     """
 
@@ -29,7 +32,7 @@ class ClaimProfile:
     _front: Sequence[Vector] | None = None
 
     def holds(self, total: Vector) -> bool:
-        """Whether any of its types has room for so much."""
+        """Whether any of its types has room for the requests."""
         if self._front is None:
             self._front = self.template.types.room.front(self.mask)
         for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
@@ -45,7 +48,7 @@ class ClaimProfiles:
         self._known: dict[tuple[int, int, int], ClaimProfile] = {}
 
     def of(self, template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask) -> ClaimProfile:
-        """The profile with these requirements and types."""
+        """Return the profile with these requirements and types."""
         question = (template.index, reqs, allowed)
         known = self._known.get(question)
         if known is None:

@@ -1,4 +1,4 @@
-"""DaemonSets: the pods that a node gets whether it is asked or not, and the room they leave."""
+"""DaemonSets: the pods that every matching node gets, and the room that they leave."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DaemonPod:
         return self.source.spec.host_ports
 
     def tolerates(self, taints: Iterable[Taint]) -> bool:
-        """Whether the taints let it on; PreferNoSchedule never keeps a daemon away."""
+        """Whether it tolerates the taints; PreferNoSchedule never keeps a daemon away."""
         return first_untolerated(taints, (*self.source.spec.tolerations, TOLERATE_PREFERENCES)) is None
 
     def runs_on(self, offered: Requirements, taints: Iterable[Taint], table: RequirementTable) -> bool:
@@ -44,7 +44,7 @@ class DaemonPod:
 
 
 def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[DaemonPod, ...]:
-    """Every DaemonSet's pod, by name. Those that need resource claims are left out, as their pods are."""
+    """Every DaemonSet's pod, by name. DaemonSets that need resource claims are left out, as pods with them are."""
     ordered = sorted(daemon_sets, key=lambda d: (d.namespace, d.name))
     return tuple(_daemon_pod(source, axis, table) for source in ordered if not source.spec.resource_claims)
 
@@ -58,9 +58,9 @@ def _daemon_pod(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) 
 def without_overhead(
     types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...], daemons: tuple[DaemonPod, ...]
 ) -> TypeFilter:
-    """The types of a NodePool without what the DaemonSets' pods need there.
+    """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could carry it, whatever else a claim is narrowed to later (Karpenter).
+    A daemon counts on every type that could run it, whatever else a claim is narrowed to later (Karpenter).
     """
     if not daemons:
         return types

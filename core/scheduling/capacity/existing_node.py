@@ -1,4 +1,4 @@
-"""Nodes that exist or are on their way, and the room that is left on them."""
+"""Nodes that exist or are on their way, and their free room."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Attachments = frozenset[tuple[str, str]]
 
 @dataclass(eq=False, slots=True, frozen=True)
 class ExistingNode:
-    """One node as every plan of a snapshot starts with it.
+    """One node as every plan of a snapshot begins with it.
 
     Attributes:
         index: Its position in the order in which nodes are tried: initialized ones first, then by name.
         offered: Its labels as requirements, hostname included.
-        free: What is left once its pods are counted and the DaemonSets' pods that are yet to come.
-        is_leaving: Marked for deletion: offers nothing.
-        rests: Its pods changed so lately that consolidation may not move others onto it (`consolidateAfter`).
+        free: The room after its pods and the DaemonSets' pods that are still to come.
+        is_leaving: Whether it is marked for deletion and offers no room.
+        rests: Whether its pods changed so recently that consolidation may not move others onto it (`consolidateAfter`).
     """
 
     index: int
@@ -52,13 +52,13 @@ class ExistingNode:
         return self.state.name
 
     def domain(self, key: str) -> str | None:
-        """Where the node is along a topology key."""
+        """Return the node's domain along a topology key."""
         found = self.offered.get(key)
         return found.values[0] if found is not None and found.values else None
 
 
 class ExistingNodes:
-    """Makes the views of one snapshot's nodes."""
+    """Builds the views of one snapshot's nodes."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ExistingNodes:
         self._signatures = signatures
 
     def of(self, states: Iterable[StateNode]) -> tuple[ExistingNode, ...]:
-        """Every node in the order in which it is tried."""
+        """Return every node in the order in which it is tried."""
         ordered = sorted(states, key=lambda s: (not s.is_initialized, s.name, s.claim_name))
         return tuple(self._view(index, state) for index, state in enumerate(ordered))
 
@@ -101,7 +101,7 @@ class ExistingNodes:
         )
 
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
-        """Host ports of the pods there and of the DaemonSets' pods that are yet to come."""
+        """Return host ports of the pods there and of the DaemonSets' pods that are still to come."""
         taken = [port for pod in state.pods for port in pod.spec.host_ports]
         if not self._have_ports:
             return tuple(taken)
@@ -113,7 +113,7 @@ class ExistingNodes:
         return tuple(taken)
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
-        """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""
+        """Return the allocatable resources less the pods there and the DaemonSets' pods that are still to come."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)

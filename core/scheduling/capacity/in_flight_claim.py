@@ -18,13 +18,13 @@ class InFlightClaim:
 
     Attributes:
         index: Its position in the order of opening.
-        reqs: Number of its requirements so far.
+        reqs: Number of its current requirements.
         pod_groups: The groups of its pods, in the same order.
-        allowed: Types that constraints leave it; requirements and room are asked each time.
-        used: What its pods request.
+        allowed: Types that constraints leave; requirements and room are checked each time.
+        used: The requests of its pods.
         charged: Types for which the pool's limits, if there are any, were charged.
         reservations: The capacity reservations that it holds a place in.
-        min_values: What is left of the pool's minValues where BestEffort lowered them.
+        min_values: The remaining minValues of the pool where BestEffort lowered them.
     """
 
     index: int
@@ -52,6 +52,6 @@ class InFlightClaim:
         return types.offerings.cheapest(left, self.reqs) or 0
 
     def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:
-        """Take in a pod; `used` and what follows from it are the caller's."""
+        """Add a pod; the caller updates `used` and what depends on it."""
         self.pods.append(pod)
         self.pod_groups.append(pod_group)

@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as bit sets of their positions: one operation asks all of them."""
+"""Indexes the nodes of a snapshot as bit sets of their positions: one operation covers all of them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Domains = Mapping[str | None, NodeMask]
 
 
 class NodeIndex:
-    """Answers about nodes as they are when planning begins; the same for all plans of a snapshot.
+    """Queries over the nodes as they are when planning begins; the same for all plans of a snapshot.
 
     Attributes:
         nodes: The nodes, by position.
-        leaving: Nodes that are going and offer nothing.
+        leaving: Nodes that are leaving and offer no room.
         resting: Nodes that consolidation leaves alone for now (`consolidateAfter`).
         values: Label key → its value on each node, None where the node has none.
         domains: Label key → its values, each with its nodes.
-        suitable: Requirement alternatives and tolerations → nodes that stay, whose taints are tolerated and whose labels are
-            what any of the alternatives asks for.
+        suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
+            of the alternatives.
     """
 
     def __init__(self, nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
@@ -48,7 +48,7 @@ class NodeIndex:
         )
 
     def with_room(self, requests: Vector) -> NodeMask:
-        """Nodes with so much room."""
+        """Return the nodes with room for the requests."""
         found = self._all
         for column, amount in zip(self._by_resource, requests, strict=True):
             found &= column.at_least(amount)
@@ -92,7 +92,7 @@ def _offering(
     table: RequirementTable,
     alternative: RequirementId,
 ) -> NodeMask:
-    """Nodes with the labels that are asked for."""
+    """Return the nodes with the required labels."""
     found = _every(nodes)
     for key in table.needed(alternative):
         found &= ~domains(key).get(None, NodeMask(0))

@@ -1,4 +1,4 @@
-"""What the limits of a NodePool still allow. Never overshot: each new claim is charged its largest type."""
+"""Tracks what the limits of a NodePool still allow. Limits are never exceeded: each new claim is charged its largest type."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 class RemainingLimits:
-    """How much one NodePool may still launch within one plan."""
+    """What one NodePool may still launch within one plan."""
 
     def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
         self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
 
     def copy(self) -> RemainingLimits:
-        """As much room as there is now."""
+        """Return an independent copy."""
         return RemainingLimits(self.left, {})
 
     @property
     def nodes_left(self) -> bool:
-        """Whether the number of nodes leaves one more."""
+        """Whether the limit on the number of nodes allows one more."""
         return self.left.get(quantity.NODES, 1) >= 1
 
     def mask(self, types: TypeFilter, among: TypeMask) -> TypeMask:
-        """Those of the types that could be launched once more."""
+        """Return those of the types that could be launched once more."""
         if not self.nodes_left or any(amount < 0 for amount in self.left.values()):
             return TypeMask(0)
         for name, amount in self.left.items():
@@ -37,18 +37,18 @@ class RemainingLimits:
         return among
 
     def charge(self, types: TypeFilter, mask: TypeMask) -> None:
-        """Book a claim that may become any of these types."""
+        """Charge a claim that may become any of these types."""
         for name in self.left:
             self.left[name] -= dearest(types, mask, name)
 
     def refund(self, types: TypeFilter, mask: TypeMask) -> None:
-        """Take a booking back."""
+        """Take a charge back."""
         for name in self.left:
             self.left[name] += dearest(types, mask, name)
 
 
 def dearest(types: TypeFilter, mask: TypeMask, name: str) -> int:
-    """The most of a resource that a claim of these types may turn out to have; a node is one node."""
+    """Return the most of a resource that a claim of these types may turn out to have; a node counts as one node."""
     if name == quantity.NODES:
         return 1
     return types.room.capacities(name).largest(mask)
@@ -57,7 +57,7 @@ def dearest(types: TypeFilter, mask: TypeMask, name: str) -> int:
 def used_by_pool(
     states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
 ) -> dict[str, dict[str, int]]:
-    """Pool → what its nodes take of the limits. Claims without an instance count with what they were asked for."""
+    """Return pool → what its nodes use of the limits. Claims without an instance count with their requests."""
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
     for state in states:
         if state.node_pool in used:

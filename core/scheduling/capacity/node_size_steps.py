@@ -1,4 +1,4 @@
-"""How large a new node may be where the NodePool bounds it: the more pods on a node, the more go with it."""
+"""Bounds the size of a new node where the NodePool does: the more pods on a node, the more its loss disrupts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> tuple[TypeMask, ...]:
-    """Sets of types to open a node from, tried in turn.
+    """Return the sets of types to open a node from, tried in order.
 
-    First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size by itself, so that
+    First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size separately, so that
     its node is no larger than the pod needs.
 
     Args:
         types: The NodePool's.
-        mask: Those that it may launch.
+        mask: The types that it may launch.
         largest: The most CPU and memory of a node, see `NodePool.largest_node`; empty for any size.
     """
     small = mask

@@ -1,4 +1,4 @@
-"""NodePools as templates of claims: what each could launch, and why others launch nothing."""
+"""Presents NodePools as templates of claims: what each could launch, and why others launch nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NodeClaimTemplate:
 
     Attributes:
         index: Its position: heavier pools first; among equals the last by name, as in Karpenter.
-        offered: Number of the requirements that its nodes are held to from the start.
+        offered: Number of the requirements that its nodes meet from the start.
         mask: Types that it may launch at all.
         sizes: The same in sets to open a node from, tried in turn.
         min_values: Label key → how many distinct values its claims must leave open.
@@ -45,18 +45,18 @@ class NodeClaimTemplate:
     min_values: Mapping[str, int]
 
     def size_for(self, requests: Vector) -> TypeMask:
-        """The first of the sizes with a type that has room for so much; all types where none has."""
+        """Return the first of the sizes with a type that has room for the requests; all types where none has."""
         return next((size for size in self.sizes if self.types.room.fits(size, requests)), self.mask)
 
     def below(self, price: int) -> NodeClaimTemplate:
-        """The same NodePool while it may launch only what costs less than `price`."""
+        """Return the same template restricted to what costs less than `price`."""
         types = self.types.below(price)
         mask = types.mask(self.offered)
         return replace(self, types=types, mask=mask, sizes=tuple(size & mask for size in self.sizes))
 
 
 def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
-    """Why a NodePool launches nothing for pods, empty where it may."""
+    """Return why a NodePool launches nothing for pods, empty where it may."""
     if pool.problem:
         return f"is invalid: {pool.problem}"
     fault = labels_fault(template_labels(pool))
@@ -88,14 +88,14 @@ def _why_class_unusable(node_class: NodeClass) -> str:
 def templates_of(
     snapshot: Snapshot, table: RequirementTable, axis: ResourceAxis, daemons: tuple[DaemonPod, ...]
 ) -> tuple[NodeClaimTemplate, ...]:
-    """Every NodePool that may launch nodes, in the order in which they are tried."""
+    """Return every NodePool that may launch nodes, in the order in which they are tried."""
     usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
     ordered = sorted(sorted(usable, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
     return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
 
 
 def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
-    """What a node gets for a label that its NodePool leaves open: the first value that is not taken, None where none is left.
+    """Return a node's value for a label that its NodePool leaves open: the first value not taken, None where none is left.
 
     Where the set is open, values are whole numbers from the lowest allowed one on (Karpenter draws one).
     """
@@ -112,7 +112,7 @@ def _knows_zone_ids(snapshot: Snapshot) -> bool:
 
 
 def _contradicted(pool: NodePool) -> str:
-    """The first label for which the template's requirements and labels leave nothing, empty where there is none."""
+    """Return the first label for which the template's requirements and labels leave no value, empty where there is none."""
     merged = Requirements()
     for part in template_parts(pool):
         key = merged.conflict(Requirements([part]))

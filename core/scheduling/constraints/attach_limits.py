@@ -1,4 +1,4 @@
-"""How many volumes a node can attach."""
+"""Limits how many volumes a node can attach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NONE: Final[Attachments] = frozenset()
 
 
 class AttachLimits(Constraint):
-    """Counts volumes by CSI driver: on existing nodes as their CSINodes say, on new ones EBS volumes by instance type.
+    """Counts volumes by CSI driver: on existing nodes by their CSINodes, on new ones EBS volumes by instance type.
 
     A volume that several pods of a node use is attached once.
     """
@@ -31,16 +31,16 @@ class AttachLimits(Constraint):
 
     @classmethod
     def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
-        """Whether they attach any."""
+        """Whether the pods attach any volumes."""
         return bool(volumes.attachments)
 
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
-        """Only pods without volumes: where a volume is decides the zone, whether or not it is attached."""
+        """Only pods without volumes may move: a volume's place decides the zone, whether or not it is attached."""
         return pods.volumes == NO_VOLUMES
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
-        """Whether the limits of the pods' own drivers are kept; a driver without a stated limit has none (kube-scheduler)."""
+        """Whether the limits of the pods' own drivers hold; a driver without a stated limit has none (kube-scheduler)."""
         attached = node.attached | self._on_nodes.get(node.index, _NONE) | set(pods.volumes.attachments)
         for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
             limit = node.attach_limits.get(driver)

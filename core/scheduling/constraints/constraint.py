@@ -1,4 +1,4 @@
-"""The interface of a constraint, in the words of kube-scheduler's plugins: filter, then reserve."""
+"""The interface of a constraint, following kube-scheduler's plugins: filter, then reserve."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from core.scheduling.primitives.requirement_table import RequirementTable
 
 @dataclass(frozen=True, slots=True)
 class PlanStart:
-    """What the constraints of one plan start with.
+    """The initial state of one plan's constraints.
 
     Attributes:
         templates: The NodePools.
-        limits: [template], what the NodePool's limits leave.
+        limits: [template], what remains of the NodePool's limits.
         table: Numbers the requirements.
     """
 
@@ -34,15 +34,17 @@ class PlanStart:
 
 
 class Constraint:
-    """One rule beside requirements, taints, topology and resources. Every method has the answer of a rule that does not care.
+    """One rule besides requirements, taints, topology and resources.
 
-    A constraint that concerns some pods says on which nodes, and for claims on which instance types as a bit mask, one more of
-    them may be; it is asked about no others, so pods without it cost nothing. Its answers only get stricter as pods are
-    placed: a node that refuses a pod once refuses it for good. One object serves one plan and holds what the plan's pods have
-    reserved; to undo is to go on with a `copy` from before.
+    The default of every method is that of a rule that does not apply.
+
+    A constraint that concerns some pods decides on which nodes, and for claims on which instance types as a bit mask, one more
+    of them may be; it is not called for others, so pods without it cost nothing. Its answers only get stricter as pods are
+    placed: a node that refuses a pod once refuses it permanently. One object serves one plan and holds what the plan's pods
+    have reserved; to undo, continue with an earlier `copy`.
 
     Attributes:
-        label: What an explanation calls it.
+        label: Its name in explanations.
         reason: The code of a pod for which it leaves no instance type.
     """
 
@@ -53,25 +55,25 @@ class Constraint:
         """Begin a plan."""
 
     def copy(self) -> Constraint:
-        """What is reserved now; what is reserved later counts in one of the two only."""
+        """Return an independent copy of the reservations."""
         return self
 
     @classmethod
     def reads(cls, pod: Pod) -> Hashable:
-        """What the rule reads of a pod beside its spec, namespace and labels: pods that differ in it are not one group.
+        """Return what the rule reads of a pod besides its spec, namespace and labels: pods that differ in it are not one group.
 
-        It is at `pods.signature.facts[cls]` later.
+        It is available as `pods.signature.facts[cls]`.
         """
         return None
 
     @classmethod
     def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
-        """Whether the rule speaks of pods with this signature and these volumes, whatever they request."""
+        """Whether the rule concerns pods with this signature and these volumes, whatever they request."""
         return False
 
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
-        """Whether repacking may move such pods between new nodes without asking the rule again."""
+        """Whether repacking may move such pods between new nodes without checking the rule again."""
         return not cls.concerns(pods.signature, pods.volumes)
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
@@ -79,30 +81,30 @@ class Constraint:
         return True
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
-        """Note that an existing node takes one of these pods."""
+        """Reserve room for one of these pods on an existing node."""
 
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
-        """The types that a claim may become with one more of these pods."""
+        """Return the types that a claim may become with one more of these pods."""
         return claim.template.types.full
 
     def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
-        """Note that a claim takes one of these pods."""
+        """Reserve room for one of these pods on a claim."""
 
     def launchable(self, template: NodeClaimTemplate, among: TypeMask) -> TypeMask:
-        """Those of a NodePool's types that a new claim may become."""
+        """Return those of a NodePool's types that a new claim may become."""
         return among
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
-        """What a new claim is held to before its topology domains are chosen."""
+        """Return the draft of a new claim, narrowed before its topology domains are chosen."""
         return draft
 
     def open(self, claim: InFlightClaim) -> None:
-        """Note that the plan opens a claim; its first pod is not there yet."""
+        """Record that the plan opens a claim; its first pod is not added yet."""
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
-        """The code and the words for a pod that could have a new node, if `narrowed` or `launchable` left any of it."""
+        """Return code and text for a pod that could have a new node if `narrowed` or `launchable` left one."""
         return self.reason, self.label
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Whether repacking may take a claim apart; `pods_wait` where the plan left pods without a place."""
+        """Whether repacking may replace a claim; `pods_wait` where the plan left pods without a place."""
         return True

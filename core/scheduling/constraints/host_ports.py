@@ -16,7 +16,7 @@ Ports = tuple[HostPort, ...]
 
 
 class HostPorts(Constraint):
-    """Keeps pods off nodes on which a pod, or a DaemonSet's pod that is yet to come, has their port."""
+    """Keeps pods off nodes on which a pod, or a DaemonSet's pod that is still to come, uses their port."""
 
     label = "host ports"
     reason = PodReason.HOST_PORT_TAKEN
@@ -28,11 +28,11 @@ class HostPorts(Constraint):
 
     @classmethod
     def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
-        """Whether they open any."""
+        """Whether the pods open any host ports."""
         return bool(signature.spec.host_ports)
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
-        """Whether the ports are free there."""
+        """Whether the ports are free on the node."""
         taken = (*node.ports, *self._on_nodes.get(node.index, ()))
         return not conflict(pods.signature.spec.host_ports, taken)
 
@@ -41,7 +41,7 @@ class HostPorts(Constraint):
         self._on_nodes[node.index] = self._on_nodes.get(node.index, ()) + pods.signature.spec.host_ports
 
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
-        """Types whose DaemonSets' pods leave the ports free; none where a pod of the claim has one."""
+        """Return types whose DaemonSets' pods leave the ports free; none where a pod of the claim uses one."""
         wanted = pods.signature.spec.host_ports
         if conflict(wanted, self._on_claims.get(claim.index, ())):
             return NO_TYPES

@@ -1,4 +1,7 @@
-"""The limits of NodePools. Never overshot: each new claim is charged its largest type until it is launched."""
+"""Applies the limits of NodePools.
+
+Limits are never exceeded: each new claim is charged its largest type until it is launched.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ class NodePoolLimits(Constraint):
         self._start = start
 
     def copy(self) -> NodePoolLimits:
-        """With as much left as there is now."""
+        """Return an independent copy of the remaining limits."""
         return NodePoolLimits(replace(self._start, limits=self.remaining))
 
     def launchable(self, template: NodeClaimTemplate, among: TypeMask) -> TypeMask:
-        """Types that fit what is left."""
+        """Return types that fit the remaining limits."""
         limits = self.remaining[template.index]
         return limits.mask(template.types, among) if limits.left else among
 
@@ -42,11 +45,11 @@ class NodePoolLimits(Constraint):
             limits.charge(types, claim.charged)
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
-        """What the limits leave."""
+        """Report the remaining limits."""
         left = self.remaining[draft.template.index].left
         spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in left.items())
         return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Not where pods wait for a NodePool with limits: who gets its last room is for the greedy plan to say."""
+        """Not where pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
         return not (pods_wait and self.remaining[claim.template.index].left)

@@ -1,4 +1,4 @@
-"""All constraints, and what one plan has reserved under them."""
+"""Combines all constraints, with what one plan has reserved under them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.scheduling.primitives.memo import memo
 ConstraintTypes = tuple[type[Constraint], ...]
 
 CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
-"""Every constraint, in the order in which explanations name them. A new one is one more entry."""
+"""Every constraint, in the order in which explanations name them. A new constraint is one more entry."""
 
 _Kind = TypeVar("_Kind", bound=Constraint)
 
@@ -28,8 +28,8 @@ class PlanConstraints:
 
     Attributes:
         all: All of them.
-        concerning: Group of pods → the constraints that concern it; none for most.
-        at_launch: Those that say anything of a new claim: types to launch, requirements to keep, what to note.
+        concerning: Group of pods → the constraints that concern it; none for most groups.
+        at_launch: The constraints on new claims: types to launch, requirements to keep, reservations to record.
         limits: The limits of NodePools, for who makes room in them.
         reservations: The capacity reservations, for who chooses among them.
     """
@@ -47,12 +47,12 @@ class PlanConstraints:
         return cls([constraint(start) for constraint in types])
 
     def copy(self) -> PlanConstraints:
-        """What is reserved now; what is reserved later counts in one of the two only."""
+        """Return an independent copy of the reservations."""
         return PlanConstraints([constraint.copy() for constraint in self.all])
 
 
 def reads_of(types: ConstraintTypes) -> Callable[[Pod], ConstraintFacts] | None:
-    """What the constraints read of a pod beside its spec, namespace and labels; None where they read nothing."""
+    """Return what the constraints read of a pod besides its spec, namespace and labels; None where they read nothing."""
     reading = [constraint for constraint in types if "reads" in vars(constraint)]
     return partial(_read, reading) if reading else None
 

@@ -1,4 +1,4 @@
-"""Places in capacity reservations: each is promised to one claim of a plan at most."""
+"""Assigns places in capacity reservations: each goes to at most one claim of a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
 class Reservations(Constraint):
-    """What is left of every capacity reservation in one plan.
+    """The remaining places of every capacity reservation in one plan.
 
     A claim that can use a reservation takes one place in the cheapest and is held to it, or a place in each of several where
     only together they have the types that minValues want; other claims are kept out of reserved capacity, so no plan counts
@@ -32,13 +32,13 @@ class Reservations(Constraint):
         self._unreserved = start.table.intern(unreserved)
 
     def copy(self) -> Reservations:
-        """With as many places as there are now."""
+        """Return an independent copy of the remaining places."""
         other = Reservations(self._start)
         other.left = dict(self.left)
         return other
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
-        """The draft kept out of reservations that have no place left."""
+        """Return the draft without reservations that have no place left."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
         if not spent:
             return draft
@@ -47,11 +47,13 @@ class Reservations(Constraint):
         return draft.narrowed(self._table.narrowed(draft.reqs, asked=kept_out))
 
     def without_any(self, draft: ClaimDraft) -> ClaimDraft:
-        """The draft kept out of all reserved capacity."""
+        """Return the draft without any reserved capacity."""
         return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
 
     def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
-        """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
+        """Return requirements and reservations for a new claim; no reservations where it can do without.
+
+        Return None where it needs one and there is none.
 
         A claim with minValues goes without where all reservations together leave too few types.
         """
@@ -84,7 +86,7 @@ class Reservations(Constraint):
         return tuple(needed)
 
     def _held_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
-        """The draft held to reservations."""
+        """Return the draft restricted to reservations."""
         reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
         if reserved == IMPOSSIBLE:
             return draft.narrowed(IMPOSSIBLE)
@@ -94,14 +96,14 @@ class Reservations(Constraint):
         return draft.narrowed(self._table.narrowed(reserved, asked=asked))
 
     def open(self, claim: InFlightClaim) -> None:
-        """Promise the claim one place in each reservation that was chosen for it."""
+        """Assign the claim one place in each reservation that was chosen for it."""
         for identity in claim.reservations:
             self.left[identity] -= 1
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
-        """All places are promised."""
+        """Report that all places are assigned."""
         return PodReason.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Only claims without a reservation: the plan chose who gets those."""
+        """Only claims without a reservation: the plan decided who gets those."""
         return not claim.reservations

@@ -1,1 +1,1 @@
-"""Why a pod has no place."""
+"""Explains why a pod has no place."""

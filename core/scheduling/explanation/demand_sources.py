@@ -1,4 +1,4 @@
-"""Whose demand it is that a pod's node must have a label: the node selector's, the node affinity's, or a volume's."""
+"""Attributes a required node label to its source: the node selector, the node affinity, or a volume."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THE_POD = "the pod"
 
 
 def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep, key: str) -> str:
-    """Who demands something of a label, as the subject of a sentence."""
+    """Return the source of a demand on a label, as the subject of a sentence."""
     spec = pod_group.signature.spec
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     found = ["the pod's nodeSelector"] if any(asked.key == key for asked in spec.node_selector) else []
@@ -23,7 +23,7 @@ def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, s
 
 
 def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep) -> str:
-    """The pod's own demand and the volume's that contradict each other; empty where they do not."""
+    """Return the pod's own demand and the volume's that contradict each other; empty where they do not."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     own = Requirements((*pod_group.signature.spec.node_selector, *terms))
     keys = [own.conflict(way) for way in pod_group.volumes.alternatives]

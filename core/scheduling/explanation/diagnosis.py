@@ -1,4 +1,4 @@
-"""Why pods found no place: for each NodePool, what ruled out how many instance types, and the nearest miss."""
+"""Diagnoses pods without a place: for each NodePool, what ruled out how many instance types, and the nearest miss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMMON_LABELS: Final = frozenset(
     {labels.ZONE, labels.ZONE_ID, labels.REGION, labels.CAPACITY_TYPE, labels.ARCH, labels.OS, labels.HOSTNAME}
 )
 _COMMON_RESOURCES: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-"""What pods ask of any NodePool: nothing that shows for which they are meant."""
+"""Labels that any NodePool offers: a demand for them does not show for which pool the pods are meant."""
 
 
 class Diagnosis:
@@ -40,7 +40,7 @@ class Diagnosis:
         self._claims = solution.claims
 
     def of(self, pod_group: PodGroup, pod: Pod | None = None) -> Verdict:
-        """Why such pods have no place; one of them to name its volumes."""
+        """Return why such pods have no place; the pod given names its volumes."""
         if pod_group.reason:
             return Verdict(reason=pod_group.reason, message=pod_group.message)
         findings = self.findings(pod_group, pod)
@@ -53,7 +53,7 @@ class Diagnosis:
         return Verdict(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:
-        """What every NodePool could not do, in the order in which they are tried, unusable ones last."""
+        """Return the finding for every NodePool, in the order in which they are tried, unusable ones last."""
         found = [self._nearest(template, pod_group, pod) for template in self._context.templates]
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         found += [
@@ -64,7 +64,7 @@ class Diagnosis:
         return tuple(found)
 
     def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup, pod: Pod | None) -> PoolFinding:
-        """The finding for the alternative of the node affinity that comes nearest, without preferences."""
+        """Return the finding for the alternative of the node affinity that comes nearest, without preferences."""
         plain = _without_preferences(pod_group.steps)
         findings = [self._of_template(template, pod_group, step, pod) for step in plain]
         return max(findings, key=lambda finding: RANK.get(finding.reason, len(RANK)))
@@ -105,7 +105,7 @@ class Diagnosis:
 
 
 def _without_preferences(steps: Sequence[RelaxationStep]) -> list[RelaxationStep]:
-    """The relaxation steps at which nothing but hard rules is left, one for each alternative of the node affinity."""
+    """Return the relaxation steps with only hard rules left, one for each alternative of the node affinity."""
     fewest = min(_preferences_in(step) for step in steps)
     plain = {step.alternatives: step for step in steps if _preferences_in(step) == fewest}
     return list(plain.values())

@@ -1,4 +1,4 @@
-"""What keeps a pod off a new node although instance types would do: constraints, minValues, or other pods."""
+"""Explains why a pod gets no new node although instance types would suit: constraints, minValues, or other pods."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NewNodeRefusal:
         self._claims = claims
 
     def finding(self, elimination: TypeElimination, step: RelaxationStep) -> PoolFinding:
-        """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
+        """Return what keeps a pod off a new node although instance types would suit: limits, minValues, or other pods."""
         template, constraints = elimination.template, self._state.constraints
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
@@ -78,7 +78,7 @@ class NewNodeRefusal:
         )
 
     def _of_limits(self, draft: ClaimDraft) -> str:
-        """What the pod needs of what is limited, and what the plan's new nodes hold of it until they are launched."""
+        """Return what the pod needs of limited resources, and what the plan's new nodes hold of them until launched."""
         template, limits = draft.template, self._state.limits[draft.template.index]
         types = [template.types.types[position] for position in positions(draft.mask)]
         for name in (name for name in limits.left if name != quantity.NODES and types):
@@ -104,7 +104,7 @@ class NewNodeRefusal:
         return code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else "")
 
     def _out_of_reach(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> str:
-        """Which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""
+        """Return which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""
         if rule.is_hostname:
             return ""
         reach = draft.template.types.values(draft.mask, draft.reqs, rule.key)

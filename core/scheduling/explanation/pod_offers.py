@@ -1,4 +1,4 @@
-"""What a new node for one pod alone would cost."""
+"""Prices a new node for one pod alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PodOffer(NamedTuple):
 
 
 def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer]:
-    """Every type of every NodePool that a pod of the group fits, the cheapest first; rules about other pods aside."""
+    """Return every type of every NodePool that a pod of the group fits, cheapest first; rules about other pods are ignored."""
     found: dict[tuple[str, str], int] = {}
     for step in pod_group.steps[-1:]:
         tolerated = context.open_templates(step)

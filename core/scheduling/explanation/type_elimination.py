@@ -1,4 +1,4 @@
-"""Which rule leaves how many instance types of a NodePool to a pod, one after the other."""
+"""Applies the rules one after the other and counts the instance types of a NodePool that each leaves to a pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.scheduling.primitives.handles import RequirementId, TypeMask
 
 
 class TypeElimination:
-    """Takes the types of one NodePool away, rule by rule, and counts.
+    """Eliminates the types of one NodePool, rule by rule, with counts.
 
     Attributes:
         left: Types that no rule has ruled out.
@@ -48,7 +48,7 @@ class TypeElimination:
         self._by_room()
 
     def finding(self, reason: str = "", message: str = "") -> PoolFinding:
-        """What the elimination found, or this where it left any type."""
+        """Return the result of the elimination, or the given finding where it left any type."""
         counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
         if counted and not self.left:
             counted[0] = counted[0].replace(" by ", " ruled out by ", 1)
@@ -107,7 +107,7 @@ class TypeElimination:
             ]
             name, amount = lacks[0]
             self._keep(~TypeMask(1 << position), name, PodReason.NO_OFFERING_FITS)
-            # Fewer resources short is nearer; among equals, the smaller sum of the missing shares, in thousandths.
+            # Fewer missing resources is nearer; among equals, the smaller sum of the missing shares, in thousandths.
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
             if shortest is None or (len(lacks), share) < shortest:
                 shortest = (len(lacks), share)

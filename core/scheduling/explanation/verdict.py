@@ -1,4 +1,4 @@
-"""Why a pod has no place, as data."""
+"""The reason why a pod has no place, as data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from core.reasons.pod import RANK, PodReason
 
 
 class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What one NodePool could not do for a pod.
+    """The reason why one NodePool could not place a pod.
 
     Attributes:
-        reason: A code, empty where the pool would do.
+        reason: A code, empty where the pool would suit.
         message: The same for people, without the pool's name.
         ruled_out: What ruled out how many instance types, each counted once, by the first constraint that it fails.
         nearest: The type that comes nearest to having room, and what it lacks; empty where that is not the point.
-        is_asked_for: The pool would do but for its taint and its limits, and the pod asks for a device or a label that it has.
+        is_asked_for: Whether only its taint and its limits stand in the way, and the pod asks for a device or a label that it
+            has.
     """
 
     node_pool: str
@@ -35,9 +36,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearness(finding: PoolFinding) -> int:
-    """How near a NodePool came, by the reason that it gives.
+    """Return how near a NodePool came, by its reason.
 
-    A taint keeps pods out on purpose: it comes last, but before no room where the pod asks for what the pool is there for.
+    A taint keeps pods out on purpose: it ranks last, but before lack of room if the pod asks for what the pool provides.
     """
     if finding.reason == PodReason.TAINT_NOT_TOLERATED:
         return 2 * RANK[PodReason.NO_OFFERING_FITS] + 1 if finding.is_asked_for else -1

@@ -1,4 +1,4 @@
-"""The words of explanations."""
+"""Texts of explanations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GI: Final = 2**30
 
 
 def shown(requirement: Requirement) -> str:
-    """A requirement as an operator of Kubernetes would write it."""
+    """Format a requirement with an operator of Kubernetes."""
     bounds = [f">= {requirement.gte}"] if requirement.gte is not None else []
     bounds += [f"<= {requirement.lte}"] if requirement.lte is not None else []
     values = ", ".join(requirement.values)
@@ -30,7 +30,7 @@ def shown(requirement: Requirement) -> str:
 
 
 def own_conflict(template: NodeClaimTemplate) -> str:
-    """Which of the NodePool's own requirements leaves it no instance type."""
+    """Name the NodePool's own requirement that leaves it no instance type."""
     types, offered = template.types, template.types.table[template.offered]
     for key, requirement in offered.items():
         if key in OFFERING_KEYS and not types.offerings.mask(Requirements([requirement])):
@@ -42,7 +42,7 @@ def own_conflict(template: NodeClaimTemplate) -> str:
 
 
 def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: Callable[[str], str]) -> str:
-    """Which label the NodePool's nodes lack, or have another value of than the pod demands."""
+    """Name the label that the NodePool's nodes lack, or have another value of than the pod demands."""
     table = template.types.table
     offered, asked = table[template.offered], table[alternative]
     key = offered.incompatibility(asked, allow_undefined=table.well_known)
@@ -56,7 +56,7 @@ def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: 
 
 
 def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
-    """Which label the pod demands in vain, whatever nodes there are."""
+    """Name the label whose demand contradicts itself, whatever nodes there are."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     by_key: dict[str, list[Requirement]] = {}
     for requirement in (*pod_group.signature.spec.node_selector, *terms):
@@ -73,7 +73,7 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
 
 
 def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
-    """What is demanded of a label, beside what the types have."""
+    """Compare the demand on a label with what the types have."""
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
         values = {found.name for found in types}
@@ -87,7 +87,7 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
 
 
 def _near(values: list[str], requirement: Requirement) -> list[str]:
-    """A few of the values: the greatest where more is demanded, else the neighbours of what is demanded."""
+    """Return a few of the values: the greatest where more is demanded, else the neighbours of the demanded one."""
     if all(value.isdecimal() for value in values):
         values = sorted(values, key=int, reverse=requirement.gte is not None)
         return values[:_VALUES_SHOWN]
@@ -97,14 +97,14 @@ def _near(values: list[str], requirement: Requirement) -> list[str]:
 
 
 def limits_left(limits: Mapping[str, int], left: Mapping[str, int]) -> str:
-    """What is left of each limit, and of how much."""
+    """List what is left of each limit, and of how much."""
     return ", ".join(
         f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in left.items()
     )
 
 
 def amount_of(amount: int, name: str) -> str:
-    """Large amounts of bytes in Gi, rounded up."""
+    """Format large amounts of bytes in Gi, rounded up."""
     if name in ("memory", "ephemeral-storage") and amount >= _GI:
         return f"{-(-amount // _GI)}Gi"
     return quantity.render(amount, name)

@@ -1,1 +1,1 @@
-"""The running fleet in the terms of the keep-or-drain program, and the program's seats in the terms of the scheduler."""
+"""Translates the running fleet for the keep-or-drain program, and the program's seats back for the scheduler."""

@@ -1,4 +1,4 @@
-"""A snapshot's nodes and the pods on some of them as a `FleetProblem`."""
+"""Builds a `FleetProblem` from a snapshot's nodes and the pods on some of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ROOM_SHAPES: Final = 32
-"""Ratios of free CPU to free memory that are told apart among nodes of equal labels and taints. With four the program sees room
-for a third more pods than find any."""
+"""Ratios of free CPU to free memory that are distinguished among nodes of equal labels and taints. With four the program sees
+room for a third more pods than actually find any."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class DrainableNode:
 
 
 class FleetRows:
-    """The arrays, and what their rows stand for.
+    """The arrays, and what their rows represent.
 
     Attributes:
         nodes: [node], those that may go, by position.
@@ -94,7 +94,7 @@ class FleetRows:
         return [node.position for node, chosen in zip(self.nodes, is_chosen, strict=True) if chosen]
 
     def _suitable(self, closed: Collection[int]) -> Bools:
-        """[item, node], whether labels and taints suit in any of the ways that the item may be placed."""
+        """Return [item, node], whether labels and taints suit in any of the ways that the item may be placed."""
         context, count = self._context, len(self._context.existing_nodes)
         shut = np.zeros(count, dtype=bool)
         shut[[n.index for n in context.existing_nodes if n.is_leaving or not n.state.is_initialized]] = True
@@ -215,7 +215,7 @@ class FleetRows:
         )
 
     def _host_caps(self, *, is_required: bool) -> Ints:
-        """[item], most of its pods on one node by rules along hostnames, zero for any number."""
+        """Return [item], most of its pods on one node by rules along hostnames, zero for any number."""
         caps, step = HostnameCaps(self._context.topology.groups), -1 if is_required else 0
         found = [[cap for _, cap in caps.caps(g.steps[step]) if cap > 0] if g.steps else [] for g in self.items]
         return np.array([min(own, default=0) for own in found], dtype=np.int64)
@@ -231,7 +231,7 @@ class FleetRows:
 
 
 def _alternatives(group: PodGroup) -> tuple[RequirementId, ...]:
-    """What such pods may ask of a node at any of their steps."""
+    """Return what such pods may require of a node at any of their steps."""
     return tuple(dict.fromkeys(alternative for step in group.steps for alternative in step.alternatives))
 
 

@@ -1,4 +1,4 @@
-"""What a claim becomes with one pod more: the pod's demands granted, and one value of each key that rules speak of."""
+"""Narrows a claim by one more pod: the pod's demands, and one value of each key that rules concern."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.domain_choice import DomainChoice
 
 FixedDomains = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
-"""What a claim becomes that has one value of every key already, where the rules still admit these values."""
+"""The narrowed claim where it has one value of every key already, and the rules still admit these values."""
 
 
 class ClaimNarrowing:
-    """Answers for profiles, which many claims share, and remembers what cannot change while a plan is made."""
+    """Narrows profiles, which many claims share, and remembers answers that cannot change while a plan is made."""
 
     def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
@@ -29,9 +29,9 @@ class ClaimNarrowing:
         self._targets: dict[tuple[int, str], dict[str | None, ClaimProfile | None]] = {}
 
     def of(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
-        """What claims with a profile may become with a pod at a relaxation step, the best first; room is not asked."""
-        # Three kinds of answers, the cheapest first: those that nothing can change, those that only counts can refuse
-        # (the claim has one value of every key), and those whose order follows the counts.
+        """Return what claims with a profile may become with a pod at a relaxation step, the best first; room is not checked."""
+        # There are three kinds of answers, the cheapest first: those that nothing can change, those that only counts
+        # can refuse (the claim has one value of every key), and those whose order follows the counts.
         question = (profile.index, step.index)
         steady = self._steady.get(question)
         if steady is not None:
@@ -70,7 +70,7 @@ class ClaimNarrowing:
     def _of_one_key(
         self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
     ) -> Sequence[ClaimProfile]:
-        """As `_choices` for most pods with rules: of the answer only the order changes while a plan is made."""
+        """As `_choices` for most pods with rules: only the order of the answer changes while a plan is made."""
         key, draft = step.keys[0], self._draft(profile)
         targets = self._targets.setdefault((profile.index, key), {})
         found = []

@@ -1,4 +1,4 @@
-"""First fit onto nodes that exist: initialized ones first, then by name."""
+"""Searches existing nodes by first fit: initialized ones first, then by name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class ExistingNodeSearch:
         self._open: dict[tuple[PodGroupId, int, bool], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
-        """The first node that takes one more pod of the group.
+        """Return the first node that takes one more pod of the group.
 
-        A node that is too full for the pods stays so and is not asked again; nor is one where a rule is broken,
-        where that cannot change as pods are added.
+        A node that is too full for the pods stays so and is not tried again; nor is one where a rule is broken that more pods
+        cannot lift.
         """
         if not self._context.existing_nodes:
             return None
@@ -34,8 +34,8 @@ class ExistingNodeSearch:
         if still_open is None:
             still_open = self._suitable(pending_group, step)
         found, left = None, still_open & self._near(step)
-        # The lowest set bit is the first node in order. A refusal takes all nodes of the domain out at once; it is remembered
-        # only where later pods cannot lift it.
+        # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is
+        # remembered only where later pods cannot lift it.
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
@@ -53,15 +53,15 @@ class ExistingNodeSearch:
         return found
 
     def open_to(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
-        """Nodes whose labels, taints and room before this plan suit the pods."""
+        """Return nodes whose labels, taints and room before this plan suit the pods."""
         return self._suitable(pending_group, step) & self._near(step)
 
     def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
-        """Whether a node out of `open_to` takes one more pod of the group as things stand."""
+        """Whether a node of `open_to` takes one more pod of the group now."""
         return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
 
     def place(self, position: int, pod_group: PodGroup) -> None:
-        """Take the room for one pod and count it."""
+        """Take the room for one pod and count the pod."""
         node = self._context.existing_nodes[position]
         self._free[position] = minus(self._free.get(position, node.free), pod_group.requests)
         for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
@@ -77,7 +77,7 @@ class ExistingNodeSearch:
         return found & self._staying & (~nodes.resting if pending_group.avoids_resting else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
-        """Nodes that have a pod which the pods must be on one node with; all where there is no such rule."""
+        """Return nodes with a pod that the pods must share a node with; all where there is no such rule."""
         near = NodeMask(-1)
         for rule in step.host_rules:
             if rule.kind == AFFINITY and not self._domain_counts.is_first(rule):

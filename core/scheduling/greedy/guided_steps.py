@@ -1,4 +1,4 @@
-"""Topology domains that pods are kept from, or take in turn, in one plan, although rules would let them choose."""
+"""Guides one plan: topology domains that pods avoid, or take in turn, although rules would let them choose."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Steps = tuple[RelaxationStep, ...]
 
 
 class GuidedSteps:
-    """Adds to what pods ask of a node, so that every search heeds the guidance as it heeds a node selector."""
+    """Adds guidance to the pods' requirements, so that every search treats it like a node selector."""
 
     def __init__(
         self, table: RequirementTable, barred: Iterable[BarredDomain], scattered: Iterable[ScatteredPods]
@@ -38,7 +38,7 @@ class GuidedSteps:
         self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(partial(_turns, table, unwanted, turns))
 
     def of(self, pod_group: PodGroup, number: int) -> _Steps:
-        """The relaxation steps of a group's pod with this number; those that leave it no node are left out."""
+        """Return the relaxation steps of a group's pod with this number; those without any suitable node are left out."""
         turns = self._turns(pod_group)
         first = number % len(turns)
         return turns[first] if len(turns) == 1 else tuple(s for turn in turns[first:] + turns[:first] for s in turn)
@@ -61,7 +61,7 @@ def _turns(
 
 
 def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement], way: int) -> _Steps:
-    """The steps with these requirements added; `way` tells the results of one plan apart."""
+    """Return the steps with these requirements added; `way` distinguishes the results of one plan."""
     found = []
     for step in steps:
         # Only keys that a new node is held to one value of: there the plan's requirements say no more than the value.
@@ -69,7 +69,7 @@ def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement],
         alternatives = tuple(_with(table, number, added) for number in step.alternatives)
         possible = tuple(number for number in alternatives if number is not None)
         if possible:
-            # Numbers of their own, below zero: searches remember answers by the numbers of steps.
+            # Numbers below zero are separate: searches remember answers by the numbers of steps.
             index, number = (-abs(n) * (DOMAINS_MAX + 3) - way for n in (step.index, step.number))
             found.append(replace(step, alternatives=possible, index=StepId(index), number=number) if added else step)
     return tuple(found)

@@ -1,6 +1,6 @@
-"""Makes room under a NodePool's limits by holding claims to smaller types.
+"""Makes room under a NodePool's limits by restricting claims to smaller types.
 
-A claim is charged its largest type until it is launched. Choice is worth less than a place for every pod.
+A claim is charged its largest type until it is launched. A place for every pod is worth more than a choice of types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 def squeeze(state: PlanState, search: OpenClaimSearch, limited: Collection[int]) -> bool:
-    """Hold the claims of some NodePools to types no larger than their cheapest, and say whether that freed anything.
+    """Restrict the claims of some NodePools to types no larger than their cheapest, and return whether that freed anything.
 
     Args:
         state: The plan.
@@ -45,7 +45,7 @@ def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: Ope
 
 
 def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> TypeMask:
-    """The claim's types that have no more of any limited resource than its cheapest one; all where minValues need more."""
+    """Return the claim's types that exceed its cheapest one in no limited resource; all where minValues need more."""
     types = claim.template.types
     left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
     small = left

@@ -1,4 +1,4 @@
-"""A new claim for a pod: from the first NodePool whose taints, limits, types and topology let it."""
+"""Opens a new claim for a pod from the first NodePool whose taints, limits, types and topology allow it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PodPlacement(NamedTuple):
 
 
 class NewClaims:
-    """Opens the claims of one plan; they are no part of it until they are put there.
+    """Opens the claims of one plan; they join the plan only when a pod is placed.
 
     Attributes:
         limited: Templates whose limits have kept pods out.
@@ -42,7 +42,7 @@ class NewClaims:
         self.limited: set[int] = set()
 
     def open(self, index: int, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
-        """A claim with this number that takes one pod of the group, from the first NodePool that can."""
+        """Return a claim with this number that takes one pod of the group, from the first suitable NodePool."""
         for template, tolerated in zip(self._context.templates, self._context.open_templates(step), strict=True):
             question = (pod_group.index, step.number, template.index)
             if not tolerated or question in self._infeasible:
@@ -139,5 +139,5 @@ class NewClaims:
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget_refusals(self) -> None:
-        """Ask every NodePool again: limits have room."""
+        """Try every NodePool again: limits have room."""
         self._infeasible.clear()

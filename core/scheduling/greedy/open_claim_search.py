@@ -1,4 +1,4 @@
-"""Claims of the plan: the emptiest that takes a pod, or a new one from the first NodePool that can."""
+"""Searches the claims of the plan for the emptiest that takes a pod, or opens a new one from the first suitable NodePool."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class OpenClaimSearch:
         self.claims: list[InFlightClaim] = []
 
     def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
-        """The claim with the fewest pods that takes one more of the group; the older one where they have as many.
+        """Return the claim with the fewest pods that takes one more of the group, ties by age.
 
         Args:
             pod_group: Pods that wait.
             step: What they ask for.
-            smallest: The least that any waiting pod requests; a claim without room for that is not asked again.
+            smallest: The least that any waiting pod requests; a claim without room for that is not tried again.
         """
         left = self._candidates(pod_group, step)
         # by_count goes from the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
@@ -56,7 +56,7 @@ class OpenClaimSearch:
                 )
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
-                    # What a profile admits does not depend on room: every claim that shares it is out, too.
+                    # A profile's answer does not depend on room, so it excludes every claim that shares it.
                     left &= ~(profile.claims | bit)
                     here &= left
                     continue
@@ -68,7 +68,7 @@ class OpenClaimSearch:
         return None
 
     def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
-        """Claims that nothing known so far rules out."""
+        """Return the claims that nothing known so far rules out."""
         ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
             (pod_group.index, step.number), ClaimMask(0)
         )
@@ -77,7 +77,7 @@ class OpenClaimSearch:
         return self._index.open & ~ruled_out
 
     def _constrained(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
-        """The claim's profile under the constraints that concern a pod; None where they leave no type."""
+        """Return the claim's profile under the constraints that concern a pod; None where they leave no type."""
         allowed = claim.allowed
         for constraint in self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
@@ -94,7 +94,7 @@ class OpenClaimSearch:
         return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
-        """Remember that a claim takes no such pod where that cannot change: a claim only fills up."""
+        """Remember that a claim takes no such pod, where that is permanent: claims only fill up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
             self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
@@ -105,7 +105,7 @@ class OpenClaimSearch:
             self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
 
     def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
-        """Make the claim what the placement says, and count the pod."""
+        """Apply the placement to the claim, and count the pod."""
         claim, profile = placement.claim, placement.profile
         if claim.index == len(self.claims):
             self._admit(placement)
@@ -120,7 +120,7 @@ class OpenClaimSearch:
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
     def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
-        """Leave a claim no other types than these."""
+        """Restrict a claim to these types."""
         self._change_profile(claim, self._profiles.of(claim.template, claim.reqs, allowed))
 
     def _admit(self, placement: PodPlacement) -> None:
@@ -133,7 +133,7 @@ class OpenClaimSearch:
             constraint.open(claim)
 
     def _change_profile(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
-        """Give a claim a narrower profile; it says more about where the claim's pods count."""
+        """Give a claim a narrower profile, which determines better where the claim's pods count."""
         before = self._index.profiles[claim.index]
         for pod_group in claim.pod_groups:
             self._domain_counts.recount(pod_group.signature, before, profile, claim.index)
@@ -141,9 +141,9 @@ class OpenClaimSearch:
         claim.reqs, claim.allowed = profile.reqs, profile.allowed
 
     def fix_open_labels(self) -> bool:
-        """Hold every claim to the types and labels that the plan would name now, and return whether that changed any.
+        """Fix every claim to the types and labels that the plan would name now, and return whether that changed any.
 
-        Until then its pods count for a spread's worse case: the claim might become a node that the spread passes over.
+        Until then its pods count for a spread's worst case: the claim might become a node that the spread ignores.
         """
         changed = False
         for claim in self.claims:

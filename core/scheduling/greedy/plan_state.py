@@ -1,4 +1,4 @@
-"""What one plan has used up so far: places beside other pods, and what constraints ration."""
+"""Tracks what one plan has used up: places beside other pods, and what constraints limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from core.scheduling.topology.domain_counts import DomainCounts
 
 @dataclass(eq=False, slots=True, frozen=True)
 class PlanState:
-    """Changes with every pod that gets its place; shared by all who place pods.
+    """Changes with every placed pod; shared by all searches that place pods.
 
     Attributes:
         context: The snapshot.
-        domain_counts: Where the pods of every topology group are.
+        domain_counts: The pods of every topology group by domain.
         constraints: What is reserved.
     """
 
@@ -31,5 +31,5 @@ class PlanState:
         return self.constraints.limits.remaining
 
     def copy(self) -> PlanState:
-        """The state now; what is placed later counts in one of the two only."""
+        """Return an independent copy."""
         return replace(self, domain_counts=self.domain_counts.copy(), constraints=self.constraints.copy())

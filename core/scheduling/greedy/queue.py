@@ -1,4 +1,4 @@
-"""The order in which pods get their places."""
+"""Orders the pods for placement."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[PendingGroup]:
-    """Pods in the order in which they get a place: most CPU first, then most memory, then the oldest; equal pods together.
+    """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
-    Virtual pods of capacity buffers come last: spare room must not take what a NodePool's limits leave from a pod that waits.
+    Virtual pods of capacity buffers come last: spare room must not use up limits that a waiting pod needs.
 
     Args:
         context: The snapshot.
@@ -41,7 +41,7 @@ def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], boo
 
 
 def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
-    """For each place in the queue, the least of each resource that any pod from there on requests."""
+    """Return for each place in the queue the least of each resource that any pod from there on requests."""
     found: list[Vector] = []
     for pending_group in reversed(queue):
         found.append(least_of(pending_group.pod_group.requests, found[-1] if found else None))
@@ -49,7 +49,7 @@ def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
 
 
 def least_of(one: Vector, other: Vector | None) -> Vector:
-    """The smaller amount of each resource; None is no bound."""
+    """Return the smaller amount of each resource; None is no bound."""
     return one if other is None else tuple(map(min, one, other))
 
 

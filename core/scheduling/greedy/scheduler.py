@@ -1,4 +1,4 @@
-"""One plan: every waiting pod is tried on what exists, on what the plan already launches, then on something new."""
+"""Computes one plan: every waiting pod is tried on existing nodes, on the plan's claims, then on a new claim."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from core.scheduling.topology.topology_group import AFFINITY
 
 @dataclass(eq=False, slots=True)
 class Solution:
-    """Where everything went.
+    """The places of all pods.
 
     Attributes:
         bound: (pod, position of the node) for pods that an existing node takes.
         unplaced: Groups with pods left over.
-        state: What all of that used up.
-        before_buffers: What was used up before the virtual pods of capacity buffers, where real ones were left then.
+        state: What the placements used up.
+        before_buffers: The state before the virtual pods of capacity buffers, where real pods were left over then.
     """
 
     claims: list[InFlightClaim]
@@ -43,7 +43,7 @@ class Solution:
 
     @property
     def refusing_state(self) -> PlanState:
-        """What pods without a place met: the virtual pods came after them, so they cannot have been in the way."""
+        """The state that pods without a place met: virtual pods came after them, so they cannot have been in the way."""
         return self.before_buffers or self.state
 
 
@@ -52,8 +52,8 @@ class GreedyScheduler:
     """One run of the greedy planner.
 
     Attributes:
-        leaving: Positions of nodes that offer nothing.
-        vanished: Those of them that this plan takes away: their pods count nowhere, and the limits are free of them.
+        leaving: Positions of nodes that offer no room.
+        vanished: Those of them that this plan removes: their pods count nowhere, and they use no limits.
         first: Groups of pods that go before the others.
         guide: Which domains some pods leave to others or take in turn, until all had their turn; None for no guidance.
         seats: Group of pods that consolidation moves → nodes that are to take so many of them each, before all but `first`.
@@ -103,7 +103,7 @@ class GreedyScheduler:
         return Solution(self.claims.claims, self.bound, unplaced, self.state, before)
 
     def _seat(self, queue: list[PendingGroup]) -> None:
-        """Put pods on the nodes that are meant for them, as far as every rule allows; the others wait for the queue."""
+        """Put pods on their intended nodes as far as every rule allows; the others go through the queue."""
         for group in queue:
             step = next(iter(group.pod_group.steps), None)
             wanted = self.seats.get(group.pod_group.index, ())
@@ -119,15 +119,15 @@ class GreedyScheduler:
                     group.placed += 1
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
-        """Go round as long as holding claims to less makes room. Each time a claim is narrowed, so this ends."""
+        """Repeat while restricting claims makes room. Each repetition narrows a claim, so this ends."""
         left = self._rounds(queue, least)
         while left and (self._squeeze() or self.claims.fix_open_labels()):
             left = self._rounds(left, least)
 
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
-        """Go through the queue until a whole round places no pod; each round places one at least, so they end.
+        """Go through the queue until a whole round places no pod; every other round places at least one, so they end.
 
-        A pod that fails may fit after others are placed: next to those that it must be near, or level with them.
+        A pod that fails may fit after others are placed: near those that it must join, or once a spread is level.
 
         Args:
             queue: The pods that wait.

@@ -1,4 +1,4 @@
-"""minValues: a claim must leave EC2 enough kinds of instance types to choose from."""
+"""minValues: a claim must leave EC2 enough different instance types to choose from."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from core.scheduling.primitives.handles import RequirementId, TypeMask
 
 
 def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Label key → how many distinct values the types have, for each key that has fewer than wanted."""
+    """Return label key → how many distinct values the types have, for each key that has fewer than required."""
     found = {key: types.distinct(mask, key) for key in sorted(wanted)}
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
 def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[str, int], most: int) -> TypeMask:
-    """The cheapest `most` of the types in a set; dearer ones get in where minValues needs them."""
+    """Return the cheapest `most` of the types in a set; more expensive ones are included where minValues needs them."""
     if mask.bit_count() <= most:
         return mask
     ordered = [position for _, position in types.offerings.in_price_order(mask, reqs)]
@@ -29,7 +29,7 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
 
 
 def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
-    """The first types in this order that have as many values as wanted, or all that bring a value where there are fewer."""
+    """Return the first types in this order with as many values as required, or one for every value where there are fewer."""
     chosen: set[int] = set()
     mask = TypeMask(0)
     for key in sorted(wanted):

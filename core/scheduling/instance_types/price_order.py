@@ -1,4 +1,4 @@
-"""Types in the order of their prices, and any set of them in that order without sorting it."""
+"""Orders types by price once, and yields any subset in that order without sorting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class PriceOrder:
         self._entries = sorted((price, position) for position, price in prices.items())
         self._positions = [position for _, position in self._entries]
         self._length = length
-        self._in_order = itemgetter(*self._positions, 0, 0)  # two more, for itemgetter gives a tuple from two on only
+        self._in_order = itemgetter(
+            *self._positions, 0, 0
+        )  # two more, since itemgetter returns a tuple only from two on
 
     def among(self, mask: TypeMask) -> Iterator[tuple[int, int]]:
         """(price, position) of those that are in the mask."""

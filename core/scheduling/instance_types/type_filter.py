@@ -21,14 +21,14 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
 class TypeFilter:
-    """Which types are left under given requirements; what they cost, hold and are called is asked of its parts.
+    """The types left under given requirements; its parts answer what they cost, hold and are named.
 
     Types are in order of name; bit i stands for `types[i]`. A type without an available offering has no bit in `mask`.
 
     Attributes:
         full: All types.
         labels: What the types are.
-        offerings: Where and at which price they are to be had.
+        offerings: Where and at which price they are available.
         room: How much they hold.
         mask: Requirements → types that meet them and have an available offering that does.
         values: The values of a label that a node of some types may get under requirements; sorted.
@@ -67,11 +67,14 @@ class TypeFilter:
         return cls(index, LabelMasks(index, catalogue_keys), TypeOfferings(index, table), room, table)
 
     def below(self, price: int) -> TypeFilter:
-        """The same types with only the offerings that cost less than `price`. What depends on no offering is shared."""
+        """Return the same types with only the offerings that cost less than `price`.
+
+        Everything independent of offerings is shared.
+        """
         return TypeFilter(self._index, self.labels, self.offerings.below(price), self.room, self.table)
 
     def with_overhead(self, overhead: Sequence[Vector], daemon_ports: Sequence[tuple[HostPort, ...]]) -> TypeFilter:
-        """The same types once DaemonSets' pods request so much, and take these host ports, on each."""
+        """Return the same types after the DaemonSets' pods have taken these requests and host ports on each."""
         room = self.room.with_overhead(overhead, daemon_ports)
         return TypeFilter(self._index, self.labels, self.offerings, room, self.table)
 

@@ -1,4 +1,4 @@
-"""What can be said of a list of instance types before any pod is looked at; said once for each list."""
+"""Indexes a list of instance types independently of pods, once for each list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import TypeMask
 
 Market = tuple[str, str, str]
-"""Zone, capacity type and reservation: where and how a type can be had."""
+"""Zone, capacity type and reservation: where and how a type is available."""
 
 LISTS_REMEMBERED: Final = 16
 
@@ -64,7 +64,7 @@ index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
 
 
 def market_of(offering: Offering) -> Market:
-    """Where and how an offering is to be had."""
+    """Return where and how an offering is available."""
     return (offering.zone, offering.capacity_type, offering.reservation_id)
 
 

@@ -77,7 +77,7 @@ class TypeOfferings:
 
 
 def meets(offering: Offering, requirements: Requirements) -> bool:
-    """Whether an offering, available or not, is what the requirements ask for."""
+    """Whether an offering, available or not, meets the requirements."""
     return _meets(market_of(offering), _of_markets(requirements))
 
 

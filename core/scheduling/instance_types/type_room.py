@@ -1,4 +1,4 @@
-"""How much instance types hold: resources, host ports and volumes, once the DaemonSets' pods are there."""
+"""Capacity of instance types for pods: resources, host ports and volumes, after the DaemonSets' pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TypeRoom:
 
     Attributes:
         vectors: [position], what pods may request.
-        front: A set of types → the rooms of these types that none of the others exceeds: what fits any type fits one of these.
+        front: A set of types → the maximal rooms among them: what fits any of these types fits one of the front.
         capacities: Resource → what each type has of it before anything is set aside, for limits.
         port_mask: Host ports → types whose DaemonSets' pods leave them free.
         attach_mask: Number of volumes → types that can attach so many; those with an unknown limit can.

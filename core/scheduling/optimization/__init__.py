@@ -1,1 +1,1 @@
-"""Cheaper nodes for a finished greedy plan, and a proven lower bound on what any plan costs."""
+"""Finds cheaper nodes for a finished greedy plan, and a proven lower bound on the cost of any plan."""

@@ -1,4 +1,4 @@
-"""What new nodes for a plan's pods cost at least."""
+"""Computes a lower bound on the cost of new nodes for a plan's pods."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def improved(
     budget: SearchBudget | None,
     settings: SearchSettings,
 ) -> tuple[Solution, Cost]:
-    """The plan, made cheaper within the budget, and what it costs at least.
+    """Return the plan, made cheaper within the budget, with its lower bound.
 
     Without a budget nothing is searched, and the bound is left out where it takes a solver.
     """
@@ -26,7 +26,7 @@ def improved(
     above, below = limits.far_cost_ratio
     is_good = is_small and bound is not None and cost * below < bound * above and cost <= relaxed.separate_cost()
     is_near = bound == cost or is_good
-    # The caller's clock starts when it is first asked: before the solver is loaded, so that loading counts.
+    # The caller's clock starts at its first call: before the solver is loaded, so that loading counts.
     if budget is None or not solution.claims or is_near or budget.is_spent:
         return solution, Cost(cost, bound)
     from core.scheduling.optimization.lower_bound import LowerBound
@@ -39,7 +39,7 @@ def improved(
 
 
 def default_steps(solution: Solution, settings: SearchSettings) -> int:
-    """How many steps a search takes that nobody bounds: by the size of the plan alone, so that each look finds the same."""
+    """Return the steps of a search without a given bound: the plan's size alone decides, so each run finds the same."""
     limits = settings.optimizer
     machines = limits.default_steps_offset + len(solution.claims)
     return max(limits.default_steps_min, limits.default_steps_machines // machines)

@@ -1,4 +1,4 @@
-"""What any pod at least needs of a node: all that a lower bound may count on."""
+"""The minimal requirements of pods on a node: all that a lower bound may assume."""
 
 from __future__ import annotations
 

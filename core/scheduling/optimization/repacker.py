@@ -43,7 +43,7 @@ class Repacker:
         self._extraction = ItemExtraction(context, self._hostname_caps)
 
     def improved(self, solution: Solution) -> Solution:
-        """The solution with cheaper claims, or as it is. Limits are charged anew."""
+        """Return the solution with cheaper claims, or unchanged. Limits are charged again."""
         if self._budget.is_spent:
             return solution
         kept, replaceable = self._taken_apart(solution)
@@ -130,7 +130,7 @@ class Repacker:
         return kept, found
 
     def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
-        """Whether nothing but capacity, rules and price decides about a claim, as far as the constraints can say."""
+        """Whether only capacity, rules and price decide about a claim, as far as the constraints know."""
         pods_wait = bool(solution.unplaced)
         constraints = solution.state.constraints.all
         return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)

@@ -1,4 +1,4 @@
-"""Divides a search's budget between the subproblems of a plan, and goes on with those that are far from their bound."""
+"""Divides a search's budget between the subproblems of a plan, and continues with those far from their bound."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SubproblemSearch:
 def search(
     subproblems: Iterable[Subproblem], *, seed: int, budget: SearchBudget, settings: SearchSettings
 ) -> list[SubproblemSearch]:
-    """Search every subproblem, again and again while that saves anything and the budget lasts.
+    """Search every subproblem, repeatedly while that saves anything and the budget lasts.
 
     Where there are several, each gets its quick stages before any gets the slow ones. What is left of the budget is divided in
     proportion to the gaps.

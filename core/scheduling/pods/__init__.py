@@ -1,1 +1,1 @@
-"""Pending pods, what they ask for, and which of them are alike."""
+"""Pending pods, their demands, and which of them are alike."""

@@ -1,4 +1,4 @@
-"""Which pods a plan is made for: those that no scheduler could bind, and the virtual ones of capacity buffers."""
+"""Selects the pods to plan for: those that the scheduler could not bind, and the virtual ones of capacity buffers."""
 
 from __future__ import annotations
 

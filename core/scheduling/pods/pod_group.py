@@ -1,4 +1,4 @@
-"""Pods that are alike for scheduling, as one: most pods of a workload differ in nothing but their names."""
+"""Groups of pods that are alike for scheduling: most pods of a workload differ only in their names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TopologyRule:
 
 @dataclass(eq=False, slots=True)
 class RelaxationStep:
-    """What pods ask for once they gave up so many preferences.
+    """What pods demand after giving up some of their preferences.
 
     Attributes:
         index: Its number among all stages of the snapshot.
@@ -92,7 +92,7 @@ class PodGroup:
 
     Attributes:
         steps: What they ask for, step by step; shared by groups that differ only in what they request.
-        reason, message: Set where no node could ever help.
+        reason, message: Set where no node can help.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
@@ -111,7 +111,7 @@ class PendingGroup:
     """Equal pods that wait for a place, in the order in which they get one.
 
     Attributes:
-        avoids_resting: Whether consolidation moves them, which must let nodes rest that changed lately.
+        avoids_resting: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
     """
 
     pod_group: PodGroup
@@ -121,5 +121,5 @@ class PendingGroup:
 
     @property
     def waiting(self) -> int:
-        """How many have no place yet."""
+        """Return how many have no place yet."""
         return len(self.pods) - self.placed

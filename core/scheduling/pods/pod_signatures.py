@@ -1,4 +1,4 @@
-"""Gives each pod its signature: everything about it that scheduling reads, but for how much it requests."""
+"""Gives each pod its signature: everything that scheduling reads of it, except how much it requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 @dataclass(eq=False, slots=True)
 class SizedSignature:
-    """All that pods of a group have in common but their volumes.
+    """Everything that pods of a group have in common except their volumes.
 
     Attributes:
         group: Their group where they have no volumes, once it is known: clusters may have a group for every pod.
@@ -66,7 +66,7 @@ class PodSignatures:
         return list(self._signatures.values())
 
     def of(self, pod: Pod) -> SizedSignature:
-        """A pod of the snapshot; asked with the very object, which is quicker than by name."""
+        """Return the signature of a pod of the snapshot; a lookup by the very object is faster than by name."""
         return self._of[id(pod)]
 
     def requests(self, pod: Pod) -> Vector:

@@ -1,4 +1,4 @@
-"""What a pod asks for, and what it gives up step by step where it cannot have everything (Karpenter, preferences)."""
+"""Lists what a pod demands, and what it gives up step by step where it cannot have everything (Karpenter, preferences)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCH
 
 
 class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a pod asks for at one relaxation step. Preferences that are still here count as demands."""
+    """Everything that a pod asks for at one relaxation step. Preferences that are still included count as demands."""
 
     terms: tuple[NodeSelectorTerm, ...]
     preferred_terms: tuple[PreferredTerm, ...]
@@ -53,7 +53,7 @@ def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
 def relaxation_steps(
     spec: PodSpec, spreads: tuple[TopologySpread, ...], *, respect: bool, tolerate_at_last: bool
 ) -> Iterator[PodDemands]:
-    """What to ask for, first everything, then one thing less each time.
+    """Return the demands, first everything, then one less each time.
 
     Order: alternatives of the required node affinity but the last, preferred pod affinity, preferred pod anti-affinity,
     preferred node affinity (the heaviest first), ScheduleAnyway spreads, at last the toleration of PreferNoSchedule. Karpenter
@@ -105,7 +105,7 @@ def _relaxed(demands: PodDemands, *, tolerate_at_last: bool) -> PodDemands | Non
 
 
 def _without_swapping(spreads: tuple[TopologySpread, ...], index: int) -> tuple[TopologySpread, ...]:
-    """Karpenter fills the gap with the last one, which decides what is dropped next."""
+    """Karpenter fills the gap with the last element, which decides what is dropped next."""
     moved = list(spreads)
     moved[index] = moved[-1]
     return tuple(moved[:-1])

@@ -1,4 +1,4 @@
-"""Pods that no node could help: Karpenter refuses to plan for them."""
+"""Recognizes pods that no node could help: Karpenter refuses to plan for them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from core.scheduling.pods.volumes import VolumeNeeds
 
 
 def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str]) -> tuple[str, str]:
-    """The code and the words, both empty for a pod that can be planned for.
+    """Return code and text, both empty for a pod that can be planned for.
 
     Args:
         spec: The pod.
         needs: What its volumes demand.
-        well_known: Labels that every cloud node gets by itself.
+        well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:
         return PodReason.INVALID_POD, spec.problem

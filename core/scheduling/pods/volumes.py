@@ -1,4 +1,4 @@
-"""Where a pod's volumes let it run, and how many attachments they cost."""
+"""Determines where a pod's volumes let it run, and how many attachments they need."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Alternatives = tuple[Requirements, ...]
 
 
 class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a pod's volumes demand of its node.
+    """The demands of a pod's volumes on its node.
 
     Attributes:
         alternatives: Node requirements, any one of which will do; without volumes one empty one.
         attachments: (CSI driver, volume) for each volume to attach, sorted; a shared volume has one identity.
-        reason, message: Set where the pod cannot run until somebody mends its volumes.
+        reason, message: Set where the pod cannot run until its volumes are repaired.
     """
 
     alternatives: Alternatives = (Requirements(),)
@@ -37,7 +37,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     message: str = ""
 
     def held_to(self, pin: Requirements) -> VolumeNeeds:
-        """The same needs on nodes that meet the pin, too."""
+        """Return the same needs on nodes that also meet the pin."""
         if self.reason:
             return self
         alternatives = tuple(_product(self.alternatives, (pin,)))
@@ -86,7 +86,7 @@ class VolumeIndex:
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
     def demanding(self, pod: Pod, key: str) -> list[str]:
-        """The pod's claims whose volumes or classes demand something of a label, each with its volume where it has one."""
+        """Return the pod's claims whose volumes or classes demand a label, each with its volume where it has one."""
         found = []
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
@@ -96,7 +96,7 @@ class VolumeIndex:
         return found
 
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
-        """What a running pod has attached, as far as its claims are known; a claim that is being deleted has it still."""
+        """Return what a running pod has attached, as far as its claims are known; a claim being deleted still counts."""
         uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
         return tuple(sorted(a for use, name in uses for a in self._held(pod.namespace, name, use)))
 
@@ -172,7 +172,7 @@ def _key(key: str) -> str:
 
 
 def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
-    """Its node affinity; a volume that is a directory of one host is no reason to wait for that host (Karpenter)."""
+    """Return its node affinity; a volume that is a directory of one host is no reason to wait for that host (Karpenter)."""
     if not volume.is_local:
         return _term_alternatives(volume.node_terms)
     freed = (

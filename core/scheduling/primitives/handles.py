@@ -1,6 +1,6 @@
-"""What the integers of scheduling stand for: numbers of things, and sets of things as bit masks.
+"""Types of scheduling's integers: numbers of things, and sets of things as bit masks.
 
-At run time all of them are plain integers. Numbers mean nothing outside of the planner, or the plan, that gave them.
+At run time all of them are plain integers. Numbers are meaningless outside of the planner, or the plan, that assigned them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers that are computed once."""
+"""Memoization of pure functions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Answer = TypeVar("Answer")
 
 
 def memo(answer: Callable[Question, Answer]) -> Callable[Question, Answer]:
-    """The function with its answers remembered; `functools.cache` alone would lose the types of its arguments.
+    """Return the function with its answers remembered; `functools.cache` alone would lose the types of its arguments.
 
-    An object makes its memos in its constructor, from functions of what it is made of and not of itself: a memo that holds its
-    owner is a cycle, which nobody frees while the collector rests (`core.gc_pause`). So whoever depends on something else is
-    another object with other memos, and there is nothing to reset.
+    An object creates its memos in its constructor, from functions of its parts and not of itself: a memo that holds its owner
+    is a cycle, which is not freed while the collector is paused (`core.gc_pause`). Whatever depends on something else is
+    another object with other memos, so there is nothing to reset.
     """
     return cast("Callable[Question, Answer]", cache(answer))

@@ -1,4 +1,4 @@
-"""Requirements as small numbers, so that the same question about them is answered once."""
+"""Numbers requirements, so that each question about them is answered once."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class _Entries:
 
 
 class RequirementTable:
-    """Numbers `Requirements` and remembers what combining two of them gives.
+    """Numbers `Requirements` and remembers the results of combining two of them.
 
-    An entry also knows which of its labels must be there: merging `Exists` with `NotIn` leaves `NotIn`, which alone would
-    be content without the label. Numbers depend on the order of asking and mean nothing outside of one planner.
+    An entry also knows which of its labels must be there: merging `Exists` with `NotIn` leaves `NotIn`, which alone would be
+    content without the label. Numbers depend on the order of use and are meaningless outside of one planner.
 
     Attributes:
-        well_known: Labels that every cloud node gets by itself.
+        well_known: Labels that every cloud node gets automatically.
     """
 
     def __init__(self, well_known: frozenset[str]) -> None:
@@ -75,10 +75,10 @@ class RequirementTable:
         return self._entries.all[number][1]
 
     def narrowed(self, offered: RequirementId, *, asked: RequirementId) -> RequirementId:
-        """What a new node that offers `offered` is held to once `asked` is granted, or `IMPOSSIBLE`.
+        """Return what a new node that offers `offered` is held to with `asked`, or `IMPOSSIBLE`.
 
-        A label that every cloud node gets by itself may be asked for although `offered` does not name it (Karpenter). A label
-        that is neither offered nor well known, and that is asked to be absent, stays absent.
+        A label that every cloud node gets automatically may be demanded although `offered` does not name it (Karpenter). A
+        label that is neither offered nor well known, and that is asked to be absent, stays absent.
         """
         return self._narrowed(offered, asked)
 

@@ -9,7 +9,7 @@ Vector = tuple[int, ...]
 
 
 class ResourceAxis:
-    """The resources that anything in this snapshot requests, in order of name. Others never decide anything."""
+    """The resources that anything in this snapshot requests, in order of name. Other resources never affect a decision."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(set(names)))

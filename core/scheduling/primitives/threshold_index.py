@@ -11,9 +11,9 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 class ThresholdIndex:
-    """One amount for each bit position, ready to be asked which ones are at least, or at most, so much.
+    """One amount for each bit position, with queries for amounts at least, or at most, a bound.
 
-    Most columns are only ever asked for what all of them have, so they are put in order at the first other question.
+    Most columns are only queried for what all of them have, so sorting waits for the first other query.
     """
 
     def __init__(self, amounts: Sequence[int]) -> None:

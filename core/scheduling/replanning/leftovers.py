@@ -1,4 +1,4 @@
-"""The pods that a plan left without a place, and whether another plan's are to be preferred."""
+"""The pods that a plan left without a place, and whether another plan is preferable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Leftovers = Counter[int]
 
 
 def leftovers_of(solution: Solution) -> Leftovers:
-    """The pods that wait in vain, those that no node could ever help and the virtual ones of buffers aside."""
+    """Return the pods without a place, except those that no node could help and the virtual ones of buffers."""
     left: Leftovers = Counter()
     for pending_group in solution.unplaced:
         if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
@@ -25,7 +25,7 @@ def leftovers_of(solution: Solution) -> Leftovers:
 def is_fair(groups: Mapping[int, PodGroup], *, before: Leftovers, after: Leftovers) -> bool:
     """Whether only pods with rules along shared domains lose a place, and none to pods of a lower priority.
 
-    Without such rules the largest go first: small pods would drive them out for good wherever a limit is reached.
+    Without such rules the largest go first: otherwise small pods would permanently displace them wherever a limit is reached.
     """
     gained: Counter[int] = Counter()
     for index in before | after:

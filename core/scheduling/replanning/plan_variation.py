@@ -1,4 +1,4 @@
-"""What a plan may do otherwise than the first one, and which changes may help pods that it left without a place."""
+"""Describes how a plan may differ from the first one, and which changes may help pods without a place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlanVariation(NamedTuple):
     scattered: frozenset[ScatteredPods] = frozenset()
 
     def rank(self, pending_group: PendingGroup) -> int:
-        """Where a group stands in the queue, before all else."""
+        """Return a group's rank in the queue, which precedes all other criteria."""
         signature = pending_group.pod_group.signature.index
         if signature in self.first:
             return self.first.index(signature) - len(self.first)

@@ -1,8 +1,8 @@
-"""Retries pods that found no place only because of the order of the queue: they go before the others.
+"""Retries pods that found no place only because of the order of the queue: they are placed before the others.
 
-The largest pods go first, and may take what a smaller one cannot do without: the one zone, family or node that its rules
-leave it. A second plan with the smaller one first is kept where no other pod loses its place by it. Where rules about each
-other are in the way, `VariedPlans` looks further.
+The largest pods go first, and may take what a smaller one needs: the one zone, family or node that its rules leave it. A second
+plan with the smaller one first is kept if no other pod loses its place. If rules about each other are in the way, `VariedPlans`
+searches further.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ RETRIES_MAX: Final = 4
 """Most groups that are retried one by one, after a retry of all together."""
 
 PODS_MAX: Final = 1_000
-"""Among more pods they are retried only together: where a NodePool's limit is reached, each retry costs a whole plan."""
+"""With more pods they are retried only together: where a NodePool's limit is reached, each retry costs a whole plan."""
 
 GROUPS_MAX: Final = 16
-"""Most groups for which a plan of their own tells whether they would gain."""
+"""Most groups for which a separate plan determines whether they would gain."""
 
 
 class RequeuingScheduler:
-    """Plans for all pods that wait, and again with those first that found no place.
+    """Plans for all waiting pods, and again with those first that found no place.
 
     Args:
         context: The snapshot.
@@ -57,7 +57,7 @@ class RequeuingScheduler:
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
 
     def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
-        """Which groups go first: all that would gain if they were alone, together, then one after the other."""
+        """Yield which groups go first: all that would gain if they were alone, together, then one after the other."""
         if not left:
             return
         queue = self._queue()
@@ -74,7 +74,7 @@ class RequeuingScheduler:
         return leftovers_of(self._plan(first, alone=True))[one.index] < left[one.index]
 
     def _with_required(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
-        """A group with those that its pods must be near and cannot do without."""
+        """Return a group with those that its pods must be near."""
         rules = (*one.steps[0].host_rules, *one.steps[0].zone_rules)
         near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
         return frozenset(

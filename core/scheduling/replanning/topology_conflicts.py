@@ -1,4 +1,4 @@
-"""Whose rules along shared topology domains bear on the pods of one signature."""
+"""Finds the rules along shared topology domains that affect the pods of one signature."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from core.scheduling.replanning.topology_conflicts import TopologyConflicts
 
 
 class VariationOutcome(NamedTuple):
-    """What one variation's plan leaves.
+    """The result of one variation's plan.
 
     Attributes:
-        left: How many pods; so many more where the plan is out of the question.
+        left: How many pods have no place; many more where the plan is not acceptable.
         signatures: Those that might get a place by further changes, the most pods first.
     """
 
@@ -25,7 +25,7 @@ class VariationOutcome(NamedTuple):
 
 @dataclass(eq=False)
 class VariationSearch:
-    """Changes the variation that leaves the fewest pods so far, one step further each time.
+    """Repeatedly changes the variation that leaves the fewest pods so far by one more step.
 
     Attributes:
         planned: Plans a variation.
@@ -67,7 +67,7 @@ class VariationSearch:
 
 
 def _by_turns(moves: Sequence[Iterator[PlanVariation]]) -> Iterator[PlanVariation]:
-    """The first of each, then the second of each, and so on."""
+    """Yield the first of each, then the second of each, and so on."""
     waiting = [*moves]
     while waiting:
         found = [(one, next(one, None)) for one in waiting]

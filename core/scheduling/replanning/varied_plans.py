@@ -1,4 +1,4 @@
-"""Other orders and other zones for pods that rules about each other left without a place.
+"""Tries other orders and other zones for pods that rules about each other left without a place.
 
 Zones are chosen one pod at a time: pods of one workload may take the last zone that another's anti-affinity leaves to it, or
 stay together where another's spread or affinity needs them apart. Variations of the plan are searched for more pods in all.
@@ -25,16 +25,16 @@ PLANS_MAX: Final = 64
 """Most variations that are planned."""
 
 IDLE_MAX: Final = 20
-"""Most variations in a row that help nobody: of those that help, nearly all do within a dozen."""
+"""Most variations in a row that help no pod: nearly all that help come within a dozen."""
 
 IDLE_PODS_MAX: Final = 1_200
-"""Pods that are planned for in such a row in any case: among thirty, forty variations are planned in no time."""
+"""Pods that are planned for in such a row in any case: with thirty pods, forty variations take almost no time."""
 
 PODS_MAX: Final = 10_000
 """Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
 
 GROUPS_MAX: Final = 16
-"""Most groups for which plans of their own tell whether they would gain."""
+"""Most groups for which separate plans determine whether they would gain."""
 
 
 class VariedPlans:

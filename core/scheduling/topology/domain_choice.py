@@ -1,4 +1,4 @@
-"""Holds a new node to one value of every topology key that a rule about its pods speaks of.
+"""Holds a new node to one value of every topology key that a rule about its pods concerns.
 
 Karpenter leaves such keys open where it can and then cannot say where the pod counts. Here a node's zone is decided with
 the first pod that any hard rule concerns, so every later count is exact.
@@ -24,12 +24,13 @@ _WHOLE = 1000
 """The weight of a waiting pod that can go to one value only; one with n values weighs an n-th of it."""
 
 _Preference = tuple[int, int, int, int, str]
-"""Pods there by own spreads, need of other pods, price, pods there by other spreads, the value itself: smaller is better."""
+"""Order of values: pods there by own spreads, need of other pods, price, pods there by other spreads, the value; smaller is
+better."""
 
 
 @dataclass(eq=False, slots=True, frozen=True)
 class _PreferenceGroups:
-    """The groups that give pods a reason to prefer one value of a key to another.
+    """The groups that make pods prefer one value of a key to another.
 
     Attributes:
         spreads: Spread constraints of their own.
@@ -58,13 +59,13 @@ class DomainChoice:
                 self._concerned.setdefault(number, []).append(pending_group)
 
     def best(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
-        """The first choice that leaves as many types as minValues wants, or None where no choice will do."""
+        """Return the first choice that leaves as many types as minValues requires, or None where no choice does."""
         return next((c.reqs for c in self.choices(draft, signature, step, step.keys) if not c.missing_values()), None)
 
     def choices(
         self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, keys: tuple[str, ...]
     ) -> Iterator[ClaimDraft]:
-        """The draft narrowed to one value of each of the keys in every way that the rules admit, the best first."""
+        """Return the draft narrowed to one value of each of the keys in every way that the rules admit, the best first."""
         if not keys:
             yield draft
             return
@@ -118,7 +119,7 @@ class DomainChoice:
     def _preference(
         self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
     ) -> Callable[[str], _Preference]:
-        """Ranks values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
+        """Rank values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
         groups = self._preference_groups_of(signature, step, key)
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
@@ -160,7 +161,7 @@ class DomainChoice:
     def _needs(
         self, template: NodeClaimTemplate, signature: PodSignature, affinities: Iterable[TopologyGroupId], key: str
     ) -> dict[str, int]:
-        """Value → how much waiting pods want this pod there (below zero) or away from there (above)."""
+        """Return value → how much waiting pods want this pod there (negative) or away from there (positive)."""
         needs: dict[str, int] = {}
         for number in affinities:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1

@@ -1,4 +1,4 @@
-"""How many pods count in each domain of each topology group in one plan, and whether its rules admit one more."""
+"""Counts pods in each domain of each topology group in one plan, and decides whether its rules admit one more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD
 
 ALL_CLAIMS: Final = ClaimMask(-1)
-"""Every claim, those that are yet to be opened included."""
+"""Every claim, those that are still to be opened included."""
 
 Effect = tuple[TopologyGroupId, str | None, bool]
 """A group for which a pod counts on a new node, the domain (None for the node itself), whether that is in doubt."""
@@ -45,7 +45,7 @@ class DomainCounts:
         return self._vanished
 
     def copy(self) -> DomainCounts:
-        """The counts as they are now; what is placed later counts in one of the two only."""
+        """Return an independent copy of the counts."""
         other = DomainCounts(self._topology, self._vanished)
         other._counts = {group: dict(counts) for group, counts in self._counts.items()}
         other._doubtful = {group: dict(counts) for group, counts in self._doubtful.items()}
@@ -122,7 +122,7 @@ class DomainCounts:
     def _minimum(self, rule: TopologyRule, here: str, signature: PodSignature) -> int:
         """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
 
-        A pod on a new node that may turn out not to count is left out, except in `here`, where it would be one too many.
+        A pod on a new node that may turn out not to count is left out, except in `here`, where it could be one too many.
         """
         if rule.is_hostname:
             return 0
@@ -136,7 +136,7 @@ class DomainCounts:
             for domain, n in counts.items()
             if self._supports(rule, domain, signature)
         ]
-        # With fewer domains than minDomains, the least loaded one is taken to be empty (Kubernetes).
+        # With fewer domains than minDomains, the least loaded one counts as empty (Kubernetes).
         return min(supported) if supported and len(supported) >= group.min_domains else 0
 
     def _supports(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
@@ -151,7 +151,7 @@ class DomainCounts:
     def _hostnames_of(self, group: TopologyGroupId) -> HostnameCounts:
         known = self._hostnames.get(group)
         if known is None:
-            # Nobody asks for more than one pod over maxSkew, see `barred_claims`.
+            # Counts above one pod over maxSkew are never queried, see `barred_claims`.
             highest = max(1, self._topology.groups[group].max_skew + 1)
             known = self._hostnames[group] = HostnameCounts(highest)
         return known

@@ -1,4 +1,4 @@
-"""The domains of topology groups: which there are, which could be made, and how many running pods count in each."""
+"""The domains of topology groups: which exist, which could be made, and how many running pods count in each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Counts = dict[str, int]
 
 
 class GroupDomains:
-    """What the existing nodes and the NodePools make of each group; the same for all plans of a snapshot.
+    """The domains of each group from existing nodes and NodePools; the same for all plans of a snapshot.
 
     Attributes:
         possible: Group → domains that the NodePools could make with nodes that the group looks at; sorted.
@@ -60,7 +60,7 @@ class GroupDomains:
         )
 
     def at(self, group: TopologyGroupId, position: int) -> str | None:
-        """Where a node lies for a group, None where it has no such label or the group does not look at it."""
+        """Return a node's domain for a group, None where it has no such label or the group ignores it."""
         return _at(self._groups, self._nodes, self._looked_at, group, position)
 
 

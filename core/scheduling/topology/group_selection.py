@@ -1,4 +1,4 @@
-"""Which pods each topology group speaks of."""
+"""Determines which pods each topology group selects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.scheduling.topology.topology_group import INVERSE, TopologyGroup
 
 
 class GroupSelection:
-    """Finds the groups that select a pod without asking each: most selectors name one label value."""
+    """Finds the groups that select a pod without checking each: most selectors name one label value."""
 
     def __init__(self, groups: Sequence[TopologyGroup], hard: set[TopologyGroupId]) -> None:
         self._groups = groups
@@ -31,7 +31,7 @@ class GroupSelection:
                 self._others.append(number)
 
     def assign(self, signatures: Iterable[PodSignature], selected: list[list[PodSignature]]) -> None:
-        """Tell each signature its groups, and each group, by number in `selected`, its signatures."""
+        """Assign each signature its groups, and each group, by number in `selected`, its signatures."""
         for signature in signatures:
             numbers = self._selecting(signature.namespace, signature.labels)
             for number in numbers:

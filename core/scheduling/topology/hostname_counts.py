@@ -1,4 +1,4 @@
-"""How many pods of one topology group each new node has, where every node is a domain of its own."""
+"""Counts the pods of one topology group on each new node, where every node is a domain of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HostnameCounts:
         """Start with none.
 
         Args:
-            highest: The largest count that anyone asks about.
+            highest: The largest count that is ever queried.
         """
         self.total = 0
         self._counts: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Whether topology groups look at a new node, which is not one node yet but many that it might become."""
+"""Determines whether topology groups count a new node, which may still become one of several nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who must be near or far from whom: the topology groups of a snapshot, and the rules that pods have by them."""
+"""The topology groups of a snapshot, and the rules that pods have by them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Topology:
         return known
 
     def is_hard(self, group: TopologyGroupId) -> bool:
-        """Whether any pod demands a group, and does not only prefer it."""
+        """Whether any pod requires the group, rather than only prefers it."""
         return group in self._hard
 
     def _register(self, signature: PodSignature) -> None:
@@ -137,7 +137,7 @@ def _counted(
     selected: Sequence[Sequence[PodSignature]],
     group: TopologyGroupId,
 ) -> Sequence[PodSignature]:
-    """Signatures whose pods count: those that own an inverse group, those that any other group selects."""
+    """Return signatures whose pods count: owners of an inverse group, and those selected by any other group."""
     return owners[group] if groups[group].kind == INVERSE else selected[group]
 
 

@@ -25,16 +25,16 @@ SPREAD: Final = "spread"
 AFFINITY: Final = "affinity"
 ANTI_AFFINITY: Final = "anti-affinity"
 INVERSE: Final = "inverse"
-"""The other side of a required anti-affinity: counts its owners and keeps away whom they avoid."""
+"""The other side of a required anti-affinity: counts its owners and keeps away the pods that they avoid."""
 
 
 class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
-    """Which nodes a spread constraint looks at (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
+    """The nodes that a spread constraint considers (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 
     Attributes:
         selector, terms: The owner's node selector and alternatives; both empty where the policy is Ignore.
         tolerations: The owner's, None where taints are ignored.
-        keys: Labels without which a node is passed over, with all its pods (Kubernetes: every topology key of the owner).
+        keys: Labels without which a node is ignored, with all its pods (Kubernetes: every topology key of the owner).
     """
 
     selector: tuple[Requirement, ...] = ()
@@ -64,7 +64,7 @@ ANY_NODE: Final = TopologyNodeFilter()
 
 
 class TopologyGroup(msgspec.Struct, frozen=True, order=True):
-    """One rule along one topology key, whoever has it. `namespaces` None stands for all."""
+    """One rule along one topology key, shared by all pods that have it. `namespaces` None stands for all."""
 
     kind: str
     key: str

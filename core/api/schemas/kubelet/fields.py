@@ -60,7 +60,7 @@ Thresholds = Annotated[dict[str, Annotated[str, Field(max_length=64)]], Field(js
 
 
 class KubeletPart(ApiModel):
-    """A part of the configuration: here a field that nobody knows is an error."""
+    """A part of the configuration: an unknown field is an error here."""
 
     model_config = ConfigDict(extra="forbid")
 

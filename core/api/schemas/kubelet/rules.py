@@ -50,7 +50,7 @@ _PERCENTAGE: Final = re.compile(r"[+]?([0-9]+\.?[0-9]*|\.[0-9]+)%\Z")
 
 
 def unsupported(kubelet: JsonObject, family: AmiFamily) -> Iterator[Location]:
-    """The fields that the family's bootstrapping cannot pass on."""
+    """Return the fields that the family's bootstrapping cannot pass on."""
     if family.takes_any_kubelet_field:
         return
     for name, value in kubelet.items():
@@ -157,7 +157,7 @@ def cel_supported(takes_any_field: str, lacks: Mapping[str, str]) -> str:
 
 
 class KubeletConfiguration(KubeletFields):
-    """`spec.kubelet`. Counts and reservations may be expressions, which are looked at where they are evaluated."""
+    """`spec.kubelet`. Counts and reservations may be expressions, which are checked where they are evaluated."""
 
     rules = (
         Rule(

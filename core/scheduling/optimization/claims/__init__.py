@@ -1,1 +1,1 @@
-"""From a packing back to NodeClaims that keep every rule of the plan."""
+"""Converts a packing back to NodeClaims that keep every rule of the plan."""

@@ -1,4 +1,4 @@
-"""Turns a machine with packing items on it into a claim, by the same requirement tables as the greedy planner's."""
+"""Builds a claim from a machine with packing items, with the same requirement tables as the greedy planner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClaimBuilder:
         )
 
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
-        """A claim for these pods, None where no type will do for all of them."""
+        """Return a claim for these pods, None where no type suits all of them."""
         table, template = self._context.table, self._scope.template
         reqs, allowed, used = self._scope.offered, template.mask, self._context.axis.zero
         for item, _ in members:

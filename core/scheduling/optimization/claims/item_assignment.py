@@ -1,4 +1,4 @@
-"""Assigns packing items to the places that a packing has for their groups, so that no hostname rule is broken."""
+"""Assigns packing items to the places that a packing has for their groups, without breaking a hostname rule."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 def replaces_within_limits(
     found: Sequence[InFlightClaim], replaced: Sequence[InFlightClaim], *, limits: RemainingLimits
 ) -> bool:
-    """Charge cheaper claims in place of others, or change nothing and return False: they cost no less or exceed a limit."""
+    """Replace claims by cheaper ones and charge them, or change nothing and return False: no saving, or a limit exceeded."""
     types = replaced[0].template.types
     before = dict(limits.left)
     for claim in replaced:

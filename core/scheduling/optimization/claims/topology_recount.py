@@ -1,4 +1,4 @@
-"""Counts the pods of a changed plan anew, to check that every rule along shared domains finds the counts of the greedy plan."""
+"""Recounts the pods of a changed plan, to check that every rule along shared domains has the counts of the greedy plan."""
 
 from __future__ import annotations
 

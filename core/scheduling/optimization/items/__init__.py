@@ -1,1 +1,1 @@
-"""What packing moves as one: pods that must stay together, and pods that are interchangeable."""
+"""Packing items: pods that must stay together, and pods that are interchangeable."""

@@ -1,4 +1,4 @@
-"""Topology rules along hostnames, as amounts and caps on one new node."""
+"""Expresses topology rules along hostnames as amounts and caps on one new node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _counted(groups: Sequence[TopologyGroup], signature: PodSignature) -> Amount
 
 
 def _caps(groups: Sequence[TopologyGroup], step: RelaxationStep) -> Amounts:
-    """A spread allows its maxSkew: along hostnames the minimum over domains is zero, for a new node is always possible."""
+    """A spread allows its maxSkew: along hostnames the minimum over domains is zero, since a new node is always possible."""
     found: dict[TopologyGroupId, int] = {}
     for rule in step.host_rules:
         if rule.kind in (SPREAD, ANTI_AFFINITY):
@@ -51,8 +51,8 @@ def _followed(pod_group: PodGroup) -> frozenset[TopologyGroupId]:
 def merged(rules: Iterable[tuple[Amounts, Amounts]]) -> tuple[Amounts, Amounts]:
     """What groups count of several pods together, and the caps of all of them; from (counted, caps) of each.
 
-    Pods that share a node already may be more than one of their caps: they were bound in an order in which each was allowed.
-    Their cap is then their number.
+    Pods that share a node already may exceed one of their caps: they were bound in an order in which each was allowed. Their
+    cap is then their number.
     """
     counted: dict[TopologyGroupId, int] = {}
     caps: dict[TopologyGroupId, int] = {}

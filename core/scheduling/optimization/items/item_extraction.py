@@ -1,4 +1,4 @@
-"""Takes claims apart: which of their pods may be moved alone, which only together."""
+"""Takes claims apart: which of their pods may move alone, and which only together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
 _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
-"""Places in reservations are for the claims that the greedy planner gave them to."""
+"""Places in reservations stay with the claims that the greedy planner gave them to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,9 +89,9 @@ class ItemExtraction:
         return found + alone
 
     def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
-        """A pod of the group as it may be moved by itself; None where it stays with the claim's other such pods.
+        """Return a pod of the group as a separate item; None where it stays with the claim's other such pods.
 
-        It is at the first relaxation step that its claim meets, so that no preference is lost that was met.
+        It is at the first relaxation step that its claim meets, so that no preference that was met is lost.
         """
         for step in pod_group.steps:
             is_last = step is pod_group.steps[-1]

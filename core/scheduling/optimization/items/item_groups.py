@@ -1,8 +1,8 @@
-"""Packing items that the solver need not tell apart, as one item of its problem.
+"""Joins packing items that the solver need not distinguish into one item of its problem.
 
 A hostname group whose counted pods all obey one cap is a resource of which each machine has that much; where there are too many
-such groups, it is a cap on each item group by itself. All else is settled when packing items get their machines
-(`claims.item_assignment`): an item group only says how many other hostname rules its members have to do with.
+such groups, it is a cap on each item group by itself. The rest is settled when packing items get their machines
+(`claims.item_assignment`): an item group only says how many other hostname rules concern its members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is moved between new nodes: mostly one pod, sometimes several that must stay together."""
+"""What moves between new nodes: usually one pod, sometimes several that must stay together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NodePools could launch for given item groups, as the machine types of a packing problem.
+"""Builds the machine types of a packing problem from what NodePools could launch for given item groups.
 
 A machine type of the problem is an instance type at the lowest price that it has in any offering (zone, capacity type,
 reservation) of those that the same item groups may use. So it says exactly which groups may share a machine and what that

@@ -1,4 +1,4 @@
-"""Which share of each item group is best packed in which zone, by the fluid program over all zones at once."""
+"""Divides each item group over zones, by the fluid program over all zones at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits a large scope by zone: pods that rules hold to a zone stay there, the others go where the fluid program has them."""
+"""Splits a large scope by zone: pods that rules hold to a zone stay there, the fluid program divides the others."""
 
 from __future__ import annotations
 
