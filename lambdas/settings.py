@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     launches_per_run: Count = 200
     plan_rounds: Count = 3
     nominate_pods: bool = True
-    bind_pods: bool = False
+    bind_pods: bool = True
     mirror_node_claims: bool = True
     surge_restarts: bool = False
     poll_seconds: Count = 10

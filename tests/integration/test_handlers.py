@@ -100,11 +100,15 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
     lab.boot()
     (node,) = lab.kubernetes.names(kinds.NODES)
     claim = lab.cloud.instances()[0].tags["fleetwright.dev/claim"]
-    assert decided(deployed.execute({"claim": claim})) == [("register", "NodeJoined"), ("initialize", "NodeReady")]
+    assert decided(deployed.execute({"claim": claim})) == [("register", "NodeJoined")]
+    lab.clock.advance(seconds=3)
+    assert deployed.execute({"claim": claim})["boundPods"] == 1
+    assert lab.kubernetes.raw(kinds.PODS, "p", "default")["spec"]["nodeName"] == node
+    lab.clock.advance(seconds=3)
+    assert decided(deployed.execute({"claim": claim})) == [("initialize", "NodeReady")]
     assert decided(reconcile.handler({}, context)) == []
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
 
-    lab.bind("p")
     lab.clock.advance(minutes=1)
     assert decided(disrupt.handler({"source": "fleetwright.windows"}, context)) == []
     event = {
