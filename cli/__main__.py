@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "what-if": "a recorded period under other NodePools, budgets or prices",
+    "report": "what a period cost, for whom, against which baselines, and what kept it from costing less",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS rights",

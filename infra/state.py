@@ -7,8 +7,9 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 30, "ledger/bases/": 32}
-"""Days for which the ledger is kept. A base is renewed after a day, so it is there for longer than what needs it."""
+KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 400, "ledger/bases/": 32}
+"""Days for which the ledger is kept. Outcomes tell a report which instances ran in a month. A base is renewed after a day, so
+it is there for longer than what needs it."""
 
 
 class StateStack(cdk.Stack):

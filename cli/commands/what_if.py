@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, InputError
-from cli.ledger.looks import add_recorded_period
+from cli.ledger.decisions import add_recorded_period
 
 if TYPE_CHECKING:
     from core.counterfactual.asked_for import AskedFor

@@ -5,31 +5,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from cli.errors import InputError
-from cli.ledger.decisions import find, refuse_none, since
+from cli.ledger.decisions import find, refuse_none
 from cli.ledger.places import open_ledger
+from core import codec
+from core.ledger.entry import DISRUPT, LedgerEntry
 from core.ledger.reading import LedgerReader
-
-if TYPE_CHECKING:
-    from core.ledger.object_keys import DecisionKey
-    from core.model.snapshot import Snapshot
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Snapshot
 
 
-def add_recorded_period(parser: argparse.ArgumentParser) -> None:
-    """`--ledger`, whose cluster, and which part of it is played."""
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
-    parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
-    told = "a time (RFC 3339), or a span back from now (24h, 30d)"
-    parser.add_argument("--from", dest="since", type=since, metavar="T", help=f"{told}; default: the first look")
-    parser.add_argument("--to", dest="until", type=since, metavar="T", help=f"{told}; default: the last look")
+class RecordedDecision(NamedTuple):
+    """One decision; `plan` where it is of `disrupt`."""
+
+    entry: LedgerEntry
+    snapshot: Snapshot
+    plan: DisruptionPlan | None
 
 
 class RecordedLooks:
     """The looks that are meant.
 
     Attributes:
+        since: When the first look was made.
         until: When the period ends: as asked for, or with the last look.
 
     Raises:
@@ -47,6 +47,7 @@ class RecordedLooks:
                 f"the ledger has several clusters: {', '.join(sorted(clusters))}", hint="--cluster says which"
             )
         self._reader = LedgerReader(place.get)
+        self.since: datetime = self._keys[0].at
         self.until: datetime = arguments.until or self._keys[-1].at
 
     def __len__(self) -> int:
@@ -54,9 +55,12 @@ class RecordedLooks:
 
     def __iter__(self) -> Iterator[Snapshot]:
         """The looks. Raises InvalidInputError where one cannot be read."""
-        for key in self._keys:
-            yield self._look(key)
+        return (decision.snapshot for decision in self.decisions())
 
-    def _look(self, key: DecisionKey) -> Snapshot:
-        entry, raw = self._reader.entry(key.key)
-        return self._reader.snapshot(entry, self._reader.documents(entry, raw))
+    def decisions(self) -> Iterator[RecordedDecision]:
+        """The looks with what was decided. Raises InvalidInputError where one cannot be read."""
+        for key in self._keys:
+            entry, raw = self._reader.entry(key.key)
+            documents = self._reader.documents(entry, raw)
+            plan = codec.decode_disruption_plan(documents.plan) if entry.function == DISRUPT else None
+            yield RecordedDecision(entry, self._reader.snapshot(entry, documents), plan)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cli.schemas.answer import JsonAnswer, PricesAnswer
-from cli.schemas.period import WhatIfAnswer
+from cli.schemas.period import ReportAnswer, WhatIfAnswer
 from cli.schemas.status import KillSwitchChangeAnswer, StatusAnswer
 
 
@@ -223,6 +223,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "status": StatusAnswer,
     "pause": KillSwitchChangeAnswer,
     "what-if": WhatIfAnswer,
+    "report": ReportAnswer,
 }
 """Command → its answer under `-o json`."""
 

@@ -41,6 +41,69 @@ class RecordedAnswer(msgspec.Struct, kw_only=True):
     dollars: float
 
 
+class BaselinesAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """What was not spent: the same instances on demand, and every node kept (played). Null where it is not known."""
+
+    on_demand: float | None
+    without_consolidation: float | None
+
+
+class MinimumAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """The proven minimum of the fleet in so many hours, and what was spent in them."""
+
+    dollars: float
+    spent_meanwhile: float
+    hours: float
+
+
+class ConsolidationAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Commands that came about, what they save an hour when they are done, and the moves that paid for it."""
+
+    commands: int
+    pods_moved: int
+    hourly_saved: float
+    hourly_saved_per_move: float | None
+
+
+class IdleObjectAnswer(msgspec.Struct, kw_only=True):
+    """The sentence that names the object, and the idle dollars of the nodes that it kept."""
+
+    message: str
+    dollars: float
+
+
+class IdleCauseAnswer(msgspec.Struct, kw_only=True):
+    """Idle dollars of nodes that stayed for a reason."""
+
+    reason: str
+    dollars: float
+    objects: list[IdleObjectAnswer]
+
+
+class IdleAnswer(msgspec.Struct, kw_only=True):
+    """Dollars of room that nobody requested, and what kept the nodes."""
+
+    dollars: float
+    causes: list[IdleCauseAnswer]
+
+
+class ReportAnswer(JsonAnswer):
+    """`fleetwright report -o json`. Each table of `by` sums to `dollars`."""
+
+    kind: Literal["Report"]
+    from_: str = msgspec.field(name="from")
+    to: str
+    dollars: float
+    instance_hours: float
+    instances: int
+    baselines: BaselinesAnswer
+    proven_minimum: MinimumAnswer | None
+    consolidation: ConsolidationAnswer
+    by: dict[str, dict[str, float]]
+    idle: IdleAnswer
+    assumptions: list[str]
+
+
 class WhatIfAnswer(JsonAnswer):
     """`fleetwright what-if -o json`. `modelError`: how far the play of what was asked for then is from the recorded dollars."""
 

@@ -18,6 +18,26 @@ class OutcomeState(StrEnum):
     REFUSED = "refused"
 
 
+class InstanceLife(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
+    """An instance that a decision launched, for the report.
+
+    Attributes:
+        instance: Its id.
+        price: Nano-dollars per hour when it was launched.
+        ended_at: When it was terminated or found gone; None while it runs.
+    """
+
+    instance: str
+    claim: str
+    node_pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: int
+    launched_at: datetime
+    ended_at: datetime | None = None
+
+
 class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """The end of one part of a decision.
 
@@ -25,6 +45,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
         decision: The decision's id.
         part: The claim's name or the command's id.
         reason: A code of `core.reasons`.
+        instance: What is told of an instance; `part` is its id then. Older releases pass over it.
     """
 
     decision: str
@@ -33,6 +54,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
     at: datetime
     reason: str = ""
     message: str = ""
+    instance: InstanceLife | None = None
 
 
 def encode_outcomes(outcomes: list[DecisionOutcome]) -> bytes:

@@ -101,8 +101,8 @@ class LedgerWriter:
         self._told[draft.function] = summary
 
     def tell(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
-        """Store the outcomes of decisions, on a best-effort basis: only the log depends on them."""
-        found = [outcome for outcome in outcomes if outcome.decision]
+        """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""
+        found = [outcome for outcome in outcomes if outcome.decision or outcome.instance is not None]
         if self._objects is None or not found:
             return
         written = encode_outcomes(found)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +205,50 @@ def test_nothing_changed_or_nothing_recorded_is_no_answer(
     assert main(["what-if", "--ledger", ledger, "--to", "2026-11-19T00:00:00Z", "--policy", "none"]) == 2
     (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n")
     assert main(["what-if", "--ledger", ledger, "-f", str(tmp_path / "pod.yaml")]) == 2
+
+
+def test_the_dollars_of_a_report_are_those_of_the_instances_that_ran(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted from the world's own record: within a thousandth."""
+    moments = {"since": "2026-11-20T00:00:00Z", "to": "2026-11-20T00:30:00Z"}
+    period = ("--from", moments["since"], "--to", moments["to"])
+    by = "nodepool,namespace,capacity-type,instance-type,zone"
+    code, found = answer(capsys, "report", "--ledger", str(played[0]), *period, "--by", by)
+    assert code == 0
+    end = datetime.fromisoformat(moments["to"])
+    ended = {
+        e.fields["instance"]: datetime.fromisoformat(e.t) for e in played[1].events if e.event == "instanceTerminated"
+    }
+    spent = sum(
+        e.fields["price"] * ((ended.get(e.fields["instance"], end) - datetime.fromisoformat(e.t)) / timedelta(hours=1))
+        for e in played[1].events
+        if e.event == "instanceLaunched"
+    )
+    assert found["dollars"] == pytest.approx(spent, rel=1e-3)
+    assert found["dollars"] == pytest.approx(played[1].summary["dollars"], abs=0.006)
+    assert found["instances"] == played[1].summary["nodesLaunched"]
+    for rows in found["by"].values():
+        assert sum(rows.values()) == pytest.approx(found["dollars"], rel=1e-4)
+    assert found["baselines"]["onDemand"] == pytest.approx(found["dollars"] / 0.3, rel=1e-3)
+    assert found["baselines"]["withoutConsolidation"] > found["dollars"]
+    assert found["provenMinimum"]["dollars"] <= found["provenMinimum"]["spentMeanwhile"]
+    assert found["idle"]["dollars"] < found["dollars"]
+    msgspec.convert(found, ANSWERS["report"])
+
+
+def test_a_report_is_written_for_people_and_for_sheets(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["report", "--ledger", str(played[0]), "--to", "2026-11-20T00:30:00Z", "--no-play"]
+    told = {}
+    for form in ("table", "markdown", "html", "csv"):
+        assert main([*asked, "-o", form]) == 0
+        told[form] = capsys.readouterr().out
+    assert "NAMESPACE" in told["table"]
+    assert told["markdown"].startswith("### 2026-11-20 00:00")
+    assert "http" not in told["html"]
+    rows = list(csv.DictReader(told["csv"].splitlines()))
+    assert {row["by"] for row in rows} == {"nodepool", "namespace"}
+    assert main([*asked, "--by", "team"]) == 2
+    assert main([*asked, "--month", "2026-13"]) == 2

@@ -22,6 +22,7 @@ from core.reasons.refusal import Refusal
 from lambdas.brakes.joining import went
 from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
 from lambdas.controllers.launching.instance_description import machine_of
+from lambdas.controllers.launching.instance_outcomes import came
 from lambdas.controllers.launching.launch_gate import LaunchGate
 from lambdas.observation.observer import Stores
 from lambdas.ports import (
@@ -103,6 +104,7 @@ class Launcher:
         report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
         report.outcomes.append(_ended(record, OutcomeState.DONE, ClaimReason.LAUNCHED, "", now))
         stored = self._stored(record, launched.instance, catalogue, now)
+        report.outcomes += came(stored, launched.instance.launched_at)
         key = _key_of(launched.instance)
         self._gate.succeeded(record, node_class, admission, key, launched.refused, now, report)
         return stored

@@ -24,6 +24,7 @@ from lambdas.controllers.draining.drain_cancellation import DrainCancellation
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
+from lambdas.controllers.launching import instance_outcomes
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
@@ -285,11 +286,14 @@ class ClaimWork:
         report.decide(DecisionKind.TERMINATE, record.instance_id, reason, f"instance of {record.name}")
         if record.deletion is not None and record.deletion.terminated_at is None:
             report.count(INSTANCES_TERMINATED)
+            report.outcomes += instance_outcomes.went(record, reason, self._clock.now())
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
+        if record.deletion is None or record.deletion.terminated_at is None:
+            report.outcomes += instance_outcomes.went(record, step.reason, self._clock.now())
         if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), report)
 

@@ -163,5 +163,7 @@ def test_what_became_of_a_launch_is_told(lab: Lab) -> None:
     report = lab.provision()
     lab.app.adapters.ledger.tell("provision", report.outcomes)
     (raw,) = (raw for key, raw in lab.ledger.objects.items() if key.startswith("outcomes/"))
-    (told,) = decode_outcomes(raw)
+    told, came = decode_outcomes(raw)
     assert (told.decision, told.part, told.state) == (entries(lab)[0].id, lab.claim.name, OutcomeState.DONE)
+    assert came.instance is not None
+    assert (came.instance.instance, came.instance.ended_at) == (lab.claim.instance_id, None)

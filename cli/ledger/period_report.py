@@ -1,0 +1,44 @@
+"""Reads a period of a ledger once and makes its report."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+
+from cli.ledger.decisions import outcomes
+from cli.ledger.looks import RecordedLooks
+from cli.ledger.places import open_ledger
+from cli.output import JsonObject
+from cli.report_document import BaselinePlay, report_document
+from core.cost_report.instance_hours import lives
+from core.cost_report.report import LookedAt, ReportBuilder
+from core.counterfactual.play import PlayRules, play_beside
+from core.ledger.log import LogEntry, by_decision, log_entry
+from core.model.snapshot import Snapshot
+
+
+def report_of_period(arguments: argparse.Namespace) -> JsonObject:
+    """The report that the arguments ask for.
+
+    Raises:
+        InputError: If the ledger has nothing of that time.
+        InvalidInputError: If something in it cannot be read.
+    """
+    looks = RecordedLooks(arguments)
+    told = outcomes(open_ledger(arguments.ledger), arguments)
+    ended = by_decision(told)
+    since: datetime = arguments.since or looks.since
+    builder = ReportBuilder(lives(told), since, looks.until)
+    log: list[LogEntry] = []
+
+    def seen() -> Iterator[Snapshot]:
+        for decision in looks.decisions():
+            builder.see(LookedAt(decision.snapshot, decision.plan))
+            log.append(log_entry(decision.entry, ended.get(decision.entry.id, ())))
+            yield decision.snapshot
+
+    rules = () if arguments.no_play else (PlayRules(), PlayRules(consolidates=False))
+    _, plays = play_beside(seen(), rules, looks.until)
+    baseline = BaselinePlay(asked=plays[0].cost, kept=plays[1].cost) if plays else None
+    return report_document(builder.report(), log, baseline, period=(since, looks.until), by=arguments.by)

@@ -1,0 +1,39 @@
+"""Hours of instances in a period, and their dollars at the price of their launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.ledger.outcome import DecisionOutcome, InstanceLife
+
+MICROSECOND: Final = timedelta(microseconds=1)
+_HOUR: Final = timedelta(hours=1) // MICROSECOND
+
+
+def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
+    """Each instance once, in the order in which they came.
+
+    What was told at a launch knows its moment, what was told at the end estimates it. The earliest word of the end counts.
+    """
+    told = [outcome.instance for outcome in outcomes if outcome.instance is not None]
+    found: dict[str, InstanceLife] = {}
+    for life in sorted(told, key=lambda life: (life.ended_at is not None, life.launched_at)):
+        known = found.setdefault(life.instance, life)
+        if life.ended_at is not None and (known.ended_at is None or life.ended_at < known.ended_at):
+            found[life.instance] = msgspec.structs.replace(known, ended_at=life.ended_at)
+    return tuple(sorted(found.values(), key=lambda life: (life.launched_at, life.instance)))
+
+
+def overlap(life: InstanceLife, since: datetime, until: datetime) -> timedelta:
+    """How long the instance ran in the period."""
+    end = until if life.ended_at is None else min(life.ended_at, until)
+    return max(end - max(life.launched_at, since), timedelta(0))
+
+
+def cost(price: int, span: timedelta) -> int:
+    """Nano-dollars of so many an hour."""
+    return price * (span // MICROSECOND) // _HOUR

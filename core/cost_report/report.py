@@ -1,0 +1,206 @@
+"""The report of a period: dollars by what they were spent on, what the looks say of them, and what a play says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.cost_report.instance_hours import cost, overlap
+from core.cost_report.node_shares import IDLE, node_shares
+from core.disruption.prices import node_price, type_of
+from core.ledger.outcome import InstanceLife
+from core.model.catalogue import Catalogue
+from core.model.plan import Blocked, DisruptionPlan
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.pools.pool_types import pool_types
+
+UNSEEN: Final = "(not seen)"
+"""What instances cost while no look had their node: they boot, or the ledger begins later."""
+
+NODE_POOL: Final = "nodepool"
+NAMESPACE: Final = "namespace"
+CAPACITY_TYPE: Final = "capacity-type"
+INSTANCE_TYPE: Final = "instance-type"
+ZONE: Final = "zone"
+BY: Final = (NODE_POOL, NAMESPACE, CAPACITY_TYPE, INSTANCE_TYPE, ZONE)
+
+_FIELDS: Final = {
+    NODE_POOL: "node_pool",
+    CAPACITY_TYPE: "capacity_type",
+    INSTANCE_TYPE: "instance_type",
+    ZONE: "zone",
+}
+
+
+class LookedAt(msgspec.Struct, frozen=True):
+    """What a decision saw, and for a decision of `disrupt` what it said."""
+
+    snapshot: Snapshot
+    plan: DisruptionPlan | None = None
+
+
+class IdleCause(msgspec.Struct, frozen=True, order=True):
+    """Why idle room was paid for: the reason that kept its nodes, with the sentence that names the object."""
+
+    reason: str
+    message: str
+
+
+class CostReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a period cost.
+
+    Attributes:
+        cost: Nano-dollars of all instances at the price of their launch.
+        hours: Of all instances together.
+        by: What they are told by → name → nano-dollars; each sums to `cost`.
+        on_demand: What the same instances would cost on demand, at the last look's prices; None without looks.
+        idle: Nano-dollars of room that no pod requested, as far as looks tell.
+        causes: The same by what kept the nodes, the dearest first; nodes that nothing kept are left out.
+        minimum: Nano-dollars of the proven minimum of the fleet in `minimum_over`; None where no look proves one.
+        minimum_cost: What the fleet cost by the looks in that time.
+    """
+
+    cost: int
+    hours: float
+    instances: int
+    by: dict[str, dict[str, int]]
+    on_demand: int | None
+    idle: int
+    causes: tuple[tuple[IdleCause, int], ...]
+    minimum: int | None
+    minimum_cost: int
+    minimum_over: timedelta
+
+
+class ReportBuilder:
+    """Give it the looks of a period in order of time, then ask for the report."""
+
+    def __init__(self, lives: Sequence[InstanceLife], since: datetime, until: datetime) -> None:
+        self._by_id = {life.instance: life for life in lives if overlap(life, since, until)}
+        self._recorded = frozenset(self._by_id)
+        self._since, self._until = since, until
+        self._last: LookedAt | None = None
+        self._said: DisruptionPlan | None = None
+        self._namespaces: Counter[str] = Counter()
+        self._causes: Counter[IdleCause] = Counter()
+        self._idle = self._minimum = self._minimum_cost = 0
+        self._minimum_over = timedelta(0)
+        self._catalogue: Catalogue | None = None
+
+    def see(self, look: LookedAt) -> None:
+        """Charge what the last look saw up to this one."""
+        self._charge(look.snapshot.now)
+        self._adopt(look.snapshot)
+        self._last, self._said = look, look.plan or self._said
+        self._catalogue = look.snapshot.catalogue
+
+    def report(self) -> CostReport:
+        """The report."""
+        self._charge(self._until)
+        self._last = None
+        by = {name: self._sums(field) for name, field in _FIELDS.items()}
+        total = sum(self._cost_of(life) for life in self._lives)
+        unseen = total - sum(self._namespaces.values())
+        namespaces = dict(self._namespaces) | ({UNSEEN: unseen} if unseen else {})
+        return CostReport(
+            cost=total,
+            hours=sum((overlap(life, self._since, self._until) for life in self._lives), timedelta(0))
+            / timedelta(hours=1),
+            instances=len(self._lives),
+            by={**by, NAMESPACE: _dearest_first(namespaces)},
+            on_demand=self._on_demand(),
+            idle=self._idle,
+            causes=tuple(sorted(self._causes.items(), key=lambda item: (-item[1], item[0]))),
+            minimum=self._minimum if self._minimum_over else None,
+            minimum_cost=self._minimum_cost,
+            minimum_over=self._minimum_over,
+        )
+
+    @property
+    def _lives(self) -> tuple[InstanceLife, ...]:
+        return tuple(life for life in self._by_id.values() if overlap(life, self._since, self._until))
+
+    def _adopt(self, look: Snapshot) -> None:
+        """Instances of whose launch the ledger has no word (it is older than the period) are known from looks alone."""
+        types, present = pool_types(look), set[str]()
+        for state in state_nodes(look):
+            instance = state.provider_id.rpartition("/")[2]
+            present.add(instance)
+            if state.claim is None or not instance or instance in self._by_id:
+                continue
+            own = state.labels
+            self._by_id[instance] = InstanceLife(
+                instance=instance,
+                claim=state.claim_name,
+                node_pool=state.node_pool,
+                instance_type=own.get(labels.INSTANCE_TYPE, ""),
+                zone=own.get(labels.ZONE, ""),
+                capacity_type=own.get(labels.CAPACITY_TYPE, ""),
+                price=node_price(own, type_of(own, types.of(state.node_pool))),
+                launched_at=state.claim.created_at or look.now,
+            )
+        for instance in self._by_id.keys() - self._recorded - present:
+            life = self._by_id[instance]
+            if life.ended_at is None:
+                self._by_id[instance] = msgspec.structs.replace(life, ended_at=look.now)
+
+    def _cost_of(self, life: InstanceLife) -> int:
+        return cost(life.price, overlap(life, self._since, self._until))
+
+    def _sums(self, field: str) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for life in self._lives:
+            found[getattr(life, field)] += self._cost_of(life)
+        return _dearest_first(found)
+
+    def _charge(self, until: datetime) -> None:
+        if self._last is None:
+            return
+        since = max(self._last.snapshot.now, self._since)
+        kept = {blocked.node: IdleCause(blocked.reason, blocked.message) for blocked in self._blocked()}
+        hourly = 0
+        for state in state_nodes(self._last.snapshot):
+            life = self._by_id.get(state.provider_id.rpartition("/")[2])
+            if life is None:
+                continue
+            spent = cost(life.price, overlap(life, since, until))
+            hourly += spent
+            shares = node_shares(state)
+            self._namespaces += Counter({name: int(spent * share) for name, share in shares.items()})
+            idle = int(spent * shares.get(IDLE, 0.0))
+            self._idle += idle
+            if state.name in kept:
+                self._causes[kept[state.name]] += idle
+        self._charge_minimum(until - since, hourly)
+
+    def _blocked(self) -> Sequence[Blocked]:
+        return self._said.blocked if self._said is not None else ()
+
+    def _charge_minimum(self, span: timedelta, spent: int) -> None:
+        bound = self._said.cost.lower_bound if self._said is not None else None
+        if bound is not None and span > timedelta(0):
+            self._minimum += cost(bound, span)
+            self._minimum_cost += spent
+            self._minimum_over += span
+
+    def _on_demand(self) -> int | None:
+        if self._catalogue is None:
+            return None
+        markets = (self._catalogue.default, *(found for _, found in sorted(self._catalogue.by_node_class.items())))
+        types = {found.name: found for market in markets for found in market}
+        total = 0
+        for life in self._lives:
+            offered = types[life.instance_type].offerings if life.instance_type in types else ()
+            prices = [o.price for o in offered if o.zone == life.zone and o.capacity_type == labels.ON_DEMAND]
+            total += cost(min(prices, default=life.price), overlap(life, self._since, self._until))
+        return total
+
+
+def _dearest_first(found: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

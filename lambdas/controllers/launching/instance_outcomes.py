@@ -1,0 +1,45 @@
+"""Tells the ledger when an instance came and when it went, so that a report can count its hours."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from core import labels
+from core.ledger.outcome import DecisionOutcome, InstanceLife, OutcomeState
+from core.lifecycle.records import ClaimRecord
+from core.reasons.claim import ClaimReason
+
+
+def came(record: ClaimRecord, launched_at: datetime) -> list[DecisionOutcome]:
+    """The claim's instance was launched; nothing where it is not known which."""
+    return _told(record, launched_at, launched_at, None, ClaimReason.LAUNCHED)
+
+
+def went(record: ClaimRecord, reason: str, now: datetime) -> list[DecisionOutcome]:
+    """The claim's instance costs nothing from now on. When it came is told more precisely by `came`, if that was kept."""
+    return _told(record, record.moments.launched_at or record.requested_at, now, now, reason)
+
+
+def _told(
+    record: ClaimRecord, launched_at: datetime, at: datetime, ended_at: datetime | None, reason: str
+) -> list[DecisionOutcome]:
+    machine = record.machine
+    if machine is None:
+        return []
+    life = InstanceLife(
+        instance=machine.instance_id,
+        claim=record.name,
+        node_pool=record.plan.node_pool,
+        instance_type=machine.offering.instance_type,
+        zone=machine.offering.zone,
+        capacity_type=machine.offering.capacity_type,
+        price=machine.offering.price,
+        launched_at=launched_at,
+        ended_at=ended_at,
+    )
+    decision = record.plan.annotations.get(labels.DECISION, "")
+    return [
+        DecisionOutcome(
+            decision=decision, part=machine.instance_id, state=OutcomeState.DONE, at=at, reason=reason, instance=life
+        )
+    ]
