@@ -120,8 +120,9 @@ lock: setup ## Pin what the functions need, with hashes, in requirements.lock
 		--no-header --no-annotate --quiet --output-file requirements.lock
 
 .PHONY: lint-templates
-lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag
+lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag, made in moto
 	$(BIN)/python -m tests.template_checks
+	$(BIN)/python -m pytest -m slow tests/infra
 
 package: setup ## Build the functions' two bundles for arm64 in build/package; sizes in build/package.json
 	$(BIN)/python -m infra.packaging

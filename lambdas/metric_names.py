@@ -42,7 +42,7 @@ CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
 """EC2NodeClasses whose resolution has changed: a new image, a subnet."""
 
 ROLLOUTS_STOPPED: Final = "rolloutsStopped"
-"""NodePools whose drifted nodes stay because their replacements did not become ready."""
+"""NodePools whose drifted nodes stay because their replacements did not become ready; told by each run of `disrupt`."""
 
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised, or were about to be cut off at their time-out."""
@@ -124,6 +124,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     SWEEP_BRAKE: Metric("Count", "Do so many instances belong to no claim that nothing is ended?"),
     DRAINS_BLOCKED: Metric("Count", "How many drains have stood still for a quarter of an hour?"),
     DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
+    ROLLOUTS_STOPPED: Metric("Count", "How many NodePools' rollouts stand because replacements did not become ready?"),
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
 }

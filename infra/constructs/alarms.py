@@ -128,6 +128,12 @@ _WATCHES: Final = (
         says="a node that is to go has lost no pod for a day",
         statistic="Maximum",
     ),
+    _Watch(
+        name="rollouts-stopped",
+        metric=metric_names.ROLLOUTS_STOPPED,
+        says="what replaces the drifted nodes of a NodePool does not become ready, so the others stay",
+        statistic="Maximum",
+    ),
 )
 """Thresholds are reached at or above."""
 
