@@ -22,7 +22,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
         reserved_capacity: Offerings of capacity reservations are used.
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.
-        static_capacity: Read, and without effect yet: NodePools with replicas are left alone.
+        static_capacity: NodePools with replicas keep so many nodes. Without it their nodes are neither added nor removed.
         capacity_buffer: CapacityBuffers keep room free: virtual pods stand for it in every plan.
     """
 

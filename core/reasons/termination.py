@@ -34,6 +34,7 @@ class TerminationReason(ReasonCode):
         "Read what kept it before: `ScheduledChangeBlocked`.",
     )
     NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool is gone, and its nodes go with it.")
+    SCALED_DOWN = ("ScaledDown", "Its NodePool has more nodes than `spec.replicas` asks for.")
     NODE_DELETED = ("NodeDeleted", "Somebody deleted the Node; its pods are evicted like others.")
     NODE_CLAIM_DELETED = ("NodeClaimDeleted", "Somebody deleted the NodeClaim; its pods are evicted like others.")
     INSTANCE_GONE = (

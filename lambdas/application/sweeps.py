@@ -9,7 +9,6 @@ from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
 from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.deleted_pools import DeletedPools
 from lambdas.controllers.sweeps.expiry import Expiry
 from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
 from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
@@ -25,6 +24,8 @@ from lambdas.controllers.sweeps.nodes.node_claims import NodeClaims
 from lambdas.controllers.sweeps.nodes.stray import StrayNodes
 from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
 from lambdas.controllers.sweeps.pod_events import PodEvents
+from lambdas.controllers.sweeps.pools.deleted_pools import DeletedPools
+from lambdas.controllers.sweeps.pools.static_capacity import StaticCapacity
 from lambdas.controllers.sweeps.requeue import Requeue
 from lambdas.controllers.sweeps.scheduled_changes import ScheduledChanges
 from lambdas.controllers.sweeps.stale_launch_templates import StaleLaunchTemplates
@@ -60,6 +61,7 @@ def sweeps(
         Expiry(terminator, clock),
         ScheduledChanges(terminator, clock),
         DeletedPools(kubernetes, terminator),
+        StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),
         *windows,
         StaleLaunchTemplates(cloud),
         BlockedDrains(),

@@ -19,8 +19,9 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     app = application()
     mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     until = looks_until(event, app.adapters.clock.now())
-    if is_news(event):
+    news = is_news(event)
+    if news:
         app.provisioning.tell_of_change()
-    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until)
+    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until, is_news=news)
     mirror.write(report, deadline=deadline)
     app.adapters.ledger.tell("provision", report.outcomes)

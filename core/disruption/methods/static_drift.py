@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from core import labels
+from typing import Final
+
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.prices import ReplacementOptions
+from core.disruption.static_capacity.template_claim import template_claim
+from core.model.node_claim import INITIALIZED
 from core.model.node_pool import NodePool
 from core.model.plan import Command, PlannedClaim
-from core.model.snapshot import Snapshot
 from core.model.values import quantity
-from core.pools.pool_template import SIMULATED, template_labels, template_requirements
-from core.pools.pool_types import pool_types
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
+
+METHOD: Final = "static-drift"
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first drifted node of a static pool that may be replaced, by name.
 
     A pool with more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside the node that
-    goes (Karpenter).
+    goes (Karpenter). Where it has none, and the number of nodes is kept (gate StaticCapacity), one node goes first, while all
+    others work, and is made anew from the template.
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
             continue
         if not disruption_pass.passes_rollout(candidate):
             continue
+        if _goes_first(candidate.pool, disruption_pass):
+            return [_command(candidate, None)]
         hindrance = _hindrance(candidate.pool, disruption_pass)
-        replacement = None if hindrance else _from_template(candidate.pool, disruption_pass.snapshot)
+        replacement = None if hindrance else template_claim(candidate.pool, disruption_pass.snapshot)
         if replacement is None:
             text = hindrance or f"NodePool {candidate.pool.name} has no instance type to launch"
             disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
@@ -37,15 +41,28 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     return []
 
 
-def _command(candidate: Candidate, replacement: PlannedClaim) -> Command:
+def _command(candidate: Candidate, replacement: PlannedClaim | None) -> Command:
     return Command(
         reason=TerminationReason.DRIFTED,
-        method="static-drift",
+        method=METHOD,
         nodes=(candidate.name,),
         claims=(candidate.claim.name,),
-        replacements=(replacement,),
-        savings=candidate.price - replacement.price,
+        replacements=(replacement,) if replacement is not None else (),
+        savings=candidate.price - (replacement.price if replacement is not None else 0),
     )
+
+
+def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
+    """Whether a node of the pool goes before its replacement comes: at the limit, if no other node of the pool is missing."""
+    snapshot, limit = disruption_pass.snapshot, pool.limits.get(quantity.NODES)
+    own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+    if limit is None or not snapshot.options.feature_gates.static_capacity or len(own) != limit:
+        return False
+    going = {name for command in disruption_pass.commands for name in command.claims} | set(
+        snapshot.marked_for_deletion
+    )
+    works = all(claim.deleted_at is None and claim.is_true(INITIALIZED) for claim in own)
+    return works and len(own) == pool.replicas and not any(claim.name in going for claim in own)
 
 
 def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
@@ -55,33 +72,11 @@ def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     if len(running) > (pool.replicas or 0):
         return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
     limit = pool.limits.get(quantity.NODES)
+    if limit is not None and any(c.method == METHOD and not c.replacements for c in disruption_pass.commands):
+        return f"a node goes before its replacement comes; NodePool {pool.name} waits for that"
     leaving = sum(
         claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
     )
     if limit is not None and len(own) + leaving >= limit:
         return f"limits.nodes of NodePool {pool.name} leaves no room for a replacement"
     return ""
-
-
-def _from_template(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
-    """Return a claim for any type that the template allows; None where there is none."""
-    asked = template_requirements(pool)
-    types = pool_types(snapshot).of(pool.name)
-    fitting = [t for t in types if t.requirements().conflict(asked) is None]
-    offerings = [o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(asked) is None]
-    claim = PlannedClaim(
-        name=pool.name,
-        node_pool=pool.name,
-        node_class=pool.node_class,
-        labels=template_labels(pool),
-        annotations=pool.annotations,
-        taints=pool.taints,
-        startup_taints=pool.startup_taints,
-        requirements=tuple(r for r in asked.without(*SIMULATED, labels.NODEPOOL).values() if r.key not in pool.labels),
-        zones=tuple(sorted({o.zone for o in offerings})),
-        capacity_types=tuple(sorted({o.capacity_type for o in offerings})),
-        expire_after=pool.expire_after,
-        termination_grace_period=pool.termination_grace_period,
-    )
-    options = ReplacementOptions(claim, ()).with_types(fitting)
-    return options.planned() if options.types else None

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from core.brakes.brake import Action
+from core.disruption.static_capacity.replicas import lacks_nodes, static_claims
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.brakes.ports import skipped
@@ -55,7 +58,7 @@ class Provisioning:
     _told_of: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
-    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime) -> None:
+    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, is_news: bool = False) -> None:
         """Launch what pending pods need.
 
         Args:
@@ -63,6 +66,7 @@ class Provisioning:
             owner: Names this invocation, for the lease.
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `looks_until`.
+            is_news: Somebody woke this run because something happened: static NodePools may lack nodes.
         """
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
@@ -77,7 +81,7 @@ class Provisioning:
             self._look_again("planner was busy", until, BUSY)
             return
         try:
-            if self._has_work(report, deadline, until):
+            if self._has_work(report, deadline, until) or (is_news and self._lacks_static_nodes()):
                 self._plan_in_rounds(lease, report, heard_at, deadline, until)
         except Exception:
             self.leases.release(lease)
@@ -109,6 +113,12 @@ class Provisioning:
             self.news.expect_pods_on((), records)
         return False
 
+    def _lacks_static_nodes(self) -> bool:
+        """Whether a static NodePool has fewer nodes. The schedule does not ask: `reconcile` sends word where it sees it."""
+        if not self.settings.options().feature_gates.static_capacity:
+            return False
+        return lacks_nodes(self.observer.look_without_pods().snapshot)
+
     def _plan_in_rounds(
         self, lease: Lease, report: RunReport, heard_at: datetime, deadline: datetime, until: datetime
     ) -> None:
@@ -121,6 +131,7 @@ class Provisioning:
             world = snapshot_digest(view.snapshot)
             self._tell_if_new(world)
             plan, draft = self.decision.plan(view, world, report)
+            plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
             summary = self.decision.keep(draft, records, plan, report)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import static_drift
+from core.model.feature_gates import FeatureGates
+from core.model.node_claim import INITIALIZED
+from core.model.snapshot import Options
 from core.reasons.node import NodeReason
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
@@ -39,3 +43,15 @@ def test_static_pool_without_room_waits(limits: dict[str, int], replicas: int) -
 
 def test_a_dynamic_pool_is_left_to_the_other_method() -> None:
     assert static_drift.find(DisruptionPass(world(drifted(a_node_of(SMALL))))) == []
+
+
+@pytest.mark.parametrize(("ready", "commands"), [(True, 1), (False, 0)])
+def test_at_the_limit_one_node_goes_first_while_all_others_work(ready: bool, commands: int) -> None:
+    """Else a pool whose limit is its number of nodes drifts for ever, or loses several at once."""
+    pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2, limits={"nodes": 2})
+    (claim, node), other = drifted(a_node_of(SMALL, name="a")), drifted(a_node_of(SMALL, name="b"))
+    late = msgspec.structs.replace(claim, conditions={k: c for k, c in claim.conditions.items() if k != INITIALIZED})
+    gate = Options(feature_gates=FeatureGates(static_capacity=True))
+    snapshot = world(((claim if ready else late), node), other, node_pools=(pool,), options=gate)
+    found = disrupt(snapshot).commands
+    assert [(command.method, command.replacements) for command in found] == [("static-drift", ())] * commands

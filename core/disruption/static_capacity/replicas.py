@@ -1,0 +1,97 @@
+"""How many nodes a static NodePool lacks, and which go where it has too many (Karpenter's static capacity).
+
+A claim that a command under way replaces counts no longer: its replacement does. One that leaves counts against
+`limits.nodes` until it is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.disruption.candidates.eviction_cost import reschedule_cost
+from core.disruption.static_capacity.template_claim import template_claim
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodePool
+from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.model.values import quantity
+from core.pods.disposition import reschedulable
+
+CLAIMS_A_PLAN: Final = 1000
+"""Claims that one plan makes for a NodePool at most: the next one makes the others."""
+
+
+def lacks_nodes(snapshot: Snapshot) -> bool:
+    """Whether any static NodePool has fewer nodes than it wants, and may have more; not where the gate is off."""
+    is_on = snapshot.options.feature_gates.static_capacity
+    return is_on and any(_lacking(snapshot, pool) > 0 for pool in snapshot.node_pools)
+
+
+def static_claims(snapshot: Snapshot) -> tuple[PlannedClaim, ...]:
+    """The claims that static NodePools lack, made from their templates; none where the gate is off."""
+    if not snapshot.options.feature_gates.static_capacity:
+        return ()
+    found: list[PlannedClaim] = []
+    for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
+        number = _lacking(snapshot, pool)
+        claim = template_claim(pool, snapshot) if number else None
+        found += [claim] * number if claim is not None else []
+    return tuple(found)
+
+
+def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
+    """The claims that static NodePools have too many, those first that are missed least.
+
+    First those without a node of their own, then nodes without pods, then by what it costs to move the pods; nodes with a pod
+    that must not be disrupted come last (Karpenter). Ties go by name.
+    """
+    if not snapshot.options.feature_gates.static_capacity:
+        return ()
+    states = {state.claim.name: state for state in state_nodes(snapshot) if state.claim is not None}
+    found: list[NodeClaim] = []
+    for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
+        if not _is_sized(pool):
+            continue
+        active = _active(snapshot, pool)
+        ranked = sorted(active, key=lambda claim: (_missed(states.get(claim.name), snapshot), claim.name))
+        found += ranked[: max(0, len(active) - (pool.replicas or 0))]
+    return tuple(found)
+
+
+def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
+    """How many claims are to be made for the pool."""
+    if not _is_sized(pool) or pool.is_ready is False:
+        return 0
+    wanted = (pool.replicas or 0) - len(_active(snapshot, pool))
+    limit = pool.limits.get(quantity.NODES)
+    if limit is not None:
+        wanted = min(wanted, limit - len(_claims_of(snapshot, pool)))
+    return max(0, min(wanted, CLAIMS_A_PLAN))
+
+
+def _is_sized(pool: NodePool) -> bool:
+    """Whether the pool's number of nodes is to be kept."""
+    return pool.is_static and not pool.problem and pool.deleted_at is None
+
+
+def _claims_of(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
+    return [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+
+
+def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
+    """The claims that are to stay."""
+    return [
+        claim
+        for claim in _claims_of(snapshot, pool)
+        if claim.deleted_at is None and claim.name not in snapshot.marked_for_deletion
+    ]
+
+
+def _missed(state: StateNode | None, snapshot: Snapshot) -> tuple[int, int]:
+    if state is None or state.node is None:
+        return (0, 0)
+    if any(pod.blocks_disruption(snapshot.now) for pod in state.pods):
+        return (3, reschedule_cost(reschedulable(state.pods)))
+    pods = reschedulable(state.pods)
+    return (2, reschedule_cost(pods)) if pods else (1, 0)

@@ -1,0 +1,75 @@
+"""How many nodes a static NodePool lacks, and which it has too many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, surplus
+from core.model.feature_gates import FeatureGates
+from core.model.snapshot import Options, Snapshot
+from tests.builders import NOW, a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import ON_DEMAND, SMALL, pod_on, world
+
+ON = Options(feature_gates=FeatureGates(static_capacity=True))
+
+
+def fleet(nodes: int, replicas: int, *, gate: Options = ON, **changes: Any) -> Snapshot:
+    """A static pool that has so many nodes and wants so many."""
+    limits = changes.pop("limits", {})
+    pool = a_pool("default", ON_DEMAND, replicas=replicas, limits=limits)
+    pairs = [a_node_of(SMALL, name=f"n-{number}") for number in range(nodes)]
+    return world(*pairs, node_pools=(pool,), options=gate, **changes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "replicas", "limits", "missing", "spare"),
+    [
+        (0, 3, {}, 3, 0),
+        (2, 3, {}, 1, 0),
+        (3, 3, {}, 0, 0),
+        (4, 3, {}, 0, 1),
+        (1, 0, {}, 0, 1),
+        (1, 4, {"nodes": 3}, 2, 0),
+    ],
+)
+def test_the_number_is_kept_within_the_limit(
+    nodes: int, replicas: int, limits: dict[str, int], missing: int, spare: int
+) -> None:
+    snapshot = fleet(nodes, replicas, limits=limits)
+    assert (len(static_claims(snapshot)), len(surplus(snapshot))) == (missing, spare)
+    assert lacks_nodes(snapshot) is (missing > 0)
+
+
+def test_without_the_gate_nothing_is_kept() -> None:
+    for nodes in (0, 5):
+        snapshot = fleet(nodes, 2, gate=Options())
+        assert (static_claims(snapshot), surplus(snapshot), lacks_nodes(snapshot)) == ((), (), False)
+
+
+def test_what_is_missed_least_goes_first() -> None:
+    """Empty nodes before nodes with pods, those with a protected pod last."""
+    protected = pod_on("n-0", annotations={labels.DO_NOT_DISRUPT: "true"})
+    pods = (protected, pod_on("n-1", "a"), pod_on("n-1", "b"), pod_on("n-2"))
+    found = surplus(fleet(4, 0, pods=pods))
+    assert [claim.node_name for claim in found] == ["n-3", "n-2", "n-1", "n-0"]
+
+
+def test_a_node_that_a_command_replaces_is_neither_surplus_nor_counted() -> None:
+    """Else the replacement is taken for surplus, or launched twice."""
+    snapshot = fleet(3, 2)
+    going = snapshot.node_claims[0].name
+    marked = msgspec.structs.replace(snapshot, marked_for_deletion=(going,))
+    assert (static_claims(marked), surplus(marked)) == ((), ())
+
+
+def test_a_node_that_leaves_is_made_up_for_as_soon_as_the_limit_has_room() -> None:
+    snapshot = fleet(2, 2)
+    first, second = snapshot.node_claims
+    leaving = (msgspec.structs.replace(first, deleted_at=NOW), second)
+    assert len(static_claims(msgspec.structs.replace(snapshot, node_claims=leaving))) == 1
+    bounded = msgspec.structs.replace(fleet(2, 2, limits={"nodes": 2}), node_claims=leaving)
+    assert static_claims(bounded) == ()
