@@ -1,4 +1,4 @@
-"""`fleetwright`: reads the arguments, runs one command, turns what went wrong into an exit code."""
+"""The `fleetwright` program: parses the arguments, runs one command, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS: Final = {
 }
 
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
-"""Library → the extra of the wheel that brings it."""
+"""Library → the extra of the wheel that installs it."""
 
 _COMPLETING: Final = "_ARGCOMPLETE"
 """Set by the shell's completion (argcomplete)."""
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complete() -> None:
-    """Answer the shell at a Tab, and end."""
+    """Answer the shell's completion request, and exit."""
     import argcomplete
 
     line = os.environ.get("COMP_LINE", "")
@@ -112,7 +112,7 @@ def _complete() -> None:
 
 
 def _ended(code: int) -> int:
-    """Flushed here, while a closed pipe can still be told from a bug."""
+    """Flush here, while a closed pipe can still be distinguished from a bug."""
     sys.stdout.flush()
     return code
 
@@ -138,7 +138,7 @@ def whole_parser() -> argparse.ArgumentParser:
 
 
 def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.ArgumentParser:
-    """Knows all commands, and the arguments of the one that is wanted: the others' modules need not be loaded."""
+    """Return a parser that knows all commands, but loads only the requested one's arguments and module."""
     parser = argparse.ArgumentParser(
         prog="fleetwright",
         description="A node provisioner for Amazon EKS: what it would do, on files instead of a live cluster.",

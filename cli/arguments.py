@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and the decision's options that they make."""
+"""Arguments that several commands share, and the decision options built from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    """`-f`, which says what to read; where it is not required, the cluster of the kubeconfig is read without it."""
+    """Add `-f`, which names the input; where it is not required, the cluster of the kubeconfig is read without it."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -37,7 +37,7 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
 
 
 def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
-    """Stop where the input holds no object: an answer about nothing would be green.
+    """Stop where the input holds no object: a positive answer about nothing would mislead.
 
     Raises:
         InputError: If there is none and `--allow-empty` was not given.
@@ -50,7 +50,7 @@ def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
 
 
 def add_catalogue(parser: argparse.ArgumentParser) -> None:
-    """What can be bought."""
+    """Add the choice of catalogue."""
     parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
     parser.add_argument(
         "--region", help=f"region of the built-in catalogue (default: {REGION_DEFAULT}), or of the cluster"
@@ -58,7 +58,7 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o`, the form of the answer, and whether it is coloured."""
+    """Add `-o`, the form of the answer, and whether it is coloured."""
     parser.add_argument(
         "-o",
         "--output",
@@ -71,7 +71,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:
-    """`--color`."""
+    """Add `--color`."""
     parser.add_argument(
         "--color",
         choices=CHOICES,
@@ -81,7 +81,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:
-    """What any decision depends on besides the manifests."""
+    """Add what a decision depends on besides the manifests."""
     add_catalogue(parser)
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
@@ -118,7 +118,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """How to decide, by the arguments and the environment's FEATURE_GATES.
+    """Return the decision options from the arguments and the environment's FEATURE_GATES.
 
     Raises:
         InputError: If FEATURE_GATES or the scheduler's configuration cannot be read.
@@ -138,7 +138,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
-    """The gates in FEATURE_GATES on top of the defaults; one that this release does not have is ignored with a warning.
+    """Return the gates in FEATURE_GATES on top of the defaults; an unknown one is ignored with a warning.
 
     Raises:
         InputError: If an entry has another form.
@@ -155,7 +155,7 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
 
 
 def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
-    """The constraints in a file with one document, none without a file."""
+    """Return the constraints in a file with one document, none without a file."""
     if path is None:
         return ()
     from cli.reading import parse, read_text
@@ -179,7 +179,7 @@ def _form(text: str) -> str:
 
 
 def moment(text: str) -> datetime:
-    """An RFC 3339 time, in UTC; for argparse."""
+    """Parse an RFC 3339 time, in UTC; for argparse."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

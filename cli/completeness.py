@@ -1,4 +1,4 @@
-"""Says which kinds a question needs and the input does not have."""
+"""Warns about kinds that a command needs and the input lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
 KUBECTL: Final = "kubectl get nodepools,ec2nodeclasses,nodeclaims,nodes,csinodes,pv,pvc,sc,pdb,ns,ds,pods -A -o yaml"
-"""Prints everything that a decision reads from a cluster."""
+"""A command that prints everything that a decision reads from a cluster."""
 
 _FOLLOWS: Final[Mapping[Resource, str]] = {
     kinds.NODE_POOLS: "NodePools (nothing can be launched)",
@@ -24,16 +24,16 @@ _NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
     "consolidate": tuple(_FOLLOWS),
     "status": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.PODS),
 }
-"""Command → what it needs of a cluster, besides its nodes."""
+"""Command → the kinds that it needs from a cluster, besides nodes."""
 
 
 def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_by_annotation: bool) -> str:
-    """A warning about what the input of a cluster lacks, empty where nothing does or where it is no cluster's.
+    """Return a warning about what the input of a cluster lacks, empty where nothing does or where it is not a cluster's.
 
     Args:
-        command: What is asked.
+        command: The command.
         present: The objects of the input by kind.
-        ours_by_annotation: Some node says itself which claim it has, so NodeClaims are not needed.
+        ours_by_annotation: Whether some node names its claim itself, so NodeClaims are not needed.
     """
     if not present.get(kinds.NODES):
         return ""

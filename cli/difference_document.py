@@ -1,4 +1,4 @@
-"""Two plans side by side: the answer of `fleetwright diff` for programs, terminals and pull requests."""
+"""Compares two plans: the answer of `fleetwright diff` for programs, terminals and pull requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
 
 _NAMED_MAX: Final = 10
-"""Names of a list that are written out in a table; the JSON has all."""
+"""Most names of a list in a table; the JSON has all."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference_document(before: Side, after: Side) -> JsonObject:
-    """`kind: Difference`. A pod is lost where it has no place after the change and was not without one before."""
+    """`kind: Difference`. A pod is lost if it has no place after the change and had one before."""
     earlier, later = _unplaced(before), _unplaced(after)
     present = {pod.key for pod in after.snapshot.pods}
     reasons = {found.pod: found for found in after.plan.unschedulable}
@@ -116,7 +116,7 @@ def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
 
 
 def _details(document: JsonObject) -> list[str]:
-    """What the counts stand for, each a heading and indented lines."""
+    """Return what the counts stand for, each as a heading and indented lines."""
     found = []
     for field, heading in (("podsLost", "pods that lose their place"), ("podsGained", "pods that gain a place")):
         pods = document[field]
@@ -146,7 +146,7 @@ def _more(count: int) -> list[str]:
 
 
 def _meaning(code: str) -> str:
-    """What a drift reason says, the code itself where a condition of the cluster gave another one."""
+    """Return the meaning of a drift reason, the code itself where a condition of the cluster has another one."""
     documented: dict[str, Any] = {str(member): member for member in (*DriftReason, NodeReason.NODE_POOL_NOT_FOUND)}
     return f"{code}: {documented[code].clause}" if code in documented else code
 

@@ -1,4 +1,4 @@
-"""A disruption plan for people: what it saves, which nodes go, why the others stay."""
+"""Formats a disruption plan for people: what it saves, which nodes go, why the others stay."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cli.plan_table import prices_line
 from cli.style import style
 
 _NAMED_MAX: Final = 3
-"""Names of a group that are written out without `--all`."""
+"""Most names of a group without `--all`."""
 
 
 def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """The summary, the commands in their order with whole node names, and what keeps the other nodes, in groups."""
+    """Format the summary, the commands in order with full node names, and what keeps the other nodes, in groups."""
     parts = [
         _summary(document),
         _commands(document["commands"]),
@@ -57,7 +57,7 @@ def _bound(hourly: float, cost: Mapping[str, Any]) -> str:
 
 
 def _commands(commands: Sequence[JsonObject]) -> str:
-    """One line for each node that goes; what a command is about stands on its first."""
+    """Return one line for each node that goes; the first line of a command describes it."""
     rows: list[tuple[object, ...]] = []
     waves = any("wave" in command for command in commands)
     for command in commands:

@@ -1,4 +1,4 @@
-"""What ends a command early, and with which exit code."""
+"""Errors that end a command, with their exit codes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ NEGATIVE: Final = 1
 BAD_INPUT: Final = 2
 INTERNAL: Final = 3
 INTERRUPTED: Final = 130
-"""As shells have it for a command that was stopped with Ctrl-C."""
+"""The shells' code for a command that was stopped with Ctrl-C."""
 
 
 class InputError(FleetwrightError):
-    """Something that was given to the command cannot be read or understood: exit code 2.
+    """Input to the command cannot be read or parsed: exit code 2.
 
     Attributes:
         problem: What is wrong, naming the object and the field where one is known.
-        source: The file it is in, or `-`; empty where it is none.
+        source: The file concerned, or `-`; empty where there is none.
         index: The document's index in its file, from 0; None where that means nothing.
-        place: Line and column, where the text itself is broken.
-        hint: What to do next; empty where the problem says it.
+        place: Line and column, where the text itself is malformed.
+        hint: What to do next; empty where the problem says so.
     """
 
     def __init__(

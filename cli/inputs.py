@@ -1,4 +1,4 @@
-"""From the arguments to the snapshot that a decision reads."""
+"""Builds the snapshot that a decision reads from the arguments."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class World(msgspec.Struct, frozen=True):
-    """What was read.
+    """The input of a decision.
 
     Attributes:
-        decode_seconds: How long it took.
-        prices: Where prices come from: source, region and date, the last two empty where the catalogue does not say.
-        own: What the functions know besides, under `--cluster`.
+        decode_seconds: Duration of the reading.
+        prices: The source of prices, with region and date, which are empty where the catalogue does not state them.
+        own: The functions' view, under `--cluster`.
     """
 
     snapshot: Snapshot
@@ -48,12 +48,12 @@ class World(msgspec.Struct, frozen=True):
 
 
 def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
-    """Read the manifests (or take `documents`) and the catalogue; warnings go to standard error.
+    """Read the manifests (or use `documents`) and the catalogue; warnings go to standard error.
 
-    Under `--cluster` it is the look that the functions would have now, with their settings, claims and prices.
+    Under `--cluster` the result is the functions' present observation, with their settings, claims and prices.
 
     Raises:
-        InputError: If anything given cannot be understood; nothing is used then.
+        InputError: If any input cannot be parsed; nothing is used then.
     """
     started = time.perf_counter()
     if documents is None and getattr(arguments, "cluster", None):
@@ -62,7 +62,7 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
         inventory = take_inventory(_given(arguments) if documents is None else documents)
         refuse_empty(arguments, inventory.total)
         snapshot = _assembled(inventory, arguments)
-    gc.freeze()  # all of it lives as long as the command: the collector need not look at it again
+    gc.freeze()  # all of it lives as long as the command, so the collector need not visit it again
     for warning in inventory.warnings():
         warn(warning)
     ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
@@ -154,7 +154,7 @@ def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue
 
 
 def prices_of(arguments: argparse.Namespace) -> JsonObject:
-    """Where the catalogue's prices come from."""
+    """Return the source of the catalogue's prices."""
     if arguments.catalog:
         origin = document.origin(Path(arguments.catalog).read_bytes())
         return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}

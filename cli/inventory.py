@@ -1,4 +1,4 @@
-"""The objects of the input by kind, each with the document that it came from."""
+"""Collects the objects of the input by kind, each with its document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Inventory:
 
     Attributes:
         total: How many objects were given, of whichever kind.
-        skipped: Kind → how many objects of it were left out, because we do not read that kind.
+        skipped: Kind → how many objects of it were ignored, because we do not read that kind.
         repeated: Objects that were given more than once; the last one counts.
     """
 
@@ -36,12 +36,12 @@ class Inventory:
         self.repeated: list[str] = []
 
     def add(self, resource: Resource, obj: Any, document: Document) -> None:
-        """Take one object in."""
+        """Add one object."""
         self.objects.setdefault(resource, []).append(obj)
         self.documents.setdefault(resource, []).append(document)
 
     def warnings(self) -> Iterator[str]:
-        """What the user should know although nothing failed."""
+        """Return warnings about input that did not fail."""
         if self.skipped:
             counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.skipped.items()))
             yield f"skipped {sum(self.skipped.values())} objects of kinds that are not read here: {counts}"
@@ -68,7 +68,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
 
 
 def field_in(document: Document, resource: Resource, field: str) -> str:
-    """The path in the document of a field of an object that it makes: a workload's pods come from its template."""
+    """Return the path in the document of a field of a derived object: a workload's pods come from its template."""
     return f"spec.template.{field}" if resource == kinds.PODS and field and document.kind != "Pod" else field
 
 
@@ -97,7 +97,7 @@ def _resource_of(document: Document) -> Resource | None:
 
 
 def kind_read(document: Document) -> Resource | None:
-    """The kind, where it is one that we read: the name alone does not tell, others have a Service too."""
+    """Return the kind if it is one that we read: the name alone is ambiguous, other groups have a Service too."""
     group = _group(document)
     if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:
         return _OLDER_KINDS[document.kind]
@@ -108,7 +108,7 @@ def kind_read(document: Document) -> Resource | None:
 
 
 def _in_present_form(documents: list[Document]) -> list[Document]:
-    """The documents with older versions of Karpenter's objects converted, all together: some depend on each other."""
+    """Return the documents with older versions of Karpenter's objects converted, all together: some depend on others."""
     ours = [document for document in documents if _group(document) in _KARPENTER_GROUPS]
     if all(str(document.object["apiVersion"]).endswith("/v1") for document in ours):
         return documents

@@ -1,4 +1,4 @@
-"""`-o jsonpath=TEMPLATE`: text with expressions in braces, as kubectl has it, without its `range`."""
+"""`-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, without its `range`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 
 def filled(template: str, document: Any) -> str:
-    """The template with each expression's values in its place, several of them side by side.
+    """Return the template with each expression replaced by its values, several of them joined.
 
     Raises:
         InputError: If an expression cannot be read.

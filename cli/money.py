@@ -1,18 +1,18 @@
-"""Dollars as people read them: an hour, a month, beside a proven minimum."""
+"""Formats dollars for people: per hour, per month, next to a proven minimum."""
 
 from __future__ import annotations
 
 from typing import Final
 
 HOURS_A_MONTH: Final = 730
-"""As on AWS' own price pages: 8,760 hours a year in twelve months."""
+"""As on AWS's price pages: 8,760 hours a year in twelve months."""
 
 _PROVEN: Final = 0.0005
 """Share of the cost below which a plan counts as the proven minimum: prices have four digits."""
 
 
 def a_month(hourly: float) -> float:
-    """Dollars a month at so many an hour."""
+    """Return dollars a month for a price per hour."""
     return hourly * HOURS_A_MONTH
 
 
@@ -22,7 +22,7 @@ def rate(hourly: float) -> str:
 
 
 def distance(hourly: float, lower_bound: float | None) -> str:
-    """How far a cost is from the proven minimum, as a part of a sentence; empty where nothing is proven."""
+    """Return how far a cost is from the proven minimum, as a part of a sentence; empty where nothing is proven."""
     if lower_bound is None or not hourly:
         return ""
     if (hourly - lower_bound) / hourly <= _PROVEN:

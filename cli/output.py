@@ -1,4 +1,4 @@
-"""Answers on standard output: tables that are readable without colour, JSON, YAML, names, single values."""
+"""Prints answers on standard output: tables that are readable without colour, JSON, YAML, names, single values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HANGING: Final = 4
 def show(
     document: JsonObject, form: str | None, as_table: Text, as_wide: Text | None = None, names: Text | None = None
 ) -> None:
-    """Print the document in the form asked for, without one as a table.
+    """Print the document in the requested form, a table by default.
 
     Args:
         document: The answer.
@@ -58,7 +58,7 @@ def show(
 
 
 def line_width() -> int:
-    """How many columns a line for people may have."""
+    """Return the line width for people."""
     if not sys.stdout.isatty():
         return WIDTH_MAX
     return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, _TERMINAL_MIN), _TERMINAL_MAX)
@@ -74,7 +74,7 @@ def as_yaml(document: JsonObject) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[int] = ()) -> str:
-    """Columns side by side under their headings, numbers to the right.
+    """Format columns under their headings, numbers to the right.
 
     The widest texts are wrapped until a line fits the width; columns in `whole` are not.
     """
@@ -96,7 +96,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Coll
 
 
 def wrapped(text: str) -> str:
-    """Every line cut at spaces to the width; what continues a line is indented further than the line."""
+    """Wrap every line at spaces to the width; continuation lines are indented further."""
     return "\n".join(part for line in text.splitlines() for part in _wrapped_line(line))
 
 
@@ -106,7 +106,7 @@ def rfc3339(moment: datetime) -> str:
 
 
 def several(values: Sequence[str], shown: int = 3) -> str:
-    """The first few of a list and how many more there are."""
+    """Return the first few of a list and how many more there are."""
     rest = len(values) - shown
     return ", ".join(values[:shown]) + (f" +{rest}" if rest > 0 else "")
 

@@ -1,4 +1,4 @@
-"""Plans as the command line's contract has them: quantities as text, prices in dollars."""
+"""Builds plan documents by the command line's contract: quantities as text, prices in dollars."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time in UTC as Kubernetes writes it; fractions only where there are any."""
+    """Format a time in UTC as Kubernetes does; fractions only where there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -96,7 +96,7 @@ def _room(room: BufferRoom) -> JsonObject:
 
 
 def _cost(cost: Cost) -> JsonObject:
-    """`gap` is how much of the cost the bound leaves open, as a share."""
+    """`gap` is the share of the cost that the bound leaves open."""
     if cost.lower_bound is None:
         return {"hourly": dollars(cost.hourly), "lowerBound": None, "gap": None}
     gap = (cost.hourly - cost.lower_bound) / cost.hourly if cost.hourly else 0.0

@@ -1,4 +1,4 @@
-"""A plan for people: the summary first, then what is bought, then what stays without a place."""
+"""Formats a plan for people: the summary first, then new nodes, then pods without a place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS_MAX: Final = 10
 
 
 def plan_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """The plan in groups; with `shows_all` every node, every pod and what each NodePool said."""
+    """Format the plan in groups; with `shows_all` every node, every pod and every NodePool's finding."""
     parts = [
         _summary(document),
         _new_nodes(document, shows_all=shows_all),
@@ -45,7 +45,7 @@ def plan_names(document: JsonObject) -> str:
 
 
 def prices_line(document: JsonObject) -> str:
-    """Where prices come from and how old they are."""
+    """Return the source of prices and their age."""
     found = document.get("prices")
     if not found:
         return ""
@@ -81,14 +81,14 @@ def _existing_count(bindings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verb(count: int, verb: str) -> str:
-    """The verb in the number of its subject."""
+    """Return the verb in the number of its subject."""
     if count != 1:
         return verb
     return "has" if verb == "have" else f"{verb}s"
 
 
 def _new_nodes(document: JsonObject, *, shows_all: bool) -> str:
-    """One row for nodes that are alike but for their names, zones and pods."""
+    """Return one row for nodes that differ only in names, zones and pods."""
     groups: dict[tuple[object, ...], list[JsonObject]] = {}
     for number, claim in enumerate(document["nodeClaims"]):
         alike = (claim["nodePool"], tuple(claim["instanceTypes"]), tuple(claim["capacityTypes"]), claim["price"])
@@ -158,7 +158,7 @@ def _buffers(document: JsonObject) -> str:
 
 
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
-    """Pods that share a fate share an entry: the code, and what came nearest."""
+    """Group pods with the same result: the code, and what came nearest."""
     by_fate: dict[tuple[str, str], list[str]] = {}
     for found in document["unschedulable"]:
         by_fate.setdefault((found["reason"], found["message"]), []).append(found["pod"])

@@ -1,4 +1,4 @@
-"""A sign of life on standard error for work that takes a while."""
+"""Shows progress on standard error for work that takes a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLEAR_LINE: Final = "\r\x1b[K"
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Say what goes on, and for how long, once it takes over two seconds; only where standard error is a terminal."""
+    """Show the activity and its duration once it takes over two seconds; only where standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""Manifests from files, folders and standard input: YAML or JSON, several documents a file, lists unfolded."""
+"""Reads manifests from files, folders and standard input: YAML or JSON, several documents a file, lists unfolded."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def read_text(path: str) -> str:
 
 
 def _decompressed(raw: bytes, source: str) -> bytes:
-    """What `fleetwright snapshot --to FILE.zst` compressed; all else as it is."""
+    """Decompress the output of `fleetwright snapshot --to FILE.zst`; return any other content unchanged."""
     if not raw.startswith(_ZSTANDARD):
         return raw
     from core.ledger.compression import decompressed

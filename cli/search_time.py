@@ -1,4 +1,4 @@
-"""How the arguments bound the search for cheaper nodes."""
+"""Bounds the search for cheaper nodes by the arguments."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from typing import Final
 
 _PATIENCE: Final = 4
-"""A search may take so many times its processor time: where others have the processor, the same work takes longer."""
+"""Wall-clock limit as a multiple of processor time: on a busy machine the same work takes longer."""
 
 
 class TimeBrake:
-    """Answers which share of a time budget is over, counted from the first question; 1 or more for all of it.
+    """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
 
     Attributes:
-        has_braked: Whether any answer was that all of it is over, so that the plan may depend on the machine.
+        has_braked: Whether the time was ever over, so that the plan may depend on the machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -23,7 +23,7 @@ class TimeBrake:
         self._began: tuple[float, float] | None = None
 
     def __call__(self) -> float:
-        """The share."""
+        """Return the share."""
         worked, now = time.process_time(), time.monotonic()
         if self._began is None:
             self._began = (worked, now)

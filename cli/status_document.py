@@ -1,4 +1,4 @@
-"""How a cluster stands, as data: `kind: Status`. What only the functions' table knows is null where it was not asked."""
+"""Builds `kind: Status`, the state of a cluster. Values that only the functions' table knows are null without access to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:
-    """The status of the snapshot's cluster, with what the functions know of it where they were asked."""
+    """Return the status of the snapshot's cluster, with the functions' view where it was read."""
     found = cluster_status(snapshot)
     records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}

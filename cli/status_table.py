@@ -1,4 +1,4 @@
-"""How a cluster stands, for people: what holds it back first, then its NodePools, then what is under way."""
+"""Formats the status for people: first what holds the cluster back, then its NodePools, then what is in progress."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _is_are(number: int) -> str:
 
 
 def _brakes(document: JsonObject) -> str:
-    """Nothing where the functions were not asked: silence is no all-clear."""
+    """Nothing where the functions' view was not read: silence is not an all-clear."""
     if document["brakes"] is None:
         return ""
     told = [

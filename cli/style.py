@@ -1,4 +1,4 @@
-"""Colour on a terminal, plain text elsewhere: `--color`, NO_COLOR and TERM=dumb decide."""
+"""Decides about colour: on a terminal, unless `--color`, NO_COLOR or TERM=dumb say otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns kill switches and says what each was and is: the common part of `pause` and `resume`."""
+"""Sets kill switches and prints the old and new setting: the common part of `pause` and `resume`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTICED: Final = "functions notice within 15 seconds"
 
 
 def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
-    """Turn what the arguments name to `mode`; negative where one was left, because it holds back more than was asked for."""
+    """Set the selected switches to `mode`; negative where one was left unchanged, because it is stricter than requested."""
     from cli.cluster.kill_switch import meant
     from cli.plan_document import API_VERSION
 

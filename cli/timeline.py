@@ -1,4 +1,4 @@
-"""A run of the simulator as a table of time: what happened in each stretch, and how things stood at its end."""
+"""Formats a simulation as a table over time: what happened in each interval, and the state at its end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def timeline(events: Sequence[Happening]) -> str:
 
 
 class _Standing:
-    """How things stand: pods without a node, the most of them in this stretch, instances and what they cost."""
+    """The state: pods without a place, the most of them in this interval, instances and their cost."""
 
     def __init__(self) -> None:
         self.pending: set[str] = set()

@@ -1,4 +1,4 @@
-"""A recorded period as it was and as it would have been: the answer of `fleetwright what-if`."""
+"""Compares a recorded period with its alternative: the answer of `fleetwright what-if`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""YAML documents as plain data, the way Kubernetes' tools read them; several times faster than PyYAML's own construction.
+"""Reads YAML documents as plain data, like Kubernetes' tools; several times faster than PyYAML's own construction.
 
 Built from libyaml's events: PyYAML spends most of its time on nodes and on resolving each scalar again, and manifests repeat
-the same few scalars by the thousand. What looks like a date stays text, and keys are text whatever they look like.
+the same few scalars by the thousand. Text that looks like a date stays text, and keys are always text.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _mapping(start: Any, advance: Next, anchors: dict[str, Any]) -> dict[str, An
 
 
 def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
-    """What `<<` names comes first and gives way to the mapping's own keys."""
+    """The mapping that `<<` names comes first; the mapping's own keys override it."""
     if not all(isinstance(other, dict) for other in merged):
         problem = "expected a mapping or a list of mappings for merging"
         raise yaml.constructor.ConstructorError(None, None, problem, start.start_mark)

@@ -1,6 +1,6 @@
-"""What each function may do in the cluster: `python -m infra.cluster_role` prints a ClusterRole for each, bound to its group.
+"""Defines each function's permissions in the cluster; `python -m infra.cluster_role` prints their ClusterRoles and bindings.
 
-A function that asks the API server for nothing has no group and no access entry.
+A function that does not use the API server has no group and no access entry.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LOOKS: Final[tuple[Rule, ...]] = (
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
 )
-"""What a look at the whole cluster lists."""
+"""What an observation of the whole cluster lists."""
 
 _MIRRORS: Final[tuple[Rule, ...]] = (
     ("karpenter.sh", ("nodeclaims",), ("create",)),
     ("karpenter.sh", ("nodeclaims/status",), ("patch",)),
     ("coordination.k8s.io", ("leases",), ("list",)),
 )
-"""What it takes to show claims as NodeClaims: of the leases only Karpenter's is asked for, by its name."""
+"""Permissions to show claims as NodeClaims: of the leases only Karpenter's is read, by its name."""
 
 RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": (
@@ -68,10 +68,10 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("karpenter.sh", ("nodeclaims",), ("list", "patch", "delete")),
     ),
 }
-"""Function → all that it asks of the API server, and nothing else."""
+"""Function → all of its permissions in the API server."""
 
 RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
-"""Asked besides where single replicas may be restarted (`surgeRestarts`)."""
+"""Added where single replicas may be restarted (`surgeRestarts`)."""
 
 
 def group_of(function: str) -> str:

@@ -1,4 +1,4 @@
-"""One EKS cluster to look after, as an operator describes it in `cdk.json` or after `-c`; `infra.context` reads it."""
+"""Settings of one EKS cluster, from `cdk.json` or `-c`; `infra.context` reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from infra.vpc import VpcConfig, names, parsed
 
 STACK_NAME_MAX: Final = 52
-"""Characters of a cluster's name within the names of resources: the tightest is a schedule group, 64 with our prefix."""
+"""Most characters of a cluster's name within resource names: the tightest limit is a schedule group's, 64 with our prefix."""
 
 ROLE_NAME_MAX: Final = 64
 """Characters of an IAM role's name."""
@@ -42,11 +42,11 @@ _RETENTION_DAYS: Final = (
     3288,
     3653,
 )
-"""What CloudWatch Logs takes."""
+"""Retentions that CloudWatch Logs accepts."""
 
 
 def _flag(given: object) -> object:
-    """`-c` gives text; anything but these two words is refused, `flase` must not mean true."""
+    """`-c` gives text; anything but these two words is rejected, so that `flase` does not mean true."""
     return {"true": True, "false": False}.get(given, given) if isinstance(given, str) else given
 
 
@@ -68,18 +68,18 @@ class ClusterConfig(BaseModel):
     Attributes:
         cluster: Its name, as EKS allows it.
         region, account: Where it is; without an account the templates stay environment-agnostic.
-        node_roles: Names of the IAM roles that nodes run under; the functions may pass these and no other.
-        node_access_entries: Whether the stack makes the access entries of type EC2_LINUX by which those roles' nodes may join;
-            off where they are there, as beside Karpenter.
+        node_roles: Names of the IAM roles of nodes; the functions may pass only these.
+        node_access_entries: Whether the stack creates the access entries of type EC2_LINUX with which those roles' nodes may
+            join; off where they exist, as beside Karpenter.
         vpc: Where the functions run that ask the API server, if it is private; None: outside of any VPC.
-        audit_log_group: Where EKS writes the control plane's logs; None: its default; empty: no subscription, the schedules
-            do all the waking.
+        audit_log_group: Log group of the control plane; None: EKS's default; empty: no subscription, only the schedules wake
+            functions.
         log_retention_days: How long the functions' own logs are kept.
         alarm_topic_arn: The SNS topic that alarms are sent to; empty: one of the stack's own.
         alarm_email: An address that is subscribed to the topic; empty: none.
         pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
-        table_name: A table that was restored from a copy, to be used in place of the state stack's own; empty: its own.
+        table_name: A table restored from a copy, used instead of the state stack's own; empty: its own.
         settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
     """
 
@@ -120,24 +120,24 @@ class ClusterConfig(BaseModel):
 
     @property
     def stack_name(self) -> str:
-        """Name of the stack that works; a cluster's name that CloudFormation does not take gets a suffix of its digest."""
+        """Name of the provisioner stack; a cluster's name that CloudFormation does not accept gets a suffix of its digest."""
         slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
         if slug != self.cluster or len(slug) > STACK_NAME_MAX:
             slug = _shortened(slug, STACK_NAME_MAX, of=self.cluster)
         return f"fleetwright-{slug}"
 
     def role_name(self, function: str) -> str:
-        """Name of a function's role: the same after each deployment, so that policies of keys and organizations can name it."""
+        """Return the name of a function's role: always the same, so that policies of keys and organizations can name it."""
         name = f"{self.stack_name}-{self.region}-{function.replace('_', '-')}"
         return name if len(name) <= ROLE_NAME_MAX else _shortened(name, ROLE_NAME_MAX, of=name)
 
     @property
     def log_group_of_audit_log(self) -> str:
-        """Where the audit log is read; empty: nowhere."""
+        """Log group of the audit log; empty: none."""
         return f"/aws/eks/{self.cluster}/cluster" if self.audit_log_group is None else self.audit_log_group
 
 
 def _shortened(name: str, length: int, *, of: str) -> str:
-    """A name that begins as `name` and ends with a digest of `of`, so that two of them never meet."""
+    """Return a name that begins as `name` and ends with a digest of `of`, so that two never collide."""
     digest = hashlib.sha256(of.encode()).hexdigest()[:6]
     return f"{name[: length - len(digest) - 1]}-{digest}"

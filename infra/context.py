@@ -1,4 +1,4 @@
-"""The CDK context as clusters: every key known, every value checked before anything is synthesized."""
+"""Reads clusters from the CDK context: every key must be known, and every value is checked before synthesis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from infra.vpc import VpcConfig, parsed
 from lambdas.settings import Settings, problem_of
 
 CLUSTERS: Final = "clusters"
-"""The key of the list with an entry per cluster; what stands beside it holds for every entry that does not say otherwise."""
+"""The key of the list with an entry per cluster; keys beside it apply to every entry that does not override them."""
 
 _OTHER_SPELLINGS: Final = {"nodeRole": "nodeRoles"}
 _WIRED: Final = {"disrupt_function_arn", "kill_switch_parameter", "pausing_alarms", "zonal_shift_cluster_arn"}
@@ -40,7 +40,7 @@ KEYS: Final = tuple(
 
 
 class ContextError(Exception):
-    """What is wrong with the context: a line for each key, with its value and what is allowed."""
+    """A problem of the context: a line for each key, with its value and what is allowed."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         super().__init__("\n".join(problems))
@@ -50,9 +50,9 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
     """Read the context of `cdk.json` and `-c key=value`.
 
     Args:
-        context: All of it; keys of CDK's own (with `@` or `:`) are passed over.
-        account: That of the credentials, where the context names none.
-        region: That of the credentials, where the context names none.
+        context: All of it; CDK's own keys (with `@` or `:`) are ignored.
+        account: The credentials' account, where the context names none.
+        region: The credentials' region, where the context names none.
 
     Raises:
         ContextError: If a key is not known, a value is not allowed, or two entries are the same cluster.
@@ -110,7 +110,7 @@ def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> 
 
 
 def _wrong_settings(given: Mapping[str, str]) -> list[str]:
-    """Each setting is read as the functions read it at their start."""
+    """Check each setting as the functions read it at their start."""
     hints = get_type_hints(Settings, include_extras=True)
     problems = []
     for field, text in given.items():
@@ -124,7 +124,7 @@ def _wrong_settings(given: Mapping[str, str]) -> list[str]:
 
 
 def _allowed(hint: Any) -> str:
-    """What a setting may be, in words; empty for texts, whose own parser says it."""
+    """Describe the allowed values of a setting; empty for texts, whose own parser does."""
     origin = get_origin(hint)
     if origin is Annotated:
         base, meta = get_args(hint)

@@ -1,4 +1,7 @@
-"""The stack that works: functions, queues, triggers, permissions, dashboard. It keeps nothing; delete and deploy it freely."""
+"""The provisioner stack: functions, queues, triggers, permissions, dashboard.
+
+It holds no state; delete and deploy it freely.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class ProvisionerStack(cdk.Stack):
     """One cluster's provisioner.
 
     Args:
-        is_packaged: Whether build/package holds the functions. Without it the templates are whole, and cannot be deployed.
+        is_packaged: Whether build/package holds the functions. Without it the templates are complete, but cannot be deployed.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class ProvisionerStack(cdk.Stack):
             self,
             "Dashboard",
             cluster=config.cluster,
-            name=f"{config.stack_name}-{config.region}",  # names of dashboards are the account's, in all regions
+            name=f"{config.stack_name}-{config.region}",  # dashboard names are unique per account, across regions
             functions=functions,
             queues=queues,
         )
@@ -137,7 +140,7 @@ class ProvisionerStack(cdk.Stack):
         windows: BudgetWindows,
         kill_switch: KillSwitchParameter,
     ) -> dict[str, str]:
-        """The functions' environment: what this stack made, and the settings of the context."""
+        """Return the functions' environment: this stack's resources, and the settings of the context."""
         made = Settings(
             cluster_name=config.cluster,
             table_name=state.table.table_name,

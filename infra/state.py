@@ -1,4 +1,4 @@
-"""The stack that keeps: one table, one bucket. Protected, and never renamed, so that a new release finds its claims again."""
+"""The state stack: one table, one bucket. Protected, and never renamed, so that a new release finds its claims again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StateStack(cdk.Stack):
     """Claims, commands, leases and unavailable offerings in DynamoDB; catalogue and ledger in S3.
 
     Attributes:
-        table: The one that the functions use: the stack's own, or a restored copy of it, named by `table_name`.
+        table: The functions' table: the stack's own, or a restored copy of it, named by `table_name`.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, table_name: str = "", **kwargs: object) -> None:
@@ -38,7 +38,7 @@ class StateStack(cdk.Stack):
         self.table: dynamodb.ITable = own
         if table_name:
             self.table = dynamodb.Table.from_table_name(self, "RestoredTable", table_name)
-            # What the other stack imports must not vanish before that stack lets go of it.
+            # An exported value must not vanish while the other stack still imports it.
             self.export_value(own.table_name)
             self.export_value(own.table_arn)
         self.bucket = s3.Bucket(

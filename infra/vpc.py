@@ -1,4 +1,4 @@
-"""Where the functions that ask a private API server run, as an operator names it: subnets, security groups, endpoints."""
+"""The network of functions that use a private API server, as an operator configures it: subnets, security groups, endpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 GATEWAYS: Final = ("dynamodb", "s3")
-"""Services with a gateway endpoint: it is free, and is an entry in route tables."""
+"""Services with a gateway endpoint, which is free, and is an entry in route tables."""
 
 INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
 """Services with an interface endpoint, which costs by the hour and zone. IAM has one in a single region only."""
@@ -20,12 +20,12 @@ _ENDPOINTS_EXPECTED: Final = f"all, or names among {', '.join(ENDPOINTS)}"
 
 
 def names(given: object) -> object:
-    """In `cdk.json` a list, after `-c` a text with commas."""
+    """Parse a list from `cdk.json`, or a text with commas from `-c`."""
     return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
 
 
 def parsed(given: object) -> object:
-    """After `-c` an object comes as JSON."""
+    """Parse JSON, the form of an object after `-c`."""
     try:
         return json.loads(given) if isinstance(given, str) else given
     except ValueError:
@@ -51,8 +51,8 @@ class VpcConfig(BaseModel):
         id: The cluster's VPC, or one that is routed to it.
         subnets: Private subnets in two zones at least, so that one zone may fail.
         security_groups: Groups that the functions get; empty: a group of the stack's own, with HTTPS out and nothing in.
-        cluster_security_group: The cluster's group, into which the stack's own group is let; empty: you let it in.
-        endpoints: Services for which the stack makes endpoints; empty: the VPC has them, or a NAT gateway.
+        cluster_security_group: The cluster's group, which the stack opens to its own group; empty: you open it.
+        endpoints: Services for which the stack creates endpoints; empty: the VPC has them, or a NAT gateway.
         route_tables: Those of the subnets, for gateway endpoints.
     """
 

@@ -1,1 +1,1 @@
-"""A cluster as a whole: read from its API server, written as one document, with or without its names."""
+"""Reads a whole cluster from its API server, and writes it as one document, with or without its names."""

@@ -1,4 +1,4 @@
-"""An installation of the functions, found by its cluster's name: its settings as deployed, read with the user's AWS rights."""
+"""Finds an installation by its cluster's name, and reads its deployed settings with the user's AWS permissions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 _FUNCTION: Final = "AWS::Lambda::Function"
 _PROVISION: Final = "provisionFunction"
-"""How the logical id of the function begins whose settings are read: all of them have the same."""
+"""Prefix of the logical id of the function whose settings are read: all functions have the same."""
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+    """An installation.
 
     Attributes:
         cluster: Name of the EKS cluster.
-        stack: Name of the stack that works.
-        settings: Those of its functions.
-        session: With which to ask further.
+        stack: Name of the provisioner stack.
+        settings: The settings of its functions.
+        session: The AWS session for further calls.
     """
 
     cluster: str
@@ -38,7 +38,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = False) -> None:
-    """`--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and where the cluster is here."""
+    """Add `--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and the cluster's region here."""
     parser.add_argument(
         "--cluster",
         metavar="NAME",
@@ -49,13 +49,13 @@ def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = Fal
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """With which AWS credentials an installation is asked, and what its stack is called."""
+    """Add the options for AWS credentials and the stack's name."""
     parser.add_argument("--profile", metavar="NAME", help="with --cluster: the profile of the AWS configuration")
     parser.add_argument("--stack", metavar="NAME", help="with --cluster: its stack (default: fleetwright-CLUSTER)")
 
 
 def find_installation(cluster: str, *, region: str | None, profile: str | None, stack: str | None) -> Installation:
-    """The installation for a cluster.
+    """Return the installation for a cluster.
 
     Raises:
         InputError: If there is none, or it cannot be read with these credentials.

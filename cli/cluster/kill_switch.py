@@ -1,4 +1,4 @@
-"""The kill switches of installations: SSM parameters that the user's own AWS rights read and set."""
+"""Reads and sets the kill switches of installations: SSM parameters, with the user's own AWS permissions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import boto3
 
 PATH: Final = "/fleetwright/"
-"""Below it lies the kill switch of each cluster, `/fleetwright/CLUSTER/mode`."""
+"""Prefix of each cluster's kill switch, `/fleetwright/CLUSTER/mode`."""
 
 _NAME: Final = re.compile(r"/fleetwright/(?P<cluster>[^/]+)/mode")
 
 
 class SwitchSetting(msgspec.Struct, frozen=True):
-    """One cluster's, as it stands."""
+    """The present setting of one cluster's kill switch."""
 
     cluster: str
     parameter: str
@@ -31,7 +31,7 @@ class SwitchSetting(msgspec.Struct, frozen=True):
 
 
 def add_switches(parser: argparse.ArgumentParser) -> None:
-    """Which clusters are meant."""
+    """Add the choice of clusters."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--cluster", metavar="NAME", help="an EKS cluster that the functions look after")
     which.add_argument(
@@ -42,13 +42,13 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
 
 
 class KillSwitches:
-    """Those of one account and region."""
+    """The kill switches of one account and region."""
 
     def __init__(self, session: boto3.Session) -> None:
         self._ssm: Any = session.client("ssm")
 
     def all(self) -> list[SwitchSetting]:
-        """Every one, by cluster. Raises InputError."""
+        """Return every kill switch, by cluster. Raises InputError."""
         with _told("ssm:GetParametersByPath"):
             pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
             found = [parameter for page in pages for parameter in page["Parameters"]]
@@ -57,19 +57,19 @@ class KillSwitches:
         return sorted(switches, key=lambda switch: switch.cluster)
 
     def one(self, cluster: str, parameter: str) -> SwitchSetting:
-        """One of them as it stands. Raises InputError."""
+        """Return one of them. Raises InputError."""
         with _told("ssm:GetParameter"):
             value = self._ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
         return SwitchSetting(cluster, parameter, value.strip())
 
     def turn(self, switch: SwitchSetting, mode: Mode) -> None:
-        """Set it. Raises InputError."""
+        """Set one of them. Raises InputError."""
         with _told("ssm:PutParameter"):
             self._ssm.put_parameter(Name=switch.parameter, Value=str(mode), Overwrite=True)
 
 
 def meant(arguments: argparse.Namespace) -> tuple[KillSwitches, Sequence[SwitchSetting]]:
-    """The kill switches that the arguments name.
+    """Return the kill switches that the arguments name.
 
     Raises:
         InputError: If there is none, or it cannot be read.
@@ -93,7 +93,7 @@ def meant(arguments: argparse.Namespace) -> tuple[KillSwitches, Sequence[SwitchS
 
 
 class _told:  # noqa: N801 - used as a statement
-    """Errors of the SDK as problems of the call."""
+    """Translate errors of the SDK to input errors."""
 
     def __init__(self, call: str) -> None:
         self._call = call

@@ -1,7 +1,7 @@
-"""Objects reduced to what decisions read: no environment, no images, no annotations but those that decide.
+"""Reduces objects to what decisions read: no environment, no images, only the annotations that matter.
 
-The structs by which objects are decoded name every field that is read; what they do not name is not written. So a field that
-a decision comes to read is in the next snapshot by itself.
+The structs with which objects are decoded name every field that is read; other fields are not written. A field that a decision
+begins to read is therefore in the next snapshot automatically.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNREAD_METADATA: Final = ("managedFields", "resourceVersion", "selfLink", "gene
 
 
 def lean(resource: Resource, obj: JsonObject) -> JsonObject:
-    """The object with only what is read of it.
+    """Return the object with only what is read of it.
 
     Raises:
         InvalidInputError: If a field has the wrong type.
@@ -53,7 +53,7 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
 
 
 def _lean_plain(obj: JsonObject) -> JsonObject:
-    """Karpenter's own objects: all of them but what others wrote into their metadata."""
+    """Return Karpenter's own object whole, except for metadata that others wrote."""
     kept = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
     kept["metadata"] = _lean_plain_metadata(obj.get("metadata") or {})
     template = (kept.get("spec") or {}).get("template")
@@ -82,7 +82,7 @@ def _decides(key: str) -> bool:
 
 
 def _written(value: Any) -> Any:
-    """A struct of the wire as it was written, without fields that have their defaults."""
+    """Return a struct of the wire as it was written, without fields at their defaults."""
     if isinstance(value, WireMetadata):
         value = msgspec.structs.replace(value, annotations=_deciding(value.annotations), resource_version="")
     if isinstance(value, msgspec.Struct):
@@ -106,4 +106,4 @@ def _default(field: Any) -> Any:
 
 
 ORDER: Final = {resource: number for number, resource in enumerate(kinds.ALL)}
-"""Of kinds in a document: equal clusters give equal bytes."""
+"""Order of kinds in a document: equal clusters give equal bytes."""

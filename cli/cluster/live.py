@@ -1,4 +1,4 @@
-"""Reads the cluster of a kubeconfig, page by page, with the user's own rights and no other verb than list."""
+"""Reads the cluster of a kubeconfig, page by page, with the user's own permissions and only the list verb."""
 
 from __future__ import annotations
 
@@ -37,24 +37,25 @@ _ALWAYS: Final = (
     kinds.SERVICES,
     kinds.PODS,
 )
-"""Everything that a decision reads. Nodes come before pods: room is rather taken for too large than a pod's claim missed.
+"""Everything that a decision reads. Nodes come before pods: an error overestimates free room rather than misses a pod's use of
+it.
 
-Other workloads are left out: their pods are there, and those that are not there yet nobody can bind.
+Other workloads are left out: their existing pods are listed, and pods that do not exist yet cannot be bound.
 """
 
 _ABSENT: Final = 404
-"""The kind is not installed: no NodeOverlay without Karpenter's definition of it."""
+"""The kind is not installed: there are no NodeOverlays without Karpenter's definition of them."""
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """`--context`: which cluster is read where no file is given."""
+    """Add `--context`: which cluster is read where no file is given."""
     parser.add_argument(
         "--context", metavar="NAME", help="without -f: the kubeconfig's context to read (default: the current one)"
     )
 
 
 def read_live(context: str | None) -> list[Document]:
-    """Every object that a decision reads.
+    """Return every object that a decision reads.
 
     Raises:
         InputError: If there is no such context, the cluster does not answer, or the user may not list a kind.
@@ -90,7 +91,7 @@ def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
 
 
 def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
-    """One page; an empty one where the kind is not installed."""
+    """Return one page; an empty one where the kind is not installed."""
     from urllib3.exceptions import HTTPError
 
     query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]

@@ -1,4 +1,4 @@
-"""What the functions know of a cluster: the look that they would have now, and what holds them back. Reads, writes nothing."""
+"""Reads the functions' view of a cluster: their present observation, and what holds them back. It writes nothing."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, at one moment.
+    """The functions' view at one moment.
 
     Attributes:
-        view: The functions' look.
-        snapshot: What they would decide on: the look with what brakes and rollouts hold back.
-        brakes: Those that are engaged; one that these credentials cannot read is among them as unreadable.
-        breakers: What is remembered of each NodePool's new nodes.
-        sweeps: How the parts of `reconcile` fare, by name.
+        view: The functions' observation.
+        snapshot: Their input for decisions: the observation with the effects of brakes and rollouts.
+        brakes: The engaged brakes; one that these credentials cannot read is included as unreadable.
+        breakers: The state of each NodePool's breaker.
+        sweeps: The states of `reconcile`'s sweeps, by name.
         prices_read_at: When prices were last read; None before the first time.
     """
 
@@ -67,12 +67,12 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
     """Read the table, the market and the cluster.
 
     Args:
-        installation: Whose.
-        given: The cluster's objects, where they are known already; None: they are read from EKS with the session's rights.
-        now: The moment of the look; None: the present.
+        installation: The installation to read.
+        given: The cluster's objects, where they are known already; None: they are read from EKS with the session's permissions.
+        now: The moment of the observation; None: the present.
 
     Raises:
-        InputError: If any of it cannot be read: half a look is none.
+        InputError: If any of it cannot be read; there is no partial result.
     """
     settings, clock = installation.settings, SystemClock() if now is None else _Stopped(now)
     reader = _Reader(installation, clock)
@@ -100,7 +100,7 @@ def _kubernetes(installation: Installation, clock: Clock) -> Kubernetes:
 
 
 def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Rollout]) -> Snapshot:
-    """The snapshot with what brakes and rollouts keep, as `disrupt` reckons before it decides."""
+    """Return the snapshot with the effects of brakes and rollouts, as `disrupt` applies them before it decides."""
     gates = {pool: seen.gate for pool, seen in rollouts(snapshot, known).items() if seen.gate is not None}
     stopping = {pool.name: brakes.stopping(Action.DISRUPT, pool.name) for pool in snapshot.node_pools}
     paused = {pool: brake.message for pool, brake in stopping.items() if brake is not None}
@@ -108,7 +108,7 @@ def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Ro
 
 
 class _Stopped:
-    """A clock that stands still (`lambdas.ports.Clock`)."""
+    """A clock that always shows the same moment (`lambdas.ports.Clock`)."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -121,7 +121,7 @@ class _Stopped:
 
 
 class ReadOnlyTable(DynamoTable):
-    """The table for those who only ask: whatever would write is refused here already."""
+    """The table for readers: writes are refused before they are sent."""
 
     def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
         """Refuse. Raises DeniedError."""
@@ -141,13 +141,13 @@ class ReadOnlyTable(DynamoTable):
 
 
 class GivenObjects:
-    """Objects that were read already, as the observer lists them (`lambdas.ports.Kubernetes`, as far as it asks)."""
+    """Objects that were read already, served as the observer lists them (the part of `lambdas.ports.Kubernetes` it uses)."""
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._objects = objects
 
     def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
-        """Every object of the kind; a look asks for no others."""
+        """Return every object of the kind; an observation lists no others."""
         if fields or labels:
             raise NotFoundError(f"list {resource.plural}", "objects that were read before cannot be selected")
         return Listing(tuple(self._objects.get(resource, ())))

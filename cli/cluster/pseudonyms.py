@@ -1,6 +1,6 @@
-"""Names replaced by pseudonyms that keep the order of names, since ties are broken by it: the plan stays the same but for them.
+"""Replaces names by pseudonyms in the same order, since ties are broken by name: the plan stays the same except for names.
 
-What a decision reads of the market stays: zones, instance types, architectures, capacity types, quantities, times.
+The market that a decision reads stays unchanged: zones, instance types, architectures, capacity types, quantities, times.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NAMES: Final = frozenset(
         *("kmsKeyID", "snapshotID", "ownerID"),
     }
 )
-"""Fields whose text names something of the user's."""
+"""Fields whose text names an object of the user's."""
 
 _LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
 _KEYED: Final = frozenset({"key", "topologyKey"})
@@ -68,7 +68,7 @@ _QUANTITIES: Final = frozenset({"requests", "limits", "capacity", "allocatable",
 _LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData"})
 _PUBLIC_NAMES: Final = frozenset({"default-scheduler", "system-cluster-critical", "system-node-critical"})
 _SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
-"""Of volumes: only that there is one is read."""
+"""Of volumes only the presence is read."""
 
 _FIELD_KEYS: Final = ("metadata.name",)
 
@@ -84,13 +84,13 @@ class Pseudonyms:
         collect = _Walk(_noted(namespaces), _noted(names))
         for obj in objects:
             collect.object(obj)
-        # As in `namespace/name`, the form in which pods are compared.
+        # `namespace/name` is the form in which pods are compared.
         self._namespaces = _ranked("ns", sorted(namespaces, key=lambda name: f"{name}/"))
         self._names = _ranked("n", sorted(names))
         self._walk = _Walk(self._namespaces.__getitem__, self._names.__getitem__)
 
     def of(self, obj: JsonObject) -> JsonObject:
-        """The object under pseudonyms."""
+        """Return the object with pseudonyms."""
         return self._walk.object(obj)
 
     @property
@@ -105,7 +105,7 @@ class Pseudonyms:
 
 
 def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
-    """Pseudonyms of one width, so that their order is that of the names."""
+    """Return pseudonyms of equal width, so that they sort like the names."""
     width = len(str(len(names)))
     found = {}
     for rank, name in enumerate(names):
@@ -117,7 +117,7 @@ def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
 
 
 def _noted(found: set[str]) -> Rename:
-    """Renames nothing, and collects the names that there are."""
+    """Rename nothing, and collect the names."""
 
     def note(name: str) -> str:
         found.add(name)
@@ -127,7 +127,7 @@ def _noted(found: set[str]) -> Rename:
 
 
 class _Walk:
-    """Goes through an object and changes what names something of the user's."""
+    """Walks through an object and replaces names of the user's objects."""
 
     def __init__(self, namespace: Rename, name: Rename) -> None:
         self._namespace = namespace

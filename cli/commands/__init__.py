@@ -1,1 +1,1 @@
-"""One module a command: `configure` adds its arguments, `run` does it and returns the exit code."""
+"""One module per command: `configure` adds its arguments, `run` executes it and returns the exit code."""

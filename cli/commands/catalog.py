@@ -1,4 +1,4 @@
-"""`fleetwright catalog fetch`: a region's instance types and prices, read with the user's own AWS rights."""
+"""`fleetwright catalog fetch`: reads a region's instance types and prices with the user's own AWS permissions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def market_of(region: str, profile: str | None) -> AwsMarket:
-    """What reads the region: the same adapter as the functions', so the file is what they would plan with.
+    """Return the market reader: the functions' own adapter, so the file is what they would plan with.
 
     Raises:
         InputError: If there is no such profile or region.

@@ -1,4 +1,4 @@
-"""`fleetwright completion`: what a shell needs to complete commands and options."""
+"""`fleetwright completion`: prints the shell script that completes commands and options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script; at each Tab it asks this program."""
+    """Print the script, which calls this program at each completion."""
     from argcomplete.shell_integration import shellcode
 
     sys.stdout.write(shellcode(["fleetwright"], shell=arguments.shell))

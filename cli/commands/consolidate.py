@@ -1,4 +1,4 @@
-"""`fleetwright consolidate`: which nodes can go, and what replaces them."""
+"""`fleetwright consolidate`: shows which nodes can go, and what replaces them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _dollars(text: str) -> int:
-    """An amount of dollars as nano-dollars; for argparse."""
+    """Parse an amount of dollars to nano-dollars; for argparse."""
     try:
         nano = Decimal(text) * 10**9
     except ArithmeticError:

@@ -1,4 +1,4 @@
-"""`fleetwright convert`: objects of older API versions in their present form, as YAML."""
+"""`fleetwright convert`: prints objects of older API versions in their current form, as YAML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print all objects, those of older versions converted; what a person must still do goes to stderr.
 
-    Where an object cannot be converted, nothing is printed but the reasons, and the exit code is 1.
+    If an object cannot be converted, only the reasons are printed, and the exit code is 1.
 
     Raises:
         InputError: If a path or a document cannot be read.

@@ -1,4 +1,4 @@
-"""`fleetwright crds`: the CustomResourceDefinitions of the users' objects, as YAML for `kubectl apply`."""
+"""`fleetwright crds`: prints the CustomResourceDefinitions of the users' objects, as YAML for `kubectl apply`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPILOG = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Add no arguments."""
     parser.epilog = _EPILOG
 
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command h
 
 
 def as_yaml(definition: JsonObject) -> str:
-    """One definition as a YAML document, the same text every time."""
+    """Return one definition as a YAML document, always with the same text."""
     return yaml.dump(
         definition,
         Dumper=_WithoutAliases,
@@ -43,7 +43,7 @@ def as_yaml(definition: JsonObject) -> str:
 
 
 class _WithoutAliases(yaml.SafeDumper):
-    """Writes a part that occurs twice out twice: nobody follows anchors through a definition."""
+    """Writes a repeated part out each time: anchors are hard to follow through a definition."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of none
         """Always."""

@@ -1,4 +1,4 @@
-"""`fleetwright diff`: what a change of manifests does to pods, nodes, dollars and drift."""
+"""`fleetwright diff`: shows what a change of manifests does to pods, nodes, dollars and drift."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cli.reading import Document
 
 ITERATIONS_DEFAULT: Final = 2000
-"""Steps instead of seconds: an answer in a pull request must not depend on how fast the machine is."""
+"""Steps instead of seconds: an answer in a pull request must not depend on the speed of the machine."""
 
 _FORMS: Final = ("table", "json", "yaml", "markdown")
 _EPILOG: Final = """examples:
@@ -28,7 +28,7 @@ _EPILOG: Final = """examples:
 
 
 class CostRise(float):
-    """`cost+PERCENT`: how many percent more a month is too much."""
+    """`cost+PERCENT`: a rise by more than this percentage a month fails."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +112,7 @@ def _condition(text: str) -> str | CostRise:
 
 
 def _broken(condition: str | CostRise, document: dict[str, Any]) -> str:
-    """What speaks against the change under a condition, empty where nothing does."""
+    """Return why the change violates a condition, empty where it does not."""
     if isinstance(condition, CostRise):
         before, after = document["before"]["hourly"], document["after"]["hourly"]
         if after <= before * (1 + condition / 100):

@@ -1,4 +1,4 @@
-"""`fleetwright doctor`: what keeps an account or a cluster from being served, each with the command that mends it."""
+"""`fleetwright doctor`: checks an account and a cluster, and prints the command that repairs each problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make every check and show what each found; negative where one found a problem."""
+    """Run every check and show its finding; negative where one found a problem."""
     import boto3
     from botocore.exceptions import BotoCoreError
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def diagnosis_table(document: dict[str, Any]) -> str:
-    """The checks for people, and below them what mends each."""
+    """Format the findings for people, and below them the repairs."""
     checks = document["checks"]
     rows = output.table(("CHECK", "STATE", "WHAT"), [(c["check"], c["state"], c["says"]) for c in checks])
     mends = [f"{c['check']}:\n  {c['mends']}" for c in checks if c["state"] == "problem" and c["mends"]]

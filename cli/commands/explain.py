@@ -1,4 +1,4 @@
-"""`fleetwright explain`: why a pod is not placed, or why a node is or is not disrupted."""
+"""`fleetwright explain`: shows why a pod is not placed, or why a node is or is not disrupted."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _explained(
 
 
 def _near(snapshot: Snapshot, target: str) -> str:
-    """Names in the input that are spelled alike."""
+    """Return names in the input with a similar spelling."""
     named = {pod.key for pod in snapshot.pods} | {node.name for node in snapshot.nodes}
     named |= {pod.name for pod in snapshot.pods} | {claim.name for claim in snapshot.node_claims}
     alike = difflib.get_close_matches(target, sorted(named), n=3)
@@ -97,7 +97,7 @@ def _near(snapshot: Snapshot, target: str) -> str:
 
 
 def _node_named(snapshot: Snapshot, target: str) -> str:
-    """The node's name, also where its claim is named; a claim without a node goes by its own name."""
+    """Return the node's name, also for its claim's name; a claim without a node has its own."""
     if any(node.name == target for node in snapshot.nodes):
         return target
     for claim in snapshot.node_claims:

@@ -1,4 +1,4 @@
-"""`fleetwright log`: what was decided, why, what it costs or saves, and what became of it."""
+"""`fleetwright log`: shows what was decided, why, what it costs or saves, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from core.ledger.log import LogEntry
 
 _SHORT: Final = re.compile(r"\b(ip-[0-9-]+)\.[a-z0-9.-]+")
-"""Names of nodes are long, and all of a cluster end alike."""
+"""Node names are long, and all of a cluster have the same ending."""
 
 _EXAMPLES: Final = """examples:
   fleetwright log --ledger s3://my-bucket --cluster prod --since 24h
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def log_table(document: dict[str, Any]) -> str:
-    """The log for people, and what all of it comes to."""
+    """Format the log for people, with the total."""
     rows = [_row(line) for line in document["entries"]]
     if not rows:
         return "no decision is about that"

@@ -1,4 +1,4 @@
-"""`fleetwright man`: the manual page, made from what the program says of itself."""
+"""`fleetwright man`: prints the manual page, generated from the program's help."""
 
 from __future__ import annotations
 

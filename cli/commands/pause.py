@@ -1,4 +1,4 @@
-"""`fleetwright pause`: no node goes by our choice from now on; or nothing is done at all."""
+"""`fleetwright pause`: stops voluntary disruption from now on, or everything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Turn the kill switches. A switch that says `stop` is not loosened."""
+    """Set the kill switches. A switch that is set to `stop` is not loosened."""
     from cli.switching import switch_to
 
     return switch_to(arguments, Mode.STOP if arguments.everything else Mode.PAUSE_DISRUPTION)

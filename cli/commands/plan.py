@@ -1,4 +1,4 @@
-"""`fleetwright plan`: where every pending pod would go, and which nodes must be launched."""
+"""`fleetwright plan`: shows where every pending pod would go, and which nodes must be launched."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _timing(decode_seconds: float, solve_seconds: float, brake: TimeBrake | None) -> dict[str, float | str | None]:
-    """Left open under an iteration bound, which promises the same bytes for the same input.
+    """Omit timing under an iteration bound, which promises the same bytes for the same input.
 
     `stoppedBy` is `time` where the clock cut the search short, so that the plan may depend on the machine.
     """

@@ -1,4 +1,4 @@
-"""`fleetwright replay`: decides again what is in a ledger, and says whether it is the same."""
+"""`fleetwright replay`: repeats the decisions in a ledger, and compares the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide again. The answer is negative unless every decision gives the same bytes."""
+    """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
     from cli.ledger.decisions import find, refuse_none
     from cli.ledger.places import open_ledger
     from cli.plan_document import API_VERSION

@@ -1,4 +1,4 @@
-"""`fleetwright resume`: the functions go on."""
+"""`fleetwright resume`: lets the functions continue."""
 
 from __future__ import annotations
 

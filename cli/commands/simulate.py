@@ -1,4 +1,4 @@
-"""`fleetwright simulate`: the whole system in virtual time over a scenario."""
+"""`fleetwright simulate`: runs the whole system in virtual time over a scenario."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     _make_folder(arguments.ledger)
     from simulator.scenario import read_scenario
 
-    read_scenario(arguments.scenario)  # what is wrong with it is said before the embedded world is imported
+    read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
     from simulator.run import run as play
     from simulator.summary import VIOLATIONS
 
@@ -92,7 +92,7 @@ def _make_folder(target: Path | None) -> None:
 
 @contextmanager
 def _functions_kept_quiet() -> Iterator[None]:
-    """What functions print is their log; standard output is for the answer."""
+    """The functions print their log; standard output is reserved for the answer."""
     with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -100,7 +100,7 @@ def _functions_kept_quiet() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    """Tells how far the run is once it takes a while, where standard error is a terminal."""
+    """Show the progress of a longer run, where standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""`fleetwright snapshot`: a cluster as one document that every command takes with -f."""
+"""`fleetwright snapshot`: writes a cluster as one document that every command accepts with -f."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _items(documents: list[Document]) -> list[dict[str, Any]]:
-    """What is read of the objects, in one order. Of an object that is given several times the last one counts."""
+    """Return what is read of the objects, in canonical order. If an object is given several times, the last one counts."""
     from cli.cluster.lean_objects import lean
     from cli.inventory import kind_read
     from core.errors import InvalidInputError

@@ -1,4 +1,4 @@
-"""`fleetwright status`: how a cluster stands now: nodes, cost, budgets, what is under way and what holds it back."""
+"""`fleetwright status`: shows a cluster's nodes, cost and budgets, what is in progress and what holds it back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once, and say what is there."""
+    """Observe once, and print the result."""
     from cli.inputs import look
     from cli.progress import progress
     from cli.status_document import status_document

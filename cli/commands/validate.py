@@ -1,4 +1,4 @@
-"""`fleetwright validate`: every problem of every object, with the line that it stands in."""
+"""`fleetwright validate`: prints every problem of every object, with its line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
 
 
 def _warn_of_unknown(documents: list[Document]) -> None:
-    """One line that counts what nobody looked at: kinds that are neither ours nor read here for another purpose."""
+    """Warn in one line about objects that were not checked: kinds that are neither ours nor read here for another purpose."""
     known = (*BY_KIND, "")
     unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
     if unknown:

@@ -1,4 +1,4 @@
-"""`fleetwright what-if`: a recorded period played under other NodePools, budgets or prices."""
+"""`fleetwright what-if`: plays a recorded period under other NodePools, budgets or prices."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the period twice: as it was asked for then, and as it is asked for now."""
+    """Play the period twice: with the recorded settings, and with the requested ones."""
     from cli.ledger.looks import RecordedLooks
     from cli.progress import progress
     from cli.what_if_document import what_if_document, what_if_markdown, what_if_table
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _asked_for(arguments: argparse.Namespace) -> AskedFor:
-    """What the arguments change. Raises InputError."""
+    """Return the changes that the arguments request. Raises InputError."""
     from datetime import UTC, datetime
 
     from cli.inputs import read_catalogue, warn

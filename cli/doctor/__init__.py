@@ -1,1 +1,1 @@
-"""What keeps an account or a cluster from being served, found before a deployment fails on it and after it went well."""
+"""Finds obstacles in an account or a cluster before a deployment, and checks afterwards that it works."""

@@ -1,4 +1,4 @@
-"""An AWS account as the checks ask it: calls that may be refused, and answers that may be missing."""
+"""An AWS account as the checks see it: calls may be refused, and answers may be missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class NotAllowedError(Exception):
-    """The credentials may not ask this; the message names the action."""
+    """The credentials do not permit a call; the message names the action."""
 
 
 class Account:
@@ -18,7 +18,7 @@ class Account:
     Attributes:
         cluster: Name of the EKS cluster.
         region: Where it is.
-        stack: Name of the stack that serves it, `infra.config` says how it is made.
+        stack: Name of the stack that serves it; `infra.config` defines it.
     """
 
     def __init__(self, session: boto3.Session, cluster: str, stack: str) -> None:
@@ -28,7 +28,7 @@ class Account:
         self.stack = stack
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
-        """The answer to a call; None where what it names does not exist.
+        """Return the answer to a call; None where the named object does not exist.
 
         Raises:
             NotAllowedError: If the credentials lack the permission.
@@ -49,10 +49,10 @@ class Account:
         return answer
 
     def is_deployed(self) -> bool:
-        """Whether the stack is there."""
+        """Whether the stack exists."""
         return self.ask("cloudformation", "DescribeStacks", StackName=self.stack) is not None
 
     def described(self) -> dict[str, Any] | None:
-        """What EKS says of the cluster; None where there is none of the name."""
+        """EKS's description of the cluster; None where there is none of the name."""
         found = self.ask("eks", "DescribeCluster", name=self.cluster)
         return None if found is None else dict(found["cluster"])

@@ -1,4 +1,4 @@
-"""The checks, in the order in which a deployment would meet what they find. Each says what mends it, as a command."""
+"""The checks, in the order in which a deployment would meet the problems. Each finding names its repair as a command."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ RESERVED: Final = 18
 """Concurrent executions that the functions of a cluster reserve."""
 
 UNRESERVED_MIN: Final = 100
-"""What Lambda refuses to leave less of to everything else in the account."""
+"""Unreserved concurrency that Lambda requires to remain in the account."""
 
 SUBSCRIPTIONS_MAX: Final = 2
-"""Subscription filters that a log group may have."""
+"""Most subscription filters of a log group."""
 
 MARKET_AGE_MAX: Final = timedelta(hours=2)
 """Prices are read every hour."""
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
-    """Make every check; one that the credentials may not make is `unknown`."""
+    """Run every check; one that the credentials do not permit is `unknown`."""
     for name, check in CHECKS.items():
         try:
             yield check(name, account, now)

@@ -1,4 +1,4 @@
-"""What a check says of an account."""
+"""The result of a check of an account."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ UNKNOWN: Final = "unknown"
 
 
 class AccountFinding(NamedTuple):
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        mends: The command that puts it right; empty where there is nothing to do.
+        mends: The repair command; empty where there is nothing to do.
     """
 
     check: str

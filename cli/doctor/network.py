@@ -1,4 +1,4 @@
-"""Checks of ways: from the functions to the API server, and from nodes into the cluster."""
+"""Checks the routes from the functions to the API server, and from nodes into the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EVERYWHERE: Final = "0.0.0.0/0"
 DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
 
 ENTRIES_MAX: Final = 200
-"""Access entries that are looked at; a cluster has one for each role or user of people and nodes."""
+"""Most access entries that are checked; a cluster has one for each role or user of people and nodes."""
 
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -34,7 +34,7 @@ def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
 
 
 def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
-    """Whether there is an access entry by which nodes may join."""
+    """Whether an access entry lets nodes join."""
     listed = account.ask("eks", "ListAccessEntries", clusterName=account.cluster) or {}
     for arn in listed.get("accessEntries", ())[:ENTRIES_MAX]:
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
@@ -64,7 +64,7 @@ def _are_in_a_vpc(account: Account) -> bool:
 
 
 def _vpc_of(access: dict[str, Any]) -> str:
-    """The context key with what the cluster itself is in: its subnets do where they have a way out."""
+    """Return the context key for the cluster's own VPC: its subnets work if they have a route out."""
     vpc = {
         "id": access.get("vpcId", "VPC"),
         "subnets": access.get("subnetIds") or ["SUBNET"],

@@ -1,1 +1,1 @@
-"""Ledgers as the commands read them: a folder, or a bucket with the user's own rights."""
+"""Opens ledgers for the commands: a folder, or a bucket with the user's own permissions."""

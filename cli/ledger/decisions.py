@@ -1,4 +1,4 @@
-"""Finds decisions in a ledger: by id, by time, by what they are about."""
+"""Finds decisions in a ledger: by id, by time, by the objects concerned."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _ID_SHOWN_MIN: Final = 4
 
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
-    """`--ledger`, and which of its decisions are meant."""
+    """Add `--ledger`, and which of its decisions are selected."""
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
     add_period(parser)
 
 
 def add_past(parser: argparse.ArgumentParser) -> None:
-    """What `explain` asks of a ledger instead of a cluster."""
+    """Add the options by which `explain` reads a ledger instead of a cluster."""
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help="explain what a decision of this ledger saw")
     parser.add_argument("--decision", metavar="ID", default="", help="which decision (default: the last one about it)")
     parser.add_argument("--at", type=moment, metavar="RFC3339", help="the last decision about it up to that time")
@@ -34,7 +34,7 @@ def add_past(parser: argparse.ArgumentParser) -> None:
 
 
 def add_period(parser: argparse.ArgumentParser) -> None:
-    """Which part of a ledger is meant."""
+    """Add which part of a ledger is selected."""
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
     parser.add_argument(
         "--since", type=since, metavar="T", help="a time (RFC 3339), or a span back from now (24h, 30d)"
@@ -51,7 +51,7 @@ def add_recorded_period(parser: argparse.ArgumentParser) -> None:
 
 
 def since(text: str) -> datetime:
-    """A moment, or a span back from now; for argparse."""
+    """Parse a moment, or a span back from now; for argparse."""
     number, unit = text[:-1], text[-1:]
     in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
     try:
@@ -62,7 +62,7 @@ def since(text: str) -> datetime:
 
 
 def find(place: LedgerPlace, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
-    """The decisions that are meant, in order of time.
+    """Return the selected decisions, in order of time.
 
     Raises:
         InputError: If an id names none, or several, or there is no decision at all.
@@ -75,7 +75,7 @@ def find(place: LedgerPlace, arguments: argparse.Namespace, ids: Sequence[str] =
 
 
 def refuse_none(found: Sequence[DecisionKey], arguments: argparse.Namespace) -> None:
-    """Stop where no decision is meant: an answer about nothing would be green.
+    """Stop where no decision is selected: a positive answer about nothing would mislead.
 
     Raises:
         InputError: If there is none.
@@ -94,7 +94,7 @@ def entries(place: LedgerPlace, keys: Sequence[DecisionKey]) -> Iterator[tuple[D
 
 
 def outcomes(place: LedgerPlace, arguments: argparse.Namespace) -> list[DecisionOutcome]:
-    """What became of decisions, as far as outcomes were written in that time.
+    """Return the outcomes of decisions, as far as they were written in that time.
 
     Raises:
         InvalidInputError: If an object of the ledger is something else.
@@ -104,7 +104,7 @@ def outcomes(place: LedgerPlace, arguments: argparse.Namespace) -> list[Decision
 
 
 def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[str]:
-    """Days of one cluster are listed by themselves; without both, everything is."""
+    """Days of one cluster are listed separately; without both, everything is."""
     cluster, start = arguments.cluster, arguments.since
     if not cluster or start is None:
         return [f"{folder}/{cluster}/" if cluster else f"{folder}/"]
@@ -116,7 +116,7 @@ def _keys(place: LedgerPlace, prefix: str) -> list[DecisionKey]:
 
 
 def _named(found: Sequence[DecisionKey], wanted: str) -> DecisionKey:
-    """The decision of that id, or of the only id that begins so."""
+    """Return the decision with that id, or the only one whose id begins with it."""
     alike = [key for key in found if key.id == wanted] or [key for key in found if key.id.startswith(wanted)]
     if len(alike) == 1 and len(wanted) >= _ID_SHOWN_MIN:
         return alike[0]

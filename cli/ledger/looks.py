@@ -1,4 +1,4 @@
-"""The looks that a ledger has of a period: what was seen at each decision, in order of time."""
+"""The recorded observations of a period in a ledger, in order of time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class RecordedDecision(NamedTuple):
 
 
 class RecordedLooks:
-    """The looks that are meant.
+    """The selected observations.
 
     Attributes:
         since: When the first look was made.
-        until: When the period ends: as asked for, or with the last look.
+        until: When the period ends: as requested, or with the last observation.
 
     Raises:
         InputError: If there is none, or they are of several clusters.
@@ -54,7 +54,7 @@ class RecordedLooks:
         return len(self._keys)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """The looks. Raises InvalidInputError where one cannot be read."""
+        """Yield the observations. Raises InvalidInputError where one cannot be read."""
         return (decision.snapshot for decision in self.decisions())
 
     def decisions(self) -> Iterator[RecordedDecision]:

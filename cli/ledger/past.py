@@ -1,4 +1,4 @@
-"""Explains a pod or a node as a decision of the ledger saw it."""
+"""Explains a pod or a node from the input of a decision in the ledger."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 
 PAGE: Final = 32
-"""Decisions that are read at once on the way back through time."""
+"""Decisions that are read together while searching back in time."""
 
 
 class PastExplanation(msgspec.Struct, frozen=True):
-    """What was said then, and by which decision."""
+    """The explanation, and the decision that it is from."""
 
     explanation: Explanation
     entry: LedgerEntry
 
 
 def explain_past(arguments: argparse.Namespace) -> PastExplanation:
-    """What the decision that `--decision` names says of the target, or the last one about it before `--at`.
+    """Return what the decision of `--decision` says about the target, or the last one about it before `--at`.
 
     Raises:
         InputError: If there is none.
@@ -84,7 +84,7 @@ def _disruption(plan: DisruptionPlan, snapshot: Snapshot, target: str) -> Explan
 
 
 def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explanation | None:
-    """By the same bound on the search as then; a clock's is not played back, so places are read and not planned anew."""
+    """Plan with the same bound on steps; a clock's bound is not played back, so places are read instead of planned again."""
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target), None)
@@ -99,7 +99,7 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explan
 
 
 def _as_decided(found: Explanation, entry: LedgerEntry, pod: str) -> Explanation:
-    """The explanation with the place that the pod got then, by its real name."""
+    """Return the explanation with the place that the pod got then, by its real name."""
     places = {key: f"needs a new node, {part.id}" for part in entry.parts for key in part.pods}
     places |= {key: f"fits on {node}, which is there already" for key, node in entry.bindings}
     if pod not in places:

@@ -1,4 +1,4 @@
-"""Where a ledger lies: in a folder, or in a bucket of S3 that is read with the user's own rights."""
+"""Storage of a ledger: a folder, or a bucket of S3 that is read with the user's own permissions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.ledger.object_keys import PREFIX
 S3_SCHEME: Final = "s3://"
 
 THREADS: Final = 16
-"""Objects of a bucket that are read at once: each takes some 30 ms, nearly all of it waiting."""
+"""Parallel reads from a bucket: each takes some 30 ms, nearly all of it waiting."""
 
 
 class LedgerPlace(Protocol):
     """Objects by name."""
 
     def keys(self, prefix: str) -> list[str]:
-        """Every name that begins so, in order."""
+        """Return every name with this prefix, in order."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -88,7 +88,7 @@ class BucketLedger:
 
 
 class _told:  # noqa: N801 - used as a statement
-    """Errors of the SDK as problems of the object that was read."""
+    """Translate errors of the SDK to problems of the object that was read."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -104,7 +104,7 @@ class _told:  # noqa: N801 - used as a statement
 
 
 def open_ledger(where: str) -> LedgerPlace:
-    """The ledger in a folder, or at `s3://BUCKET[/PREFIX]`.
+    """Return the ledger in a folder, or at `s3://BUCKET[/PREFIX]`.
 
     Raises:
         InputError: If there is no such folder, or no session of AWS can be made.

@@ -1,4 +1,4 @@
-"""A simulation as one self-contained page: what was pending, what ran, what it cost, and why."""
+"""Renders a simulation as one self-contained page: what was pending, what ran, what it cost, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reader must know to understand the lines: budget windows, steps of the scenario, interruptions, faults."""
+"""Background for the lines of the report: budget windows, steps of the scenario, interruptions, faults."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
 
 HITS_MAX: Final = 500
-"""Windows of one budget that are drawn; a page of a month with an hourly window has more than anybody reads."""
+"""Most windows of one budget that are drawn; a month with an hourly window has more than can be read."""
 
 _SAME_STEP: Final = timedelta(seconds=5)
 _NAMED_MAX: Final = 3
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """A span of time with words: `kind` is window, step, interruption, capacity or fault. A moment has start == end."""
+    """A labelled span of time: `kind` is window, step, interruption, capacity or fault. A moment has start == end."""
 
     start: datetime
     end: datetime
@@ -35,7 +35,7 @@ def bands(events: Happenings) -> tuple[Band, ...]:
 
 
 def _windows(events: Happenings) -> list[Band]:
-    """When budgets with a schedule are in force; pools with the same window share a band."""
+    """Return when budgets with a schedule are in force; pools with the same window share a band."""
     start, end = events[0][0], events[-1][0]
     pools: dict[str, Mapping[str, Any]] = {
         fields["name"]: fields.get("object") or {}
@@ -94,7 +94,7 @@ def _moments(events: Happenings) -> list[Band]:
 
 
 def _told(event: str, fields: Mapping[str, Any], replicas: dict[str, object]) -> tuple[str, str]:
-    """Kind and words of one event; empty for what the functions or the cluster did."""
+    """Return kind and text of one event; empty for actions of the functions or the cluster."""
     if event == "interruptionNotice":
         return "interruption", str(fields["kind"])
     if event == "fault":

@@ -14,7 +14,7 @@ from cli.report.lives import NodeLife
 
 _COMMAND: Final = re.compile(r"\bcommand (\w+)")
 _FOLLOWED: Final = ("launch", "register", "initialize", "terminate", "drain", "forget", "interrupt", "disrupt")
-"""Kinds of decisions that are parts of a chain: the record says from the world's side what became of them."""
+"""Kinds of decisions that are parts of a chain: their outcome comes from the simulator's record."""
 
 _VOLUNTARY: Final = ("Empty", "Underutilized")
 
@@ -50,7 +50,7 @@ def replacements(lives: Sequence[NodeLife], decisions: Sequence[Decision]) -> tu
 
 
 def commands_by_claim(decisions: Iterable[Decision]) -> dict[str, str]:
-    """Claim → the command that ended it."""
+    """Return claim → the command that removed it."""
     found = {}
     for decision in decisions:
         match = _COMMAND.search(str(decision.get("message") or ""))

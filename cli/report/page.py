@@ -27,12 +27,12 @@ _UPLOT: Final = "uPlot-1.6.32"
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page tells.
+    """The content of a page.
 
     Attributes:
         summary: The SimulationSummary of the contract.
         events: The record: moment, event, fields.
-        decisions: What the functions decided, in order: at, function, kind, subject, reason, message.
+        decisions: The functions' decisions, in order: at, function, kind, subject, reason, message.
     """
 
     summary: Mapping[str, Any]
@@ -158,7 +158,7 @@ def _row(row: Chain) -> str:
 
 
 def _unplaced(story: Story) -> str:
-    """The pods that wait at the end by name, with the last word on each."""
+    """List the pods that wait at the end by name, with the latest reason of each."""
     waiting: dict[str, datetime] = {}
     for at, event, fields in story.events:
         if event == "podCreated" and not str(fields.get("owner") or "").startswith("DaemonSet/"):

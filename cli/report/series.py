@@ -1,4 +1,4 @@
-"""From the record's events to lines over time: pods pending, nodes by capacity type, dollars per hour."""
+"""Turns the record's events into lines over time: pods pending, nodes by capacity type, dollars per hour."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: Capacity type → how many instances run.
         hourly: Dollars per hour of all running instances.
-        kept: The same if no node that consolidation removed had gone and none that it launched had come.
+        kept: The same without consolidation: no node that it removed had gone, and none that it launched had come.
         spent: Dollars spent so far.
     """
 
@@ -34,7 +34,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Running:
-    """What the events so far add up to; money in nano-dollars."""
+    """Running totals of the events so far; money in nano-dollars."""
 
     def __init__(self, consolidated: Collection[str], replacements: Collection[str]) -> None:
         self.pending: set[str] = set()

@@ -1,4 +1,4 @@
-"""Where a field stands in its file: line and column of the path in the YAML text."""
+"""Finds a field's position in its file: line and column of the path in the YAML text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Position = tuple[int, int]
 
 
 class Positions:
-    """Finds fields in one text. The text is parsed at the first question, since most files have no fault."""
+    """Finds fields in one text. The text is parsed on first use, since most files have no fault."""
 
     def __init__(self, text: str) -> None:
         self._text = text

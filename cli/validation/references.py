@@ -1,4 +1,4 @@
-"""Names that point to nothing: a NodePool whose EC2NodeClass is not in the input."""
+"""Finds names that refer to nothing: a NodePool whose EC2NodeClass is not in the input."""
 
 from __future__ import annotations
 

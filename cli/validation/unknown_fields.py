@@ -1,4 +1,4 @@
-"""Fields that no API server knows: in Karpenter's objects, in Pods and in the pod templates of workloads."""
+"""Finds fields that no API server knows: in Karpenter's objects, in Pods and in the pod templates of workloads."""
 
 from __future__ import annotations
 

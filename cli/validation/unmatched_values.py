@@ -1,4 +1,4 @@
-"""Requirements of NodePools and NodeOverlays that nothing in the catalogue can meet."""
+"""Finds requirements of NodePools and NodeOverlays that nothing in the catalogue can meet."""
 
 from __future__ import annotations
 

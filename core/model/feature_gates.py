@@ -18,7 +18,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Karpenter's feature gates with Karpenter's defaults.
 
     Attributes:
-        node_repair: Whether nodes that are unhealthy for long are replaced, within the budgets.
+        node_repair: Nodes that are unhealthy for long are replaced, within the budgets.
         reserved_capacity: Offerings of capacity reservations are used.
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.

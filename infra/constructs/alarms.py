@@ -1,4 +1,4 @@
-"""Every alarm: what goes off, when, and where it is told. docs/how-to/alarms.md says of each what to do."""
+"""Defines every alarm: condition, threshold and destination. docs/how-to/alarms.md describes the response to each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Watch:
 
     Attributes:
         of, periods: How many of how many periods must be beyond the threshold.
-        silence_is_bad: The metric is told by every run, so that its absence is the worst news.
+        silence_is_bad: Whether every run writes the metric, so that missing data is the worst case.
     """
 
     name: str
@@ -149,13 +149,16 @@ class Alarms(Construct):
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
         else:
             self.topic = sns.Topic(self, "Topic", display_name=f"Fleetwright on {self._cluster}", enforce_ssl=True)
-            # A topic with a policy of its own no longer has the one by which everything of the account may publish.
+            # A topic policy replaces the default one, under which everything in the account may publish.
             self.topic.grant_publish(for_this_account(self, "cloudwatch.amazonaws.com"))
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
 
     def watch(self, functions: Sequence[ProvisionerFunction], queues: Queues) -> None:
-        """Make every alarm. What fails three times in a row is in a queue, so no function has an alarm of its own but one."""
+        """Create every alarm.
+
+        Work that fails three times in a row ends in a queue, so only one function has an alarm of its own.
+        """
         for watch in _WATCHES:
             self._on_own_metric(watch)
         self._on_stale_market(next(function for function in functions if function.spec.name == MARKET_READER))
@@ -181,7 +184,7 @@ class Alarms(Construct):
         )
 
     def _on_stale_market(self, reader: ProvisionerFunction) -> None:
-        """It is tried every five minutes; time-outs are errors, too."""
+        """The refresh is tried every five minutes; time-outs count as errors too."""
         says = "instance types and prices have not been read for ten minutes"
         self._alarm("market-stale", reader.function.metric_errors(period=FIVE_MINUTES), says, of=2, periods=3)
 

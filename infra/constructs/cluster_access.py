@@ -1,6 +1,6 @@
-"""How functions and nodes get into the cluster: EKS access entries.
+"""Gives functions and nodes access to the cluster: EKS access entries.
 
-Each role that asks the API server is in a group of its own; what nodes run under may join.
+Each role that uses the API server is in a group of its own; the roles of nodes may join.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from infra.constructs.function import ProvisionerFunction
 
 
 class ClusterAccess(Construct):
-    """Access entries. What each group may do is in the ClusterRoles of `infra.cluster_role`, applied with kubectl or GitOps."""
+    """Access entries.
+
+    The permissions of each group are in the ClusterRoles of `infra.cluster_role`, applied with kubectl or GitOps.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Two pages: operations, for whoever is on call (what waits, what was done, what failed), and money, for whoever pays."""
+"""Two dashboards: operations for the person on call (what waits, was done, failed), money for the person who pays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MONEY: Final = (
 
 
 def service_name(cluster: str) -> str:
-    """What the functions of a cluster call themselves in logs and metrics."""
+    """Return the functions' service name in logs and metrics."""
     return f"fleetwright-{cluster}"
 
 

@@ -18,7 +18,7 @@ READER: Final = "refresh_catalogue"
 
 
 class FirstMarket(Construct):
-    """Invokes the function once its role is whole, at each deployment that changes it; a failure fails the deployment."""
+    """Invokes the function once its role is complete, at each deployment that changes it; a failure fails the deployment."""
 
     def __init__(self, scope: Construct, construct_id: str, *, functions: Sequence[ProvisionerFunction]) -> None:
         super().__init__(scope, construct_id)

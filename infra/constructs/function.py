@@ -1,4 +1,4 @@
-"""One Lambda function as we run them: own role, own log group, arm64, bounded concurrency, JSON logs."""
+"""One Lambda function in our configuration: own role, own log group, arm64, bounded concurrency, JSON logs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lambdas.wiring import FunctionSpec
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EVENT_RETRIES = 2
-"""Attempts after the first for an event that does not come again."""
+"""Retries of an event that does not recur."""
 
 
 class ProvisionerFunction(Construct):
-    """A function of the wiring. `function` is the Lambda, `role` what it may do."""
+    """A function of the wiring. `function` is the Lambda, `role` its permissions."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ProvisionerFunction(Construct):
 
 
 def _keep_for(log_group: logs.LogGroup, days: int) -> None:
-    """The library's own words for retentions lag behind what CloudWatch Logs takes; `infra.config` checks the number."""
+    """The library's list of retentions lags behind CloudWatch Logs; `infra.config` checks the number."""
     resource = log_group.node.default_child
     if not isinstance(resource, logs.CfnLogGroup):
         raise TypeError(f"{log_group.node.path} is no log group of CloudFormation's")

@@ -9,7 +9,7 @@ MODES = "run | pause-disruption | stop"
 
 
 class KillSwitchParameter(Construct):
-    """The parameter. A later deployment leaves the value alone that an operator has set, as its template does not change."""
+    """The parameter. Later deployments keep the value that an operator has set, since the template does not change."""
 
     def __init__(self, scope: Construct, construct_id: str, *, cluster: str) -> None:
         super().__init__(scope, construct_id)

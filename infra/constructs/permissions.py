@@ -1,4 +1,4 @@
-"""Least privilege: what each function may do in EC2, IAM and elsewhere, conditioned on our tags.
+"""Grants least privilege: each function's permissions in EC2, IAM and elsewhere, conditioned on our tags.
 
 Actions that EC2 cannot limit to a resource (most Describe calls) are limited to the region.
 """
@@ -22,7 +22,7 @@ from infra.constructs.windows import BudgetWindows
 CLUSTER_TAG = "eks:eks-cluster-name"
 POOL_TAG = "karpenter.sh/nodepool"
 CLAIM_TAG = "fleetwright.dev/claim"
-"""Only our own instances have it; Karpenter's have the two others as well."""
+"""Only our own instances have it; Karpenter's also have the other two."""
 
 LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
 CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
@@ -31,7 +31,7 @@ USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Grants, by what a function does. `stack` gives partition, region and account."""
+    """Grants, by the work of a function. `stack` gives partition, region and account."""
 
     stack: cdk.Stack
     config: ClusterConfig
@@ -42,7 +42,7 @@ class Permissions:
     kill_switch: KillSwitchParameter
 
     def grant(self, function: ProvisionerFunction) -> None:
-        """Give `function` what its work needs."""
+        """Grant `function` the permissions for its work."""
         looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
         launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
@@ -92,7 +92,7 @@ class Permissions:
             self._allow(role, ["arc-zonal-shift:GetManagedResource"], ["*"], self._in_region())
 
     def _enters_cluster(self, role: iam.Role) -> None:
-        """Where the API server is, and whom it is signed by; the token costs no permission."""
+        """Allow reading the API server's address; the signed token needs no permission."""
         self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster}")])
 
     def _keeps_state(self, role: iam.Role) -> None:
@@ -104,14 +104,14 @@ class Permissions:
         self.table.grant(role, "dynamodb:UpdateItem")
 
     def _marks_one_claim(self, role: iam.Role) -> None:
-        """Found by its instance, so no list is read."""
+        """The instance is found by its id, so no list is read."""
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 
     def _adds_commands(self, role: iam.Role) -> None:
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
     def _reads_catalogue(self, role: iam.Role) -> None:
-        """Without leave to list, an object that is not there yet is denied instead of missing."""
+        """Without permission to list, a missing object is reported as denied."""
         self._allow(role, ["s3:GetObject"], [self.bucket.arn_for_objects("catalogue/*")])
         self._allow(role, ["s3:ListBucket"], [self.bucket.bucket_arn])
 
@@ -119,7 +119,7 @@ class Permissions:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("catalogue/*")])
 
     def _keeps_ledger(self, role: iam.Role) -> None:
-        """Writes decisions, and reads back the bases that they are kept as differences to."""
+        """Allow writing decisions, and reading the bases against which they are stored."""
         self._tells_outcomes(role)
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
         bases = [self.bucket.arn_for_objects("ledger/bases/*")]
@@ -156,7 +156,7 @@ class Permissions:
         self._makes_instance_profiles(role)
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:
-        """A class that names a role gets a profile for it, under a path of ours."""
+        """A class that names a role gets a profile for it, under our path."""
         profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile"
         ours = f"{profiles}/fleetwright/{self.stack.region}/{self.config.cluster}/*"
         self._allow(role, ["iam:GetInstanceProfile"], [f"{profiles}/*"])

@@ -1,4 +1,4 @@
-"""What lets functions reach a private API server: a security group in its VPC, endpoints, and leave to have interfaces."""
+"""Connects functions to a private API server: a security group in its VPC, endpoints, and permission for network interfaces."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INTERFACE_ACTIONS: Final = (
     "ec2:DescribeNetworkInterfaces",
     "ec2:UnassignPrivateIpAddresses",
 )
-"""What Lambda does with a function's role to put the function into a VPC."""
+"""Actions that Lambda performs with a function's role to put the function into a VPC."""
 
 
 class PrivateNetwork(Construct):
     """The network of the functions that ask the API server.
 
     Attributes:
-        security_groups: What the functions are members of.
+        security_groups: The functions' security groups.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: VpcConfig, cluster: str) -> None:
@@ -51,7 +51,7 @@ class PrivateNetwork(Construct):
                 effect=iam.Effect.DENY,
                 actions=list(_INTERFACE_ACTIONS),
                 resources=["*"],
-                # Only requests from within a function carry this key: Lambda may keep interfaces, our code may not.
+                # Only requests from within a function carry this key: Lambda may manage interfaces, our code may not.
                 conditions={"Null": {"lambda:SourceFunctionArn": "false"}},
             )
         )

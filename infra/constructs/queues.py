@@ -15,7 +15,7 @@ class Queues(Construct):
     """All queues, by the names that the wiring gives them.
 
     Attributes:
-        failures: Where everything ends that nobody could handle: messages, undeliverable events, failed invocations.
+        failures: The destination of everything that could not be handled: messages, undeliverable events, failed invocations.
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What wakes a function: its queue, its schedules, EC2 and Health events, the audit log, budget windows."""
+"""Connects a function to its triggers: its queue, its schedules, EC2 and Health events, the audit log, budget windows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from infra.constructs.queues import Queues
 from lambdas.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
 
 EVENT_RETRIES = 5
-"""Attempts of EventBridge to hand an event to Lambda, within the event's age."""
+"""Retries of EventBridge to hand an event to Lambda, within the event's age."""
 
 
 class Triggers(Construct):
-    """Everything that the wiring says wakes `target`."""
+    """Every trigger of `target` in the wiring."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, target: ProvisionerFunction, queues: Queues, audit_log_group: str

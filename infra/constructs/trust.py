@@ -1,4 +1,4 @@
-"""Who may take a role: a service of AWS, and only when it works for this account (the confused deputy)."""
+"""Trust policies: a service of AWS may assume a role only on behalf of this account (confused deputy)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from constructs import Construct
 
 
 def for_this_account(scope: Construct, service: str) -> iam.ServicePrincipal:
-    """The service, where the request that it carries out comes from the account of `scope`'s stack."""
+    """Return the service principal, restricted to requests on behalf of the account of `scope`'s stack."""
     return iam.ServicePrincipal(
         service, conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(scope).account}}
     )

@@ -30,14 +30,14 @@ class BudgetWindows(Construct):
         )
 
     def wire(self, functions: Sequence[ProvisionerFunction]) -> None:
-        """Let the schedules wake the function that follows windows, and tell `reconcile`, which keeps them, where it is."""
+        """Let the schedules invoke the function that follows windows, and give their group to `reconcile`, which keeps them."""
         target = next(function for function in functions if function.spec.windows)
         keeper = next(function for function in functions if function.spec.name == KEEPER)
         target.function.grant_invoke(self.role)
         keeper.function.add_environment("DISRUPT_FUNCTION_ARN", target.function.function_arn)
 
     def managed_by(self, role: iam.IRole, *, arn_prefix: str) -> None:
-        """Allow `role` to keep the group's schedules; `arn_prefix` ends where the resource begins."""
+        """Allow `role` to manage the group's schedules; `arn_prefix` ends where the resource begins."""
         role.add_to_principal_policy(
             iam.PolicyStatement(
                 actions=[

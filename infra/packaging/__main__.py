@@ -1,4 +1,4 @@
-"""`python -m infra.packaging`: build what is deployed, and say how large it is."""
+"""`python -m infra.packaging`: builds the bundles, and prints their sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> None:
     """Build every bundle.
 
     Raises:
-        SystemExit: With what is wrong.
+        SystemExit: With the problem.
     """
     try:
         manifest = build_all()

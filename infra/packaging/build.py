@@ -1,4 +1,4 @@
-"""Builds bundles, and refuses those that are not fit to be deployed."""
+"""Builds bundles, and rejects those that are not fit for deployment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_dependencies(folder: Path, bundle: Bundle, platform: Platform) -> None:
 
 
 def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
-    """See that a bundle is fit to be deployed.
+    """Check that a bundle is fit for deployment.
 
     Raises:
         PackageError: If not, with everything that is wrong.
@@ -77,7 +77,7 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
 
 
 def check_size(folder: Path, bundle: Bundle) -> None:
-    """See that a bundle keeps within what it may take unpacked.
+    """Check that a bundle keeps within its size limit, unpacked.
 
     Raises:
         PackageError: If not.

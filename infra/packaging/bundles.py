@@ -1,4 +1,4 @@
-"""Which bundles there are, what each leaves out, and how large it may be."""
+"""Defines the bundles, what each leaves out, and how large it may be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEGABYTE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What one or more functions are deployed as.
+    """The deployment package of one or more functions.
 
     Attributes:
         without: Names of locked packages that it leaves out.

@@ -1,4 +1,4 @@
-"""Bytecode for the interpreter that Lambda runs, made by one of the same version; run as a program, it prints which one."""
+"""Compiles bytecode with an interpreter of Lambda's version; run as a program, it prints which one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TASK_ROOT: Final = PurePosixPath("/var/task")
 
 
 class MissingInterpreterError(Exception):
-    """No interpreter of the version is at hand."""
+    """No interpreter of the version is available."""
 
 
 def interpreter(version: str) -> str:
     """A Python of this minor version that runs: this one, `python3.13` of the PATH, or one that pyenv has.
 
-    A name on the PATH may be pyenv's shim, which is there for every version and fails for all that are not switched on.
+    A name on the PATH may be pyenv's shim, which exists for every version and fails for those that are not active.
 
     Raises:
         MissingInterpreterError: If there is none.
@@ -40,7 +40,7 @@ def interpreter(version: str) -> str:
 
 
 def compile_sources(folder: Path, python: str, *, beneath: str = "") -> None:
-    """Put bytecode beside sources, where it serves without them. `beneath` is where the folder will be in the bundle."""
+    """Put bytecode beside sources, so that it works without them. `beneath` is where the folder will be in the bundle."""
     _compile(folder, python, beneath, "-b")
 
 
@@ -52,7 +52,7 @@ def replace_sources(folder: Path, python: str) -> None:
 
 
 def _compile(folder: Path, python: str, beneath: str, *flags: str) -> None:
-    """It is never checked against sources: unpacking gives them other times."""
+    """It is never checked against sources: unpacking changes their times."""
     deployed = str(TASK_ROOT / beneath)
     command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}", *flags]
     subprocess.run([interpreter(python), *command, str(folder)], check=True)  # noqa: S603 - fixed arguments

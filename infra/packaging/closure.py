@@ -1,4 +1,4 @@
-"""Whether everything that a bundle's functions import is in the bundle: read from the bundle itself, nothing is run."""
+"""Checks that everything that a bundle's functions import is in the bundle, by static analysis of the bundle itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lambdas.wiring import FunctionSpec
 SOLVER_SEAMS: Final = frozenset(
     {"core.scheduling.optimization.optimizer", "core.scheduling.planner", "core.disruption.decision"}
 )
-"""Import the solver within functions that only those call who improve a plan or decide a disruption (`needs_solver`)."""
+"""Functions that may import the solver lazily: only functions that improve a plan or decide a disruption call them
+(`needs_solver`)."""
 
 SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
 
@@ -26,8 +27,8 @@ class Missing:
     """An import that would fail.
 
     Attributes:
-        module: Who imports.
-        name: What is not there.
+        module: The importing module.
+        name: The missing module.
     """
 
     module: str
@@ -35,7 +36,7 @@ class Missing:
 
 
 def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Missing]:
-    """Every import of the functions, at their start or later, that the bundle in `folder` cannot serve."""
+    """Return every import of the functions, at their start or later, that the bundle in `folder` cannot satisfy."""
     seen: set[str] = set()
     waiting = [spec.handler.rpartition(".")[0] for spec in functions]
     lost: set[Missing] = set()
@@ -56,7 +57,7 @@ def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> 
 
 
 def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:
-    """Names of modules that a source imports; of `from a import b` both `a` and, where it is a module of ours, `a.b`."""
+    """Return names of modules that a source imports; of `from a import b` both `a` and, where it is a module of ours, `a.b`."""
     for node in _reached(ast.parse(path.read_text(encoding="utf-8")), lazily=lazily):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -68,7 +69,7 @@ def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:
 
 
 def _reached(tree: ast.AST, *, lazily: bool) -> Iterator[ast.AST]:
-    """Every statement that runs: not what stands under `if TYPE_CHECKING`, nor in functions unless they count."""
+    """Yield every statement that runs: neither those under `if TYPE_CHECKING`, nor those in functions that do not count."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
@@ -79,7 +80,7 @@ def _reached(tree: ast.AST, *, lazily: bool) -> Iterator[ast.AST]:
 
 
 def _source(folder: Path, name: str) -> Path | None:
-    """The file of one of our modules; None where it is no module of ours or is not there."""
+    """Return the file of one of our modules; None where it is not ours or does not exist."""
     if _first(name) not in PACKAGES:
         return None
     stem = folder.joinpath(*name.split("."))

@@ -1,4 +1,4 @@
-"""The locked dependencies of a bundle, installed for another machine than this one."""
+"""Installs the locked dependencies of a bundle for another machine than this one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from infra.packaging.bundles import Bundle, Platform
 
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = ROOT / "requirements.lock"
-"""Every package that the functions need, direct or not, with the hashes of its files; `make lock` writes it."""
+"""Every package that the functions need, directly or indirectly, with the hashes of its files; `make lock` writes it."""
 
 MACHINES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
-"""What wheels call Lambda's architectures."""
+"""Wheels' names of Lambda's architectures."""
 
 GLIBCS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_34")
 """All of them: with fewer, pip finds no wheel for some pins. Lambda's Python 3.13 has glibc 2.34."""

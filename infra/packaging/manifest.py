@@ -1,4 +1,4 @@
-"""What `make package` made, and whether it is what the sources say now: synthesis asks before it deploys."""
+"""The result of `make package`, with the check that it matches the sources, which synthesis runs before a deployment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANIFEST: Final = ROOT / "build" / "package.json"
 
 
 class PackageError(Exception):
-    """There is no package to deploy, or not the right one; the message says what to do."""
+    """There is no valid package to deploy; the message says what to do."""
 
 
 class Packaged(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -36,7 +36,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         functions: By name.
-        digest: Of what the bundles were made of (`sources.digest`).
+        digest: Digest of the bundles' inputs (`sources.digest`).
     """
 
     functions: Mapping[str, Packaged]
@@ -48,7 +48,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_package(path: Path = MANIFEST) -> None:
-    """See that the package is there and up to date.
+    """Check that the package exists and is up to date.
 
     Raises:
         PackageError: If it is not.

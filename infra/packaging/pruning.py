@@ -1,4 +1,4 @@
-"""What installed packages carry and no function ever asks for. The import closure of the result is checked afterwards."""
+"""Removes the parts of installed packages that no function uses. The import closure of the result is checked afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OPERATIONS: Final = {
 """What stays of services' descriptions: EC2's has 700 operations, and reading it takes a tenth of a second of a cold start."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")
-"""Tests, types and headers: of use where software is made, not where it runs."""
+"""Tests, types and headers: needed for development, not at run time."""
 
 UNUSED: Final = (
     "aws_lambda_powertools/event_handler",
@@ -59,7 +59,7 @@ UNUSED: Final = (
     "boto3/data",
     "boto3/examples",
     "botocore/data/*/*/examples-1.json",
-    "dateutil/zoneinfo/*.tar.gz",  # Lambda has time zones of its own
+    "dateutil/zoneinfo/*.tar.gz",  # Lambda provides time zones
     "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
     "numpy/_core/_*_tests.*",
     "numpy/_core/_simd.*",  # for numpy's own tests
@@ -75,7 +75,7 @@ UNUSED: Final = (
     "numpy/polynomial",
     "numpy/testing",
     "pydantic/mypy.py",
-    "pydantic/v1",  # the release before
+    "pydantic/v1",  # the previous release
     "urllib3/contrib/emscripten",
 )
 """Parts of packages, by what is nowhere imported. Some are loaded by name from within numpy when asked for, none is."""
@@ -85,7 +85,7 @@ KEPT_UTILITIES: Final = ("__init__.py", "jmespath_utils", "typing")
 
 
 def prune(folder: Path) -> None:
-    """Take out of installed packages what no function needs."""
+    """Remove from installed packages what no function needs."""
     for pattern in (*ANYWHERE, *UNUSED):
         _remove(sorted(folder.glob(pattern)))
     utilities = folder / "aws_lambda_powertools" / "utilities"
@@ -94,13 +94,13 @@ def prune(folder: Path) -> None:
         _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")
         said = (
             about / "METADATA"
-        )  # scanners read from it what is installed; below the first empty line is the project's page
+        )  # scanners read the installed packages from it; the project's page begins below the first empty line
         said.write_text(said.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8")
     _prune_descriptions(folder / "botocore" / "data")
 
 
 def _prune_descriptions(data: Path) -> None:
-    """Leave the newest description of each service that is called, and pack what botocore reads packed, too."""
+    """Keep the newest description of each service that is called, compressed where botocore supports it."""
     for service in sorted(path for path in data.glob("*") if path.is_dir()):
         versions = sorted(service.glob("*"))
         _remove([service] if service.name not in AWS_SERVICES else versions[:-1])

@@ -1,4 +1,4 @@
-"""What a bundle is made of, as CycloneDX, for scanners and for those who must say what they run."""
+"""Writes the contents of a bundle as CycloneDX, for scanners and compliance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own part of a bundle, and the digest of everything that a bundle is made of."""
+"""Adds our own sources to a bundle, and computes the digest of all its inputs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ PACKAGES: Final = ("core", "lambdas")
 
 
 def add_sources(target: Path, python: str) -> None:
-    """Put our packages beside the dependencies, with bytecode that is read in their place."""
+    """Put our packages beside the dependencies, with bytecode that is read instead."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         compile_sources(target / package, python, beneath=package)
 
 
 def drop_sources(target: Path) -> None:
-    """Leave the bytecode alone: a traceback names file and line without sources, which would be two megabytes."""
+    """Keep only the bytecode: a traceback names file and line without sources, which would take two megabytes."""
     for package in PACKAGES:
         for source in sorted((target / package).rglob("*.py")):
             source.unlink()
 
 
 def digest() -> str:
-    """Of our sources, the lock and the code that makes bundles: another one means that what was packaged is stale."""
+    """Return the digest of our sources, the lock and the packaging code: a different one means that the package is stale."""
     text = hashlib.sha256()
     for path in _inputs():
         content = path.read_bytes()
