@@ -1,4 +1,4 @@
-"""A call that a function makes to the world outside, and what may befall it."""
+"""A call of a function to the outside, and the faults that may strike it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ KINDS: Final = (
 EXCEPTION: Final = "exception"
 FLEET_ERROR: Final = "fleetError"
 FORMS: Final = (EXCEPTION, FLEET_ERROR)
-"""How a denial is told: as the call's error, or among the `Errors` of a CreateFleet that is answered."""
+"""How a denial is reported: as the call's error, or among the `Errors` of an answered CreateFleet."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What befalls one attempt of a call.
+    """A fault on one attempt of a call.
 
     Attributes:
         delay: How long `delay` holds the attempt up; how old the list of `stale` is.
@@ -76,7 +76,7 @@ class Call(msgspec.Struct, kw_only=True):
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Put the name together once: a dozen readers ask for it."""
+        """Compute the name once: a dozen readers use it."""
         self.name = f"{self.service}:{self.operation}"
 
 

@@ -1,8 +1,8 @@
-"""Virtual time: a queue of things to happen, each at its moment, ties in the order in which they were asked for.
+"""Virtual time: a queue of events, each at its moment, ties in the order in which they were added.
 
-Functions take time. One that runs is a `Process`: where something else falls due before it goes on, it is parked and the
-rest of the world has its turn, so functions overlap as they do in Lambda. Only one thread ever runs at a time, and the queue
-alone says which, so a run is the same every time.
+Functions take time. A running function is a `Process`: where another event is due before it continues, it is parked and the
+rest of the world proceeds, so functions overlap as they do in Lambda. Only one thread ever runs at a time, and the queue alone
+decides which, so every run is identical.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class VirtualClock:
         return self._now
 
     def worked(self) -> timedelta:
-        """None: whoever works here does so in no time."""
+        """Return zero: work here takes no time."""
         return timedelta(0)
 
     def at(self, when: datetime, action: Callable[[], None]) -> None:
@@ -123,7 +123,7 @@ class VirtualClock:
     def spend(self, duration: timedelta) -> None:
         """Let time pass inside an action, as a running function does.
 
-        Inside a process, what falls due meanwhile happens meanwhile; elsewhere it happens after the action.
+        Inside a process, events due meanwhile happen meanwhile; elsewhere they happen after the action.
         """
         until = self._now + duration
         process = _own.process
@@ -156,7 +156,7 @@ class VirtualClock:
         process.wait()
 
     def run_until(self, end: datetime) -> None:
-        """Let everything happen that is due up to and including `end`."""
+        """Process every event that is due up to and including `end`."""
         self._end = end
         while self._queue and self._queue[0][0] <= end:
             when, _, action = heapq.heappop(self._queue)

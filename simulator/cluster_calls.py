@@ -1,4 +1,4 @@
-"""What befalls a function's calls to the cluster's API: time passes, and faults strike."""
+"""Applies time and faults to a function's calls to the cluster's API."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the functions decided, as a story: nothing is told twice in a row.
+"""Logs the functions' decisions as a story: repeats of the last one are left out.
 
-Functions begin anew each time they are woken, so they say every minute that a pod still has no place. Here that is told once,
-and again only after something else has become of its subject.
+Functions start from scratch each time they run, so they report every minute that a pod still has no place. The log has that
+once, and again only after another decision about its subject.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from simulator.clock import VirtualClock
 from simulator.record import Event
 
 _NEW_CHAPTERS: Final = ("podBound", "podDeleted")
-"""What is said of a pod after these is news, whatever was said before."""
+"""After these decisions, any decision about the pod is new, whatever was logged before."""
 
 
 class DecisionLog:
     """Collects decisions: at, function, kind, subject, reason, message.
 
     Attributes:
-        told: The decisions, in order, less the repeats.
+        told: The decisions, in order, without repeats.
     """
 
     def __init__(self, clock: VirtualClock) -> None:

@@ -1,4 +1,7 @@
-"""What AWS hands to a function, by source: EventBridge, SQS, CloudWatch Logs. The shapes are those of AWS' documentation."""
+"""Builds events in the form in which AWS delivers them, by source: EventBridge, SQS, CloudWatch Logs.
+
+The shapes are those of AWS' documentation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls calls and messages: `fault` and `events` steps of a scenario, armed and used up, and what is drawn."""
+"""Faults on calls and messages: `fault` and `events` steps of a scenario, armed and used up, and random ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COPY_AFTER: Final = timedelta(milliseconds=500)
 EVENT_KINDS: Final = (DUPLICATE, DELAY, DROP)
 
 Draw = Callable[[str, str], Fault | None]
-"""What befalls an attempt that no armed fault does, by function and call."""
+"""Fault on an attempt that no armed fault strikes, by function and call."""
 
 DrawMessage = Callable[[str], tuple[str, timedelta] | None]
-"""What befalls a message on its way (kind, delay)."""
+"""Fault on a message on its way (kind, delay)."""
 
 
 class _Armed(msgspec.Struct, kw_only=True):
@@ -108,7 +108,7 @@ class Faults:
         return fault
 
     def unused(self) -> tuple[str, ...]:
-        """The calls, as written, of faults that nobody ran into."""
+        """Return the calls, as written, of faults that never struck."""
         return tuple(armed.call for armed in self._all if armed.used == 0)
 
     def _armed(self, function: str, call: str) -> Fault | None:

@@ -1,4 +1,4 @@
-"""Each piece of work in a process of its own, forked from this one: it begins with everything loaded and leaves nothing behind.
+"""Runs each piece of work in a process of its own, forked from this one: all is loaded there, and nothing is left behind.
 
 The result comes back through a pipe. A process that dies, raises or takes too long costs its own result and no other's.
 """
@@ -40,7 +40,7 @@ def each_forked(
     """Do the work for each task, for so many at once; results come in no order.
 
     Args:
-        tasks: What to do the work for.
+        tasks: The inputs of the work.
         work: Done in the child; what it returns is pickled.
         processes: How many at once.
         limit: How long one may take before it is killed.

@@ -1,4 +1,4 @@
-"""How long calls take in virtual time: one figure a call, of the order that functions in the same region see."""
+"""The duration of calls in virtual time: one figure per call, as observed by functions in the same region."""
 
 from __future__ import annotations
 

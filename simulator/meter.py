@@ -1,4 +1,4 @@
-"""What the instances cost: hours, and dollars at the prices of each moment."""
+"""Meters the instances' cost: hours, and dollars at the prices of each moment."""
 
 from __future__ import annotations
 

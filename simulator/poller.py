@@ -34,7 +34,7 @@ class Poller:
         self._due: datetime | None = None
 
     def look(self) -> None:
-        """Something may have changed: see when the next batch is due."""
+        """React to a possible change: compute when the next batch is due."""
         visible_at = self._queue.next_visible_at()
         if visible_at is None or not self._sandboxes.has_room(self._function):
             return

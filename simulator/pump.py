@@ -1,6 +1,6 @@
 """Wakes the functions as the deployed wiring does: schedules, queues, rules, the audit log, budget windows.
 
-What is routed where comes from `lambdas.wiring` alone, so the simulated and the deployed system cannot differ.
+`lambdas.wiring` alone determines the routes, so the simulated and the deployed system cannot differ.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
 """Lambda's own two retries of an asynchronous invocation that failed."""
 
 OPENING: Final = ("refresh_catalogue", "reconcile")
-"""What a new installation runs first: without a market and a look at the NodePools nothing can be planned."""
+"""The first runs of a new installation: planning needs a market and an observation of the NodePools."""
 
 Decided = Callable[[str, dict[str, Any]], None]
 
 
 class Pump:
-    """Routes events to functions. `decided(function, decision)` hears every decision that a handler answers with."""
+    """Routes events to functions. `decided(function, decision)` is called for every decision in a handler's answer."""
 
     def __init__(
         self,

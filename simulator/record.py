@@ -1,4 +1,4 @@
-"""What happened in the embedded world, one event after another, from the world's side."""
+"""The record of events in the embedded world, from the world's side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Recorder:
-    """Takes events and hands them to whoever listens: the file, the summary, the checkers."""
+    """Takes events and passes them to its listeners: the file, the summary, the checkers."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock

@@ -24,18 +24,18 @@ from simulator.trace import read_trace
 from simulator.world import World, open_world
 
 Progress = Callable[[datetime, datetime], None]
-"""Told now and then how far the run is, and when it will end, in virtual time."""
+"""Called now and then with the progress of the run and its end, in virtual time."""
 
 _TELL_EVERY: Final = timedelta(minutes=10)
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run gave.
+    """The result of a run.
 
     Attributes:
         summary: The SimulationSummary of the command line's contract.
         events: The record.
-        decisions: What the functions decided, in order and less repeats: at, function, kind, subject, reason, message.
+        decisions: The functions' decisions, in order and without repeats: at, function, kind, subject, reason, message.
         violations: What the judges found.
         warnings: What in the scenario had no effect.
         failures: What handlers raised, with tracebacks.

@@ -1,4 +1,4 @@
-"""The Scenario file: what the world starts with, and what happens in it when."""
+"""The Scenario file: the initial world, and the steps that change it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DURATIONS: Final = ("at", "duration", "for", "restore")
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Common form: camelCase on the wire, and a field that nobody knows is an error."""
+    """Common form: camelCase on the wire, and an unknown field is an error."""
 
 
 class Reference(_Wire, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Scale(_Wire, frozen=True, kw_only=True):
 
 
 class Capacity(_Wire, frozen=True, kw_only=True):
-    """How many instances may still be launched of each pool that is meant; null forgets what was said."""
+    """How many instances may still be launched of each selected pool; null removes the bound."""
 
     available: int | None
     instance_type: str | None = None

@@ -1,4 +1,4 @@
-"""What a scenario's steps do to the world."""
+"""Applies a scenario's steps to the world."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Carries out steps. What cannot be done (a workload that is not there) is a warning, and the run goes on."""
+    """Carries out steps. A step that cannot be done (a workload that does not exist) is a warning, and the run continues."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a run came to: the SimulationSummary of the command line's contract."""
+"""Summarizes a run: the SimulationSummary of the command line's contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded world put together: clock, record, account, cluster, functions, judges."""
+"""Assembles the embedded world: clock, record, account, cluster, functions, judges."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from simulator.table_rows import CLAIMS, kind_of_partition, record_of
 from simulator.trace import TracedPod
 
 IMPROVE_ITERATIONS: Final = 40
-"""The optimiser is bounded by steps: a bound in seconds would make runs differ. So many take a few hundredths of a second."""
+"""The optimiser is bounded by steps: a bound in seconds would make runs differ. This many take a few hundredths of a second."""
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 THOROUGH: Final = Effort()
 QUICK: Final = Effort(improve_iterations=4, checks_parameters=False)
-"""For worlds by the thousand, which are about what is lost and not about what it costs."""
+"""For worlds by the thousand, which test for lost work and not for cost."""
 
 
 class World:
@@ -234,7 +234,7 @@ def open_world(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What functions log and print goes to CloudWatch, which nobody reads here."""
+    """Functions' logs and prints would go to CloudWatch, which is not read here."""
     level = logger.log_level
     logger.setLevel(logging.CRITICAL)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The embedded AWS account: everything in it, and who answers which call."""
+"""Assembles the embedded AWS account, and routes each call to the part that answers it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SCHEMA: Final = Schema(
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the world outside the account has to do with.
+    """The parts of the world outside the account that it needs.
 
     Attributes:
         bus: Takes EC2's events: source, detail type, detail.
@@ -80,8 +80,8 @@ class Account:
 
     Attributes:
         session: The SDK's session, for functions.
-        wire: What carries its calls.
-        settings: What the functions are told of this account.
+        wire: The carrier of its calls.
+        settings: The functions' settings for this account.
     """
 
     def __init__(self, around: Surroundings, region: Region, *, validates: bool = True) -> None:
@@ -127,7 +127,7 @@ class Account:
         )
 
     def _denies(self, pool: Pool) -> str:
-        """The code with which the fault that befalls the present call denies this pool, empty where none does."""
+        """Return the code with which the fault on the present call denies this pool, empty where none does."""
         fault = self.wire.fault
         if fault is None or fault.kind != calls.DENIED or fault.form != calls.FLEET_ERROR:
             return ""
@@ -135,7 +135,7 @@ class Account:
         return (fault.code or DENIED_CODE) if concerned else ""
 
     def _age(self) -> timedelta:
-        """How old the list is that the present call is answered with."""
+        """Return how old the list is that answers the present call."""
         fault = self.wire.fault
         return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
 

@@ -1,4 +1,4 @@
-"""From a launched instance to a Node in the cluster, as EC2, the AMI's bootstrap and the kubelet bring it about."""
+"""Boots instances: from a launch to a Node in the cluster, as EC2, the AMI's bootstrap and the kubelet do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Join = Callable[[dict[str, Any], str], None]
 
 
 class _Hitch(msgspec.Struct):
-    """The next so many instances take this long to boot, or never join."""
+    """The next few instances take this long to boot, or never join."""
 
     left: int
     takes: timedelta | None
@@ -56,11 +56,14 @@ class Boot:
         self._hitch: _Hitch | None = None
 
     def hinder(self, count: int, takes: timedelta | None) -> None:
-        """The next `count` instances need this long; None: they never join. What is left of an earlier word is void."""
+        """Make the next `count` instances take this long; None: they never join.
+
+        This replaces what remains of an earlier call.
+        """
         self._hitch = _Hitch(count, takes)
 
     def launched(self, instance: Instance) -> None:
-        """An instance was launched: let it boot."""
+        """Begin to boot a launched instance."""
         takes = self._next_duration()
         if takes is not None:
             self._clock.after(takes, lambda: self._register(instance))

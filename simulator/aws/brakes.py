@@ -1,4 +1,4 @@
-"""What operators brake the functions with: the kill switch's parameter, CloudWatch alarms and zonal shifts."""
+"""The operators' brakes: the kill switch's parameter, CloudWatch alarms and zonal shifts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class OperatorBrakes:
-    """Answers what the functions ask of them.
+    """Answers the functions' calls about brakes.
 
     Attributes:
         mode: Text of the kill switch's parameter.

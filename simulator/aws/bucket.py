@@ -1,4 +1,4 @@
-"""The bucket in S3: objects whole, and whether they have changed."""
+"""The S3 bucket: whole objects, and conditional reads."""
 
 from __future__ import annotations
 

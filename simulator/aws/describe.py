@@ -1,4 +1,4 @@
-"""How the embedded account describes its instances: DescribeInstances with filters and pages, TerminateInstances, tags."""
+"""Describes the embedded account's instances: DescribeInstances with filters and pages, TerminateInstances, tags."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class InstanceCalls:
         return {"Reservations": reservations, **answer}
 
     def describe_status(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer ec2:DescribeInstanceStatus. What fails is the check of the instance; the systems below are well."""
+        """Answer ec2:DescribeInstanceStatus. The check of the instance fails; the systems below are well."""
         asked = request.get("InstanceIds") or []
         running = [i for i in self._instances.all() if i.state == RUNNING and (not asked or i.id in asked)]
         found = filtered(running, request.get("Filters"), _checks)

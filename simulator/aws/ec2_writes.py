@@ -1,4 +1,4 @@
-"""Tells the record of each write to EC2: what was asked, and how EC2 answered."""
+"""Records each write to EC2: the request and EC2's answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EC2Writes:
 
 
 def _of_answer(answer: dict[str, Any]) -> tuple[str, str]:
-    """A fleet that launched nothing has not done what it was asked for, whatever its status."""
+    """A fleet that launched nothing counts as failed, whatever its status."""
     errors = [error["ErrorCode"] for error in answer.get("Errors") or ()]
     if not errors or answer.get("Instances"):
         return OK, ""

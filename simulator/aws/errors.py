@@ -22,4 +22,4 @@ class AwsError(Exception):
 
 
 class UnansweredError(Exception):
-    """A function asks what the embedded account has no answer to: an answer must be added here before it may."""
+    """A function makes a call that the embedded account does not implement: add an answer first."""

@@ -1,4 +1,4 @@
-"""What the embedded region sells now: prices and capacity of every offering, as the scenario's steps change them."""
+"""The embedded region's market: prices and capacity of every offering, as the scenario's steps change them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Pool(msgspec.Struct, frozen=True, order=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which pools a step means; what is left out (None) matches all."""
+    """The pools that a step concerns; an omitted field (None) matches all."""
 
     instance_type: str | None = None
     zone: str | None = None
     capacity_type: str | None = None
 
     def matches(self, pool: Pool) -> bool:
-        """Whether the pool is meant."""
+        """Whether the step concerns the pool."""
         return (
             self.instance_type in (None, pool.instance_type)
             and self.zone in (None, pool.zone)
@@ -40,7 +40,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 class _Statement(msgspec.Struct):
-    """So many may still be launched of each pool that is meant, None for no bound."""
+    """How many more instances each selected pool may launch, None for no bound."""
 
     selection: Selection
     available: int | None

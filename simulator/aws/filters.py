@@ -1,4 +1,4 @@
-"""EC2's filters and pages, the same for all that it describes."""
+"""EC2's filters and pages, shared by all its describe calls."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _BY_PRIORITY: Final = ("prioritized", "capacity-optimized-prioritized")
 
 
 class _Choice(msgspec.Struct, kw_only=True):
-    """One override with its template, and what became of it."""
+    """One override with its template, and the result."""
 
     index: int
     pool: Pool

@@ -1,4 +1,4 @@
-"""The machine images that EKS publishes, and the public parameters that aliases such as `al2023@latest` resolve through."""
+"""The machine images that EKS publishes, and the public parameters behind aliases such as `al2023@latest`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Images:
     """Publishes images, describes them, and answers what the parameters say.
 
     Args:
-        on_publish: Hears of each image.
+        on_publish: Called for each image.
     """
 
     def __init__(self, clock: VirtualClock, on_publish: Callable[[Image], object] = lambda _: None) -> None:
@@ -88,7 +88,7 @@ class Images:
         return self._images.get(image_id)
 
     def publish(self, alias: str, image_id: str) -> None:
-        """From now on the alias resolves to this image; those for other machines get ids made from it.
+        """Make the alias resolve to this image from now on; images for other machines get ids derived from it.
 
         Raises:
             InvalidInputError: If there is no such alias.

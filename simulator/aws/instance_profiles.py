@@ -1,4 +1,4 @@
-"""IAM's instance profiles: made, found, given the one role that each may have."""
+"""IAM's instance profiles: created, found, and given their one role."""
 
 from __future__ import annotations
 

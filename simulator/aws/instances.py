@@ -91,7 +91,7 @@ class Instance(msgspec.Struct, kw_only=True):
 
 
 class Instances:
-    """All instances. Listeners hear of launches and ends; EC2's own events go to `bus(source, detail type, detail)`."""
+    """All instances. Listeners are called for launches and ends; EC2's own events go to `bus(source, detail type, detail)`."""
 
     def __init__(
         self, clock: VirtualClock, recorder: Recorder, rng: Random, bus: Bus, *, ends_after: timedelta = ENDS_AFTER
@@ -129,7 +129,7 @@ class Instances:
         return found
 
     def seen(self, age: timedelta) -> Mapping[str, Instance]:
-        """Every instance as it was so long ago, the oldest first."""
+        """Return every instance as it was this long ago, the oldest first."""
         if not age:
             return self._all
         then = self._clock.now() - age
@@ -184,7 +184,7 @@ class Instances:
     def interrupt(self, instance: Instance, kind: str) -> None:
         """Give notice: `spot` (reclaimed after two minutes), `rebalance` (a recommendation), `scheduledChange`.
 
-        After `statusCheck` it fails that from now on; nobody is told but who asks.
+        After `statusCheck` the check fails from now on; no event reports it.
         """
         notice = {"spot": SPOT_NOTICE, "scheduledChange": MAINTENANCE_NOTICE}.get(kind)
         deadline = None if notice is None else self._clock.now() + notice

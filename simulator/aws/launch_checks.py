@@ -1,4 +1,4 @@
-"""What EC2 finds wrong with a launch before it asks for capacity."""
+"""Checks a launch as EC2 does before it looks for capacity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class LaunchChecks:
-    """Looks at what a launch refers to.
+    """Checks what a launch refers to.
 
     Args:
         has_profile: Whether an instance profile exists, by name or ARN.

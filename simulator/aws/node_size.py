@@ -1,4 +1,4 @@
-"""How much of an instance its kubelet offers to pods (Kubernetes, node allocatable)."""
+"""Computes how much of an instance its kubelet offers to pods (Kubernetes, node allocatable)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the embedded account describes what it sells: types, zones, prices."""
+"""Describes what the embedded account sells: types, zones, prices."""
 
 from __future__ import annotations
 

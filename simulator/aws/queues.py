@@ -1,6 +1,6 @@
 """SQS standard queues in virtual time: delays, visibility, receive counts, dead-letter queues.
 
-Whoever consumes them hears of a message when it becomes visible, without polling.
+Consumers are called when a message becomes visible, without polling.
 """
 
 from __future__ import annotations

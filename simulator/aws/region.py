@@ -1,4 +1,4 @@
-"""What a region has to offer when a scenario starts: the built-in us-east-1, or a catalogue of the scenario's own."""
+"""A region's offerings at the start of a scenario: the built-in us-east-1, or a catalogue of the scenario's own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         zone_ids: Zone ids by zone name, as far as known.
         shapes: EC2's own descriptions of the types; empty for a catalogue of the scenario's own, which has none.
-        is_recorded: Whether nodes of its types have what was recorded of EC2's; otherwise what the types state.
+        is_recorded: Whether nodes of its types have the sizes recorded from EC2's; otherwise the types' stated sizes.
     """
 
     types: tuple[InstanceType, ...]

@@ -1,4 +1,4 @@
-"""When the SDK tries again and after which wait: botocore's own standard mode, asked without its events and requests."""
+"""Computes when the SDK retries and after which wait: botocore's own standard mode, called without its events and requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.retries.standard import register_retry_handler
 
 
 class Try(msgspec.Struct):
-    """A call on its way: which attempt this is, and what botocore notes of the earlier ones."""
+    """A call in progress: the number of its attempt, and botocore's state from earlier ones."""
 
     operation: Any
     attempt: int = 1

@@ -1,4 +1,4 @@
-"""EventBridge Scheduler: the schedules that functions make for budget windows, each fired at its times."""
+"""EventBridge Scheduler: the schedules that functions create for budget windows, each fired at its times."""
 
 from __future__ import annotations
 

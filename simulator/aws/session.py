@@ -1,4 +1,4 @@
-"""The SDK as functions see it in the embedded account: sessions and clients with boto3's methods, answers and exceptions."""
+"""Sessions and clients of the embedded account, with boto3's methods, answers and exceptions."""
 
 from __future__ import annotations
 

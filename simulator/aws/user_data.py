@@ -1,4 +1,4 @@
-"""What an instance's user data tells its kubelet: labels, taints and settings, read as each AMI family's bootstrap does.
+"""Parses an instance's user data for its kubelet: labels, taints and settings, as each AMI family's bootstrap does.
 
 AL2023 reads NodeConfig documents (nodeadm), Bottlerocket settings in TOML, AL2 a call of `bootstrap.sh` in a shell script.
 """
@@ -22,7 +22,7 @@ NODE_CONFIG: Final = "application/node.eks.aws"
 _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 _ALLOWED_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _READ_ONCE: Final = 1024
-"""So many user data are remembered: a fleet has one for each launch template."""
+"""Most parsed user data that are kept: a fleet has one for each launch template."""
 
 _ALLOWED_LABELS: Final = frozenset(
     {
@@ -55,13 +55,13 @@ class KubeletConfig(msgspec.Struct, kw_only=True):
 
     @property
     def starts(self) -> bool:
-        """Whether the kubelet starts with them: it refuses labels in Kubernetes' own domains but for a few."""
+        """Whether the kubelet starts with them: it rejects labels in Kubernetes' own domains, with few exceptions."""
         return all(_may_set(key) for key in self.labels)
 
 
 @lru_cache(_READ_ONCE)
 def read_user_data(encoded: str) -> KubeletConfig | None:
-    """The settings, or None for user data that joins no cluster: there is none, or nobody can read it. Not to be changed."""
+    """Return the settings, or None for user data that joins no cluster: missing or unreadable. Not to be changed."""
     try:
         text = base64.b64decode(encoded).decode()
     except ValueError:

@@ -1,7 +1,7 @@
 """The seam between the functions' SDK clients and the embedded account: every attempt of every call passes here.
 
-Nothing is written as HTTP and read again. What could befall a request on its way befalls it here, and the client tries
-again as the SDK would (`simulator.aws.retries`).
+No HTTP is written or parsed. Faults of a request on its way strike here, and the client retries as the SDK would
+(`simulator.aws.retries`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from simulator.calls import Call, CrashError, Fault
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 Listener = Callable[[Call, dict[str, Any] | AwsError], None]
-"""Told of each attempt that arrived and how it was answered, whether or not the caller lived to hear it."""
+"""Called with each attempt that arrived and its answer, whether or not the caller survived to read it."""
 
 _ANSWERS: Final = "simulator.aws.account"
 
 
 class FaultPlan(Protocol):
-    """Says what befalls a call."""
+    """Decides which fault strikes a call."""
 
     def take(self, call: str) -> Fault | None:
-        """The fault that befalls the attempt that is being made, used up by this."""
+        """Return the fault that strikes the present attempt, and use it up."""
         ...
 
 
@@ -38,7 +38,7 @@ class Wire:
     """Carries calls to the embedded account's answers.
 
     Attributes:
-        fault: What befalls the attempt that is being answered, for answers that differ by it.
+        fault: The fault on the attempt that is being answered, for answers that depend on it.
 
     Args:
         faults: What befalls calls.

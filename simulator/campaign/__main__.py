@@ -1,4 +1,4 @@
-"""`python -m simulator.campaign`: plays seeds and says what was violated."""
+"""`python -m simulator.campaign`: plays seeds and reports violations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulator.campaign.trial import Plan, plan_of, play
 from simulator.record import Event
 
 RECORDED_WORLDS: Final = 30
-"""Worlds without faults that tell which call sites there are."""
+"""Worlds without faults that record which call sites exist."""
 
 
 def main() -> int:

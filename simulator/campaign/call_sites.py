@@ -1,9 +1,9 @@
 """Call sites: every call that some function makes. Functions die at each of them, before and after the call is done.
 
-A site is (function, call). `data/call_sites.json` says how often each was met in some worlds without faults; it is written
-by `python -m simulator.campaign --record-sites`. Gentle seeds take the sites in turn, each in a world that is known to have
-it; heavy seeds look out for those that few worlds have. Calls that only faults lead to are in no record: functions die at
-those wherever they are met.
+A site is (function, call). `data/call_sites.json` says how often each was met in some worlds without faults; it is written by
+`python -m simulator.campaign --record-sites`. Gentle seeds take the sites in turn, each in a world that is known to have it;
+heavy seeds aim at those that few worlds have. Calls that only faults lead to are in no record: functions die at those wherever
+they occur.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from simulator import calls
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 DEEPEST: Final = 6
-"""The function dies at the so-manieth such call at most, and at the next: later ones are like the earlier."""
+"""Highest number of a call at which a function dies, and again at the next: later ones are like the earlier."""
 
 TOGETHER: Final = 4
 """Sites of one world: few, since each crash may keep the world from the next site. Two hundred seeds are more than two laps."""
 
 SELDOM: Final = 0.5
-"""A site that a smaller share of the recorded worlds has is seldom: a fault on the way may keep all of them from it."""
+"""A site that a smaller share of the recorded worlds has is rare: an earlier fault may keep all of them from it."""
 
 MET_TOGETHER: Final = 2
-"""In so many worlds of the record a seldom site is met for each heavy seed that looks out for it, so all are met as often."""
+"""In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
 
 Site = tuple[str, str]
 
@@ -44,13 +44,13 @@ class Crash(msgspec.Struct, frozen=True):
 
 
 class Meetings(msgspec.Struct):
-    """Which sites were met how often, and where functions died."""
+    """Which sites occurred how often, and where functions died."""
 
     met: Counter[Site] = msgspec.field(default_factory=Counter)
     died: set[tuple[Site, str]] = set()
 
     def meet(self, function: str, call: str) -> int:
-        """A call is made; returns how many that are by now."""
+        """Record a call; return how many there have been."""
         self.met[function, call] += 1
         return self.met[function, call]
 
@@ -72,7 +72,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(_site(text) for met in self.worlds.values() for text in met)
 
     def seldom(self) -> tuple[tuple[Site, int], ...]:
-        """The seldom sites with the number of worlds that have them, in order."""
+        """Return the rare sites with the number of worlds that have them, in order."""
         homes = Counter(_site(text) for met in self.worlds.values() for text in met)
         return tuple((site, count) for site, count in sorted(homes.items()) if count < SELDOM * len(self.worlds))
 
@@ -122,7 +122,7 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]]:
 
 
 def looked_out_for(turn: int) -> tuple[Crash, ...]:
-    """The seldom sites at which functions die in this heavy seed, where its world comes to them; the rarer, the more often."""
+    """Return the rare sites at which functions die in this heavy seed, if its world reaches them; the rarer, the more often."""
     found = []
     for number, (site, homes) in enumerate(recorded().seldom()):
         round_, is_other = divmod(turn + number, max(1, homes // MET_TOGETHER))

@@ -1,4 +1,4 @@
-"""The faults of one world, drawn by its seed: at each attempt of a call, at each message, for a while, and at call sites."""
+"""Draws the faults of one world by its seed: at attempts of calls, at messages, for a period, and at call sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulator.clock import VirtualClock
 
 
 class Intensity(msgspec.Struct, frozen=True, kw_only=True):
-    """How often faults befall.
+    """How often faults strike.
 
     Attributes:
         calls: Share of the attempts.
@@ -61,11 +61,11 @@ _SERVICES: Final = ("kube:*", "kube:list *", "dynamodb:*", "ec2:*", "sqs:*", "*"
 _OUTAGES: Final = (30, 60, 120)
 _MESSAGE_DELAYS: Final = (0.2, 2, 30, 90, 300)
 _HUNGRY: Final = ("provision", "disrupt", "execute", "reconcile")
-"""Functions that read the whole cluster; what they read may be more than their memory."""
+"""Functions that read the whole cluster, which may exceed their memory."""
 
 
 class Spell(msgspec.Struct, frozen=True):
-    """For a while, a fault befalls all calls that a pattern matches, of one function if it is named."""
+    """A fault that strikes all calls that match a pattern for a while, of one function if it is named."""
 
     after: timedelta
     lasting: timedelta
@@ -75,11 +75,11 @@ class Spell(msgspec.Struct, frozen=True):
 
 
 class Chances:
-    """What befalls a world.
+    """Draws what strikes a world.
 
     Attributes:
-        meetings: The call sites that were met, and where functions died.
-        struck: How many faults befell.
+        meetings: The call sites that occurred, and where functions died.
+        struck: How many faults struck.
 
     Args:
         deaths: At which call sites functions die; None: at none.
@@ -102,7 +102,7 @@ class Chances:
         self.struck = 0
 
     def befalls(self, function: str, call: str) -> Fault | None:
-        """What befalls this attempt (`simulator.faults.Draw`)."""
+        """Return the fault on this attempt (`simulator.faults.Draw`)."""
         if self._clock.now() >= self._until:
             return None
         nth = self.meetings.meet(function, call)
@@ -117,7 +117,7 @@ class Chances:
         return self._fault(kind, call)
 
     def befalls_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
-        """What befalls this message (`simulator.faults.DrawMessage`)."""
+        """Return the fault on this message (`simulator.faults.DrawMessage`)."""
         if self._clock.now() >= self._until or self._rng.random() >= self._intensity.messages:
             return None
         self.struck += 1

@@ -1,4 +1,4 @@
-"""What befalls a world beside faults, drawn by its seed: users, EC2's market, interruptions, slow boots, new images."""
+"""Draws the events of a world besides faults by its seed: users, EC2's market, interruptions, slow boots, new images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUDGETS_HOLD: Final = 240
 def draw_steps(
     rng: Random, objects: Sequence[JsonObject], lasting: timedelta, *, replicas: Sequence[int]
 ) -> list[JsonObject]:
-    """The steps of a world whose faults last for `lasting`; what takes capacity away is given back at their end.
+    """Return the steps of a world whose faults last for `lasting`; capacity that is taken away returns at their end.
 
     Workloads are scaled to one of `replicas`.
     """
@@ -97,7 +97,7 @@ def _deleted_nodes(rng: Random, moment: Any) -> Iterator[JsonObject]:
 
 
 def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
-    """Somebody or something brakes for a while."""
+    """Some person or alarm engages a brake for a while."""
     if rng.random() < 0.15:
         engaged, released = rng.choice(
             (
@@ -136,7 +136,7 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
 
 
 def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObject]:
-    """A NodePool that comes first for every pod, with an EC2NodeClass whose status nobody has written yet."""
+    """A NodePool that precedes all others for every pod, with an EC2NodeClass whose status is not written yet."""
     first, own = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
     first["metadata"]["name"] = own["metadata"]["name"] = LATE
     first["spec"]["weight"] = 100
@@ -145,10 +145,10 @@ def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObje
 
 
 def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
-    """Nodes that are launched from then on stay: a world that renews them for ever is never at rest.
+    """Nodes launched from then on stay: a world that renews them indefinitely never comes to rest.
 
-    That and what users changed makes nodes drift, and a budget of one node with slow drains makes hours of it: once budgets
-    were held to for a while, they open.
+    That and users' changes make nodes drift, and with a budget of one node and slow drains this takes hours: after budgets have
+    been enforced for a while, they open.
     """
     deleted = {found["name"] for step in changes for found in step.get("delete", ())}
     latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}

@@ -1,4 +1,4 @@
-"""What EC2 sells in a campaign: a dozen real types in three zones, few enough that a world is planned in no time."""
+"""EC2's market in a campaign: a dozen real types in three zones, few enough that planning is fast."""
 
 from __future__ import annotations
 

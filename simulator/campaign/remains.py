@@ -1,4 +1,4 @@
-"""Reads what remains of a world at its end: the table, the queues, what pods were told."""
+"""Collects the remains of a world at its end: the table, the queues, the messages to pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Item = dict[str, Any]
 
 
 def read_remains(world: World) -> Remains:
-    """What there is now. No function runs meanwhile."""
+    """Return the present remains. No function runs meanwhile."""
     table = _Table(world.account.table.all())
     queues = [world.account.queues.get(queue.name) for queue in wiring.QUEUES]
     return Remains(

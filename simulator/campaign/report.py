@@ -1,4 +1,4 @@
-"""What a campaign came to: the JSON that others read, and the lines that people do."""
+"""Reports a campaign: the JSON for programs, and the lines for people."""
 
 from __future__ import annotations
 

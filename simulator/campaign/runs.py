@@ -1,4 +1,4 @@
-"""Many seeds at once: each in a process of its own, forked from one that has everything loaded."""
+"""Plays many seeds at once: each in a process of its own, forked from one that has everything loaded."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from simulator.checkers.verdict import Violation
 from simulator.forked import Lost, each_forked
 
 LIMIT: Final = timedelta(minutes=5)
-"""What one seed may take, in true time; most take a second."""
+"""Most real time for one seed; most take a second."""
 
 LOST: Final = "seedLost"
-"""The law that a seed breaks whose process died, raised or took too long."""
+"""The law violated by a seed whose process died, raised or took too long."""
 
 _NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def play_all(plans: Iterable[Plan], processes: int) -> Iterator[Outcome]:
 
 
 def _warm_up() -> None:
-    """Load everything once: functions load what they use when they first use it."""
+    """Load everything once: functions import lazily."""
     for described in (False, True):
         campaign_region(described=described)
     play(Plan(seed=0, world=0, intensity=NONE, dies_at_unknown=False))

@@ -26,7 +26,7 @@ from simulator.table_rows import kind_of
 from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, NONE, MID)
-"""Half of them have no faults but the crashes at call sites: what else befalls a world may keep it from those."""
+"""Half of them have no faults except the crashes at call sites: other faults may keep a world from those."""
 
 LOOK_EVERY: Final = timedelta(minutes=1)
 """How often a world is asked whether it has settled."""
@@ -35,7 +35,7 @@ Listener = Callable[[Event], None]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is played for a seed. Every second seed is heavy; the others are gentle and take the call sites in turn.
+    """The world and faults of a seed. Every second seed is heavy; the others are gentle and take the call sites in turn.
 
     Attributes:
         world: The seed that its world is drawn from.
@@ -51,10 +51,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a seed.
+    """The result of a seed.
 
     Attributes:
-        struck: How many faults befell.
+        struck: How many faults struck.
         failures: What handlers raised, with tracebacks.
     """
 
@@ -76,7 +76,7 @@ def plan_of(seed: int) -> Plan:
 
 
 def play(plan: Plan, listener: Listener | None = None) -> Outcome:
-    """Play it. `listener` hears the record."""
+    """Play it. `listener` is called with the record."""
     began = time.process_time()
     drawn = draw_world(plan.world)
     scenario = drawn.scenario

@@ -1,4 +1,4 @@
-"""Judges of a run. They watch the record and share nothing with the code that decides."""
+"""The judges of a run. They read the record and share nothing with the code that decides."""
 
 from simulator.checkers.verdict import Judges, Verdict
 

@@ -1,4 +1,4 @@
-"""Bindings: no pod is bound where the scheduler would not have bound it, or before a kubelet takes it."""
+"""Judges bindings: no pod is bound where the scheduler would not have bound it, or before a kubelet accepts it."""
 
 from __future__ import annotations
 

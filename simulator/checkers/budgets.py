@@ -1,4 +1,4 @@
-"""NodePool budgets: when a node takes its place among those that go (docs/adr/0026), no more go than they admit then."""
+"""Judges NodePool budgets: when a node takes its place among the leaving ones (docs/adr/0026), budgets must admit it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: none is made over and over, and a world at rest is written to by nobody."""
+"""Judges calls: none is repeated without bound, and a world at rest is not written to."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ OTHERS_EACH: Final = 60
 looked after every second while nodes join, and what waits for several reads each of them. Nine that booted took 561."""
 
 RESTING: Final = timedelta(minutes=8)
-"""For so long nothing is written in a world at rest. The longest pause between two looks at the same thing: a message that
-failed is seen again after 6 minutes."""
+"""How long nothing is written in a world at rest. The longest pause between two looks at the same thing: a message that failed
+is seen again after 6 minutes."""
 
 _OFTEN: Final = ("dynamodb", "sqs", "kube:create events")
-"""Written as often as read. A launch tells each of its pods, as kube-scheduler does when it binds them."""
+"""Written as often as read. A launch writes an event on each of its pods, as kube-scheduler does when it binds them."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _WRITES: Final = (
@@ -48,7 +48,7 @@ _WRITES: Final = (
     "iam:Delete",
     "iam:Remove",
 )
-"""What changes something. Leases are taken by UpdateItem, which nothing else uses."""
+"""Calls that change something. Leases are taken by UpdateItem, which nothing else uses."""
 
 _BEATS: Final = (
     ("refresh_catalogue", "s3:PutObject", ""),
@@ -62,7 +62,7 @@ Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Hears every attempt of every call. `report(law, message)` takes what is wrong; so many `instances(since)` ran since.
+    """Counts every attempt of every call. `report(law, message)` takes what is wrong; so many `instances(since)` ran since.
 
     Attributes:
         written_at: When something was last written, but for what is written every so often; None while nothing was.
@@ -76,7 +76,7 @@ class CallJudge:
         self.written_at: datetime | None = None
 
     def hear(self, now: datetime, function: str, call: str, subject: str = "") -> None:
-        """One attempt; `subject` is what it is about: the kind of a row."""
+        """Count one attempt; `subject` is its object: the kind of a row."""
         self._count(now, function, call)
         if _is_write(call) and (function, call, subject) not in _BEATS:
             self._writes[function, call, subject] = self.written_at = now

@@ -1,4 +1,4 @@
-"""What the judges know of the world, kept up from the record alone."""
+"""The judges' knowledge of the world, derived from the record alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
 
 
 class Place(msgspec.Struct, kw_only=True):
-    """That a node may go: its claim took a place in the count of its NodePool's nodes that go (docs/adr/0026).
+    """A place in a NodePool's count of leaving nodes, taken by a claim (docs/adr/0026).
 
     Attributes:
         since: When the function was started that took it; it looked at the world between then and `at`.
@@ -117,7 +117,7 @@ class Places:
     def count(self, pool: str, since: datetime) -> tuple[int, int]:
         """How many initialized nodes of the NodePool go, and how many it has, with those that ended after `since`."""
         holding = {instance for held, instance in self._holders.values() if held == pool}
-        # A node that was never initialized is nobody's to count (Karpenter).
+        # A node that was never initialized does not count (Karpenter).
         found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
         alive = [node for node in found if self._ended(node.instance) is None]
         ended = [moment for node in found if (moment := self._ended(node.instance)) is not None]
@@ -241,7 +241,7 @@ class Ledger:
             return
         self.applied[fields["kind"], fields["namespace"], fields["name"]] = fields["object"]
         if fields["kind"] == "NodePool":
-            # Kept when the NodePool is deleted: an instance that is under way by then still comes with it.
+            # Kept when the NodePool is deleted: an instance that is on its way then still arrives with it.
             template = (fields["object"].get("spec") or {}).get("template") or {}
             self._graces[fields["name"]] = str((template.get("spec") or {}).get("terminationGracePeriod") or "")
 

@@ -1,4 +1,4 @@
-"""Orphans: what is left over at the end although nothing needs it or knows of it."""
+"""Judges orphans: what is left over at the end although nothing needs it or knows of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What remains once a world has had its time to settle: nothing half done, nothing forgotten, and counters that count.
+"""Judges the remains of a world that has had its time to settle: nothing half done, nothing forgotten, and correct counters.
 
-The table is read as rows of plain JSON; what they mean is written here once more.
+The table is read as rows of plain JSON; their meaning is implemented independently here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNDER_WAY_MAX: Final = timedelta(minutes=30)
 """How long one step of a claim or a command may take: a launch is given up after 15 minutes, the rest is for noticing."""
 
 PENDING_MAX: Final = timedelta(minutes=12)
-"""How long a pod may wait for a node, or for being told why there is none, in a world without faults."""
+"""How long a pod may wait for a node, or for the reason why there is none, in a world without faults."""
 
 Row = Mapping[str, Any]
 Report = Callable[[str, str], None]
@@ -32,7 +32,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         claims, commands: The table's records, as JSON.
         usage: NodePool → counter → amount; `disrupting` counts nodes that go, the others start with `r:`.
         dead_letters: Queue → how many messages were given up.
-        told: Pods that were told why they have no node.
+        told: Pods with an event that says why they have no node.
         failures: What handlers raised, with tracebacks.
     """
 
@@ -71,7 +71,7 @@ class RemainsJudge:
                 self._report("handlerErrors", failure)
 
     def is_at_rest(self, now: datetime) -> bool:
-        """Whether nothing is left to try again and again: no node waits for a pod that may not be taken from it."""
+        """Whether nothing is left to retry: no drain waits for a pod that may not be evicted."""
         return not any(claim.get("deletion") and self._is_held(claim, now) for claim in self._remains.claims)
 
     def _claims(self, now: datetime) -> None:
@@ -85,7 +85,7 @@ class RemainsJudge:
                 self._report("stuckClaims", f"claim {claim['name']} is {state} since {since:%H:%M:%S}")
 
     def _is_held(self, claim: Row, now: datetime) -> bool:
-        """Whether a pod on its node may not be taken from there: then it waits, rightly, for whoever protects the pod."""
+        """Whether a pod on its node may not be evicted: then the node rightly waits."""
         budgets = PodDisruptionBudgetJudge(self._ledger, lambda _: None)
         return any(
             is_protected(pod, now) or budgets.forbids(pod) or pod.is_leaving

@@ -1,4 +1,4 @@
-"""All judges together, and what they found."""
+"""Combines all judges and their findings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Judge(Protocol):
 
 
 class Judges:
-    """Watch a record and say at the end what was wrong.
+    """Watches a record and reports at the end what was wrong.
 
     Attributes:
         ledger: What they know of the world.

@@ -1,4 +1,4 @@
-"""What the API server refuses: objects that nobody could read or run. Said before anything is applied."""
+"""Rejects objects as the API server would: those that could not be parsed or run. It checks before anything is applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster's API as functions see it: the same port as the real one, with faults before and after each call."""
+"""The cluster's API for functions: the same port as the real one, with faults before and after each call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORCED = "forced"
 
 
 class ClusterApi:
-    """Implements `lambdas.ports.Kubernetes` on the simulated cluster; all that it does is done by the program."""
+    """Implements `lambdas.ports.Kubernetes` on the simulated cluster; all changes through it count as the program's."""
 
     def __init__(self, store: Store, evictions: Evictions, bindings: PodBindings, recorder: Recorder) -> None:
         self._store = store

@@ -36,7 +36,7 @@ _CREATED: Final = 201
 
 
 class AuditLog:
-    """Turns changes into audit events of the stage ResponseComplete and hands them to who listens."""
+    """Turns changes into audit events of the stage ResponseComplete and passes them to its listeners."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -136,7 +136,7 @@ def _renominated(old: JsonObject, new: JsonObject) -> bool:
 
 
 def _is_verdict(change: Change) -> bool:
-    """Whether the scheduler has just said, or said anew, that no node can take the pod."""
+    """Whether the scheduler has just reported, or repeated, that no node can take the pod."""
     condition = condition_of(change.obj, "PodScheduled")
     said = condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
     return bool(said) and (change.old is None or condition_of(change.old, "PodScheduled") != condition)

@@ -86,7 +86,7 @@ class Cluster:
         self._kubelets.join(copy.deepcopy(node), node_claim)
 
     def lose_instance(self, provider_id: str) -> None:
-        """An instance is terminated: its kubelet is gone at once, the rest of the cluster notices by and by."""
+        """Terminate an instance: its kubelet is gone at once, the rest of the cluster notices after some time."""
         self._kubelets.lose(provider_id)
 
     def on_fault_point(self, hook: FaultHook) -> None:

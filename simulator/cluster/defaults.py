@@ -1,4 +1,4 @@
-"""What the API server and its admission plugins fill in when an object is created."""
+"""Fills in what the API server and its admission plugins do when an object is created."""
 
 from __future__ import annotations
 

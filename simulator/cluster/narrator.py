@@ -1,4 +1,4 @@
-"""Tells the record what happens in the cluster, from the changes of its objects alone."""
+"""Records events of the cluster from the changes of its objects alone."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _taints_of(node: JsonObject) -> dict[tuple[str, str], str]:
 
 
 def _news(resource: Resource, obj: JsonObject) -> JsonObject:
-    """The object without what the API server counts in its metadata, and without a status that is not told."""
+    """Return the object without the API server's counters in its metadata, and without a status that is not recorded."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in ("resourceVersion", "generation")}
     left_out = () if resource in _STATUS_TOLD else ("status",)
     return {**{key: value for key, value in obj.items() if key not in left_out}, "metadata": metadata}

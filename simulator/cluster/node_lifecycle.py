@@ -1,4 +1,4 @@
-"""What the control plane does about nodes: it notices dead ones, deletes those whose instance is gone, and their pods."""
+"""The control plane's handling of nodes: notices dead ones, deletes those whose instance is gone, and their pods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NodeLifecycle:
         store.watch(self._pod_changed, kinds.PODS)
 
     def lose(self, node: JsonObject) -> None:
-        """The node's instance is terminated and will be heard of no more."""
+        """The node's instance is terminated and sends no more heartbeats."""
         self._store.clock.after(NODE_GRACE, lambda: self._mark_unreachable(node))
 
     def _mark_unreachable(self, lost: JsonObject) -> None:
@@ -99,5 +99,5 @@ class NodeLifecycle:
 
 
 def is_unreachable(node: JsonObject) -> bool:
-    """Whether nothing was heard of the node's kubelet for too long."""
+    """Whether the node's kubelet has been silent for too long."""
     return any(c["type"] == "Ready" and c["status"] == "Unknown" for c in status_of(node).get("conditions") or ())

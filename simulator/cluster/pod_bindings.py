@@ -1,4 +1,4 @@
-"""The binding subresource of pods, and what the scheduler's own filters say to each binding that somebody else writes."""
+"""The binding subresource of pods, with the scheduler's own filters applied to each binding that others write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HELD: Final = (labels.UNREGISTERED_TAINT, "NoSchedule")
 
 
 class PodBindings:
-    """Binds pods as the API server does, without asking anybody; objections of a filter go into the record.
+    """Binds pods as the API server does, without checks; objections of a filter go into the record.
 
     Emits `bindingAgainstRule` where the scheduler would not have bound the pod there, where the kubelet may still refuse it
     for a taint, and where a node is opened so soon that the scheduler may not know of its last pod.

@@ -27,7 +27,7 @@ from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import WorkQueue
 
 DISRUPTED_TIMEOUT: Final = timedelta(minutes=2)
-"""How long an evicted pod counts as going although nothing more was seen of its deletion."""
+"""How long an evicted pod counts as leaving although its deletion was not observed."""
 
 _SCALED: Final = {
     resource.kind: resource
@@ -36,7 +36,7 @@ _SCALED: Final = {
 
 
 class UnknownScaleError(Exception):
-    """A pod's controller has no scale, so a share of its pods cannot be told."""
+    """A pod's controller has no scale, so a percentage of its pods cannot be computed."""
 
 
 class PodDisruptionBudgets:

@@ -1,4 +1,4 @@
-"""Label selectors and node selectors, evaluated as the Kubernetes API documents them."""
+"""Evaluates label selectors and node selectors as the Kubernetes API documents them."""
 
 from __future__ import annotations
 

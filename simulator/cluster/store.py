@@ -1,7 +1,7 @@
-"""What the API server keeps: whole objects, their versions, their deletion, and who wants to hear of changes.
+"""The API server's storage: whole objects, their versions, their deletion, and their watchers.
 
-Objects are never changed in place. A change makes a new object that shares what stayed the same, so everybody may keep
-what was handed out, and compare old with new.
+Objects are never changed in place. A change makes a new object that shares what stayed the same, so readers may keep what they
+got, and compare old with new.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         old: The object before, None where it was created.
         new: The object after, None where it is gone.
-        by: Who asked for it; for an object that is gone, who first asked for its deletion.
+        by: The requester; for an object that is gone, the first to request its deletion.
         cause: Why a pod is deleted, where the record wants to know: eviction, forced, nodeLost.
     """
 
@@ -135,7 +135,7 @@ class Store:
         return uid in self._uids
 
     def new_name(self, prefix: str) -> str:
-        """The prefix and five random letters that it never had before: who writes down names takes one for one object."""
+        """Return the prefix and five random letters that it never had before, so that a recorded name means one object."""
         while True:
             name = prefix + "".join(self.rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
             if name not in self._names:

@@ -58,7 +58,7 @@ def _driving(node: JsonObject) -> list[JsonObject]:
 
 
 def _patience(pod: JsonObject, taints: list[JsonObject]) -> timedelta | None:
-    """How long the pod stays under these taints, None for ever."""
+    """How long the pod stays under these taints, None for no limit."""
     shortest: timedelta | None = None
     for taint in taints:
         matching = [t for t in pod["spec"].get("tolerations") or () if tolerates(t, taint)]

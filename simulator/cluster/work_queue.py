@@ -1,4 +1,4 @@
-"""How controllers react: what changed is marked, and looked at once a fixed reaction time later."""
+"""Delays the reactions of controllers: changed objects are marked, and reconciled a fixed time later."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class WorkQueue:
         self._waiting: set[Key] = set()
 
     def add(self, key: Key) -> None:
-        """Look at `key` soon."""
+        """Reconcile `key` soon."""
         if not self._waiting:
             self._clock.after(self._delay, self._run)
         self._waiting.add(key)
 
     def add_after(self, delay: timedelta, key: Key) -> None:
-        """Look at `key` once `delay` has passed."""
+        """Reconcile `key` once `delay` has passed."""
         self._clock.after(delay, lambda: self.add(key))
 
     def _run(self) -> None:

@@ -22,7 +22,7 @@ SOURCE: Final = "on-demand list; spot is modelled"
 
 
 class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file holds.
+    """The content of the file.
 
     Attributes:
         priced_on: The date of the price list.

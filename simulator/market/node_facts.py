@@ -1,4 +1,4 @@
-"""What nodes of EC2's instance types have, as recorded facts: not as our catalogue works it out.
+"""Recorded sizes of nodes of EC2's instance types, independent of our catalogue's computation.
 
 `data/us-east-1.node-facts.tsv` says where its figures come from. A catalogue of a scenario's own states its sizes itself.
 """

@@ -1,4 +1,4 @@
-"""Whether a condition holds for an item."""
+"""Evaluates conditions on an item."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 class Scope:
-    """What placeholders stand for in one request."""
+    """The values of placeholders in one request."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._names: dict[str, str] = request.get("ExpressionAttributeNames") or {}
@@ -58,7 +58,7 @@ class Scope:
 
 
 def read(item: Item, path: tuple[str | int, ...]) -> Value | None:
-    """The value at a path, None if there is none."""
+    """Return the value at a path, None if there is none."""
     found: Any = {"M": item}
     for part in path:
         content = found.get("M" if isinstance(part, str) else "L")

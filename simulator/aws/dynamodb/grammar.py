@@ -1,4 +1,4 @@
-"""DynamoDB's expressions read into trees: conditions, keys, updates. One text is read once in a process."""
+"""Parses DynamoDB's expressions into trees: conditions, keys, updates. Each text is parsed once per process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FUNCTIONS: Final = {
 _VALUE_FUNCTIONS: Final = {"if_not_exists": 2, "list_append": 2}
 _CLAUSES: Final = ("SET", "REMOVE", "ADD", "DELETE")
 _READ_ONCE: Final = 1024
-"""So many texts are remembered; the functions have a few dozen."""
+"""Most parsed texts that are kept; the functions have a few dozen."""
 
 
 class Path(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What the table holds, and a journal of every write: items as they were at any moment can be read and restored."""
+"""The table's content, with a journal of every write: items can be read and restored as of any moment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
 
 Listener = Callable[[Key, Item | None], None]
-"""Told of a write: the key, and the item as it is now, None where it is gone."""
+"""Called for a write with the key, and the present item, None where it is gone."""
 
 
 class Items:
@@ -83,7 +83,7 @@ class Items:
         self._listeners.append(listener)
 
     def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
-        """What was written after `moment`, with the items as they were then."""
+        """Return what was written after `moment`, with the items as they were then."""
         then: dict[Key, Item | None] = {}
         for written in reversed(self._journal):
             if written.at <= moment:

@@ -1,4 +1,4 @@
-"""Which items of a partition a query means."""
+"""Selects the items of a partition that a query asks for."""
 
 from __future__ import annotations
 

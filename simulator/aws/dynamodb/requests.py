@@ -1,4 +1,4 @@
-"""What every request to the table has in common: keys, conditions, items within bounds."""
+"""The common parts of every request to the table: keys, conditions, items within bounds."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Write(msgspec.Struct, frozen=True):
         return _within_bounds(item, "Item size to update has exceeded the maximum allowed size")
 
     def refused(self, before: Item | None) -> dict[str, Any]:
-        """What an answer holds of the item when the condition failed, if the request wants it."""
+        """Return the item for the answer to a failed condition, if the request asks for it."""
         wanted = self.request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
         return {"Item": copied(before)} if wanted and before else {}
 

@@ -20,7 +20,7 @@ PAGE_BYTES: Final = 1024 * 1024
 """A query's page ends with the item that makes it larger than this."""
 
 LAG_MAX: Final = timedelta(seconds=1)
-"""How far an eventually consistent read may be behind: usually less than a second, says AWS. Here half of them are."""
+"""Longest lag of an eventually consistent read: usually less than a second, according to AWS. Here half of them lag."""
 
 EXPIRED_FOR: Final = timedelta(minutes=10)
 """How long an item stays after it has expired; with AWS up to days."""
@@ -35,7 +35,8 @@ _KNOWN: Final = {
     "UpdateItem": _WRITES | {"Key", "UpdateExpression"},
     "TransactWriteItems": frozenset({"TransactItems", "ClientRequestToken"}),
 }
-"""What requests may hold. Anything else has a meaning that this table does not know, so it is not passed over."""
+"""Parameters that requests may have. Any other parameter has a meaning that this table does not implement, so it is an error.
+"""
 
 
 class Table:
@@ -50,7 +51,7 @@ class Table:
         self._swept_at = clock.now()
 
     def answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Who answers which call."""
+        """Return the responder of each call."""
         calls = {
             "GetItem": self._get,
             "Query": self._query,
@@ -70,13 +71,13 @@ class Table:
         self._items.listen(listener)
 
     def lose(self, newest: int | None) -> None:
-        """Lose the items that were written last, None for all. No function is told."""
+        """Lose the items that were written last, None for all. No function is notified."""
         lost = list(self._items.newest())[:newest]
         for key in lost:
             self._items.write(self._clock.now(), key, None)
 
     def restore(self, moment: datetime) -> None:
-        """Every item is again as it was at `moment`."""
+        """Restore every item to its state at `moment`."""
         for key, item in sorted(self._items.changed_since(moment).items()):
             self._items.write(self._clock.now(), key, item)
 
@@ -160,7 +161,7 @@ class Table:
         return write, before, after
 
     def _late(self, request: Mapping[str, Any]) -> dict[Key, Item | None]:
-        """What an eventually consistent read still sees in place of what is there."""
+        """Return what an eventually consistent read still sees."""
         if request.get("ConsistentRead"):
             return {}
         lag = max(0.0, self._rng.uniform(-1, 1)) * LAG_MAX

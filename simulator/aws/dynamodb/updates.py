@@ -1,4 +1,4 @@
-"""What an update expression makes of an item."""
+"""Applies update expressions to an item."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def updated(item: Item, changes: tuple[Change, ...], scope: Scope) -> tuple[Item
 
 
 def picked(item: Item, paths: Iterable[Where]) -> Item:
-    """What the item has at these paths, with as much around it as it takes."""
+    """Return the item's values at these paths, with their enclosing structure."""
     found: Item = {}
     for path in paths:
         value = read(item, path)

@@ -24,7 +24,7 @@ _NESTING: Final = 3
 
 
 def invalid(message: str) -> AwsError:
-    """The error for a request that cannot be."""
+    """Return the error for an invalid request."""
     return AwsError("ValidationException", message)
 
 

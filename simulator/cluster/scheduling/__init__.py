@@ -1,1 +1,1 @@
-"""The kube-scheduler's hard rules, written plainly and apart from the code that plans: it judges what that code plans."""
+"""Implements kube-scheduler's hard rules plainly and independently of the code that plans, which it judges."""

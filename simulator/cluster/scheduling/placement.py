@@ -1,4 +1,4 @@
-"""Where one pod can go now, where it would best go, and why the other nodes are closed to it."""
+"""Finds where one pod can go now, its best place, and why the other nodes are closed to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler reads of a pod, once for all pods that are alike."""
+"""Extracts what the scheduler reads of a pod, once for all pods that are alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler's loop: pods that wait, when they are tried, and what is said of those that fit nowhere."""
+"""The scheduler's loop: when waiting pods are tried, and the condition of those that fit nowhere."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Scheduler:
 
 
 def _is_news(pod: JsonObject, message: str) -> bool:
-    """Whether the verdict names other reasons than the pod's condition does; mere counts of nodes are no news."""
+    """Whether the verdict has other reasons than the pod's condition; a change of mere counts does not matter."""
     said = condition_of(pod, "PodScheduled").get("message", "")
     return _DIGITS.sub("", said) != _DIGITS.sub("", message)
 

@@ -134,7 +134,7 @@ class VolumeBinder:
         self._store.patch(kinds.PERSISTENT_VOLUME_CLAIMS, name, body, namespace=namespace)
 
     def _release(self, claim: JsonObject) -> None:
-        """The claim is gone: its volume goes too, or stays for whoever keeps it, as its reclaim policy says."""
+        """The claim is gone: its volume goes too, or stays, by its reclaim policy."""
         name = spec_of(claim).get("volumeName")
         volume = self._store.find(kinds.PERSISTENT_VOLUMES, name) if name else None
         if volume is None or status_of(volume).get("phase") != "Bound":

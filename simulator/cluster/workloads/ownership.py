@@ -1,4 +1,4 @@
-"""What all workload controllers share: waking when something of theirs changes, and making pods from a template."""
+"""The common part of all workload controllers: waking when an owned object changes, and creating pods from a template."""
 
 from __future__ import annotations
 
