@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS rights",
-    "doctor": "what keeps an AWS account or a cluster from being served, and what mends it",
+    "doctor": "what keeps an AWS account or a cluster from being served, and how to repair it",
     "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
     "completion": "completion of commands and options for bash, zsh and fish",
     "man": "the manual page",

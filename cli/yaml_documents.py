@@ -80,7 +80,7 @@ def _mapping(start: Any, advance: Next, anchors: dict[str, Any]) -> dict[str, An
     merged: list[Any] = []
     while type(event := advance()) is not yaml.MappingEndEvent:
         if type(event) is not yaml.ScalarEvent:
-            raise yaml.constructor.ConstructorError(None, None, "found a key that is no text", event.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, "found a key that is not text", event.start_mark)
         value = _value(advance(), advance, anchors)
         if event.value == _MERGE and event.implicit[0]:
             merged += reversed(value) if isinstance(value, list) else [value]

@@ -92,7 +92,7 @@ def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]
 def _unknown(key: str) -> str:
     near = difflib.get_close_matches(key, KEYS, n=1)
     hint = f", did you mean {near[0]}?" if near else "."
-    return f"{key} is no key of the context{hint} Known: {', '.join((CLUSTERS, *KEYS))}"
+    return f"{key} is not a key of the context{hint} Known: {', '.join((CLUSTERS, *KEYS))}"
 
 
 def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> str:
@@ -105,7 +105,7 @@ def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> 
         return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {_EXPECTED[key]}"
     path, value = f"{key}.{below[0]}", within.get(below[0]) if isinstance(within, dict) else None
     if below[0] not in _EXPECTED_OF_VPC:
-        return f"{path} is no key of {key}. Known: {', '.join(_EXPECTED_OF_VPC)}"
+        return f"{path} is not a key of {key}. Known: {', '.join(_EXPECTED_OF_VPC)}"
     return f"{path} = {json.dumps(value)} is not allowed: expected {_EXPECTED_OF_VPC[below[0]]}"
 
 

@@ -121,7 +121,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     STOPPED: Metric("Count", "How often did a brake hold something back?"),
     "stoppedByBrakeUnreadable": Metric("Count", "How often because a brake cannot be read?"),
     "stoppedByNodePoolBreakerOpen": Metric("Count", "How often because new nodes do not join?"),
-    SWEEP_BRAKE: Metric("Count", "Do so many instances belong to no claim that nothing is ended?"),
+    SWEEP_BRAKE: Metric("Count", "Are so many instances without a claim that none is terminated?"),
     DRAINS_BLOCKED: Metric("Count", "How many drains have stood still for a quarter of an hour?"),
     DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
     ROLLOUTS_STOPPED: Metric("Count", "How many NodePools' rollouts stand because replacements did not become ready?"),

@@ -206,5 +206,5 @@ class SkewedClock:
         return self._clock.now() + self._off
 
     def worked(self) -> timedelta:
-        """None, as the world's clock."""
+        """Return zero, as the world's clock does."""
         return self._clock.worked()

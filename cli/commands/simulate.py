@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ledger", metavar="FOLDER", type=Path, help="keep the functions' ledger there, for log, replay and explain"
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="in place of the scenario's own seed")
+    parser.add_argument("--seed", type=int, metavar="N", help="instead of the scenario's own seed")
     shared.add_output(parser)
 
 

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="NodePools, NodeOverlays and PodDisruptionBudgets in place of the recorded ones of their names",
+        help="NodePools, NodeOverlays and PodDisruptionBudgets that replace the recorded ones of the same names",
     )
     parser.add_argument("--catalog", metavar="FILE", help="other instance types and prices (JSON, also gzipped)")
     parser.add_argument(

@@ -53,7 +53,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return str(ip_network(self.service_cidr)[_DNS_HOST])
         except (ValueError, IndexError) as error:
-            problem = f"{shown(self.service_cidr)} is no range of addresses"
+            problem = f"{shown(self.service_cidr)} is not a range of addresses"
             raise InvalidInputError(problem, field="cluster.serviceCIDR") from error
 
 
@@ -90,14 +90,14 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
         """The first of `cluster_dns`, for families that take a single one; empty where there is none.
 
         Raises:
-            InvalidInputError: If it is no address.
+            InvalidInputError: If it is not an address.
         """
         text = next(iter(self.cluster_dns), "")
         try:
             if self.cluster_dns:
                 ip_address(text.replace("%", " "))  # a zone after a percent sign may be any text
         except ValueError as error:
-            raise InvalidInputError(f"{shown(text)} is no address", field="spec.kubelet.clusterDNS") from error
+            raise InvalidInputError(f"{shown(text)} is not an address", field="spec.kubelet.clusterDNS") from error
         return text
 
 
@@ -137,7 +137,7 @@ def read_taint(text: str) -> Taint:
     key, _, value = body.partition("=")
     is_taint = is_label_key(key) and (not value or is_label_key(value)) and effect in EFFECTS
     if not is_taint:
-        raise InvalidInputError(f"{shown(text)} is no taint of the form key=value:Effect", field="taints")
+        raise InvalidInputError(f"{shown(text)} is not a taint of the form key=value:Effect", field="taints")
     return Taint(key, effect, value)
 
 

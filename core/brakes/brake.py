@@ -55,22 +55,22 @@ class BrakeKind(ReasonCode):
     )
     PAUSE = (
         "KillSwitchPause",
-        "The kill switch says pause-disruption: pods still get nodes, no node goes by our choice.",
+        "The kill switch says pause-disruption: pods still get nodes, no node is disrupted voluntarily.",
         "Set the kill switch's parameter to `run` when the cause is mended.",
     )
     UNREADABLE = (
         "BrakeUnreadable",
-        "A brake cannot be read, so it counts as engaged: no node goes by our choice.",
+        "A brake cannot be read, so it counts as engaged: no node is disrupted voluntarily.",
         "Check the function's permissions and its network path to SSM and CloudWatch.",
     )
     ALARM = (
         "AlarmActive",
         "One of the CloudWatch alarms that pause disruption is in ALARM, or does not exist.",
-        "Resolve what the alarm tells of.",
+        "Resolve the cause of the alarm.",
     )
     ZONAL_SHIFT = (
         "ZonalShift",
-        "Traffic is shifted away from a zone: no node goes by our choice, none is launched there.",
+        "Traffic is shifted away from a zone: no node is disrupted voluntarily, and none is launched there.",
         "Nothing: it ends with the shift.",
     )
     POOL_BREAKER = (

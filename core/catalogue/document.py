@@ -132,7 +132,7 @@ def _type(entry: _InstanceType) -> InstanceType:
 
 def _offering(entry: _Offering, instance_type: str, *, field: str) -> Offering:
     if not entry.price.is_finite() or entry.price < 0:
-        raise InvalidInputError(f"{entry.price} is no price", field=f"{field}.price")
+        raise InvalidInputError(f"{entry.price} is not a price", field=f"{field}.price")
     if entry.capacity_type not in labels.CAPACITY_TYPES:
         known = ", ".join(labels.CAPACITY_TYPES)
         problem = f"unknown capacity type {entry.capacity_type!r}, use one of {known}"

@@ -117,4 +117,4 @@ def _threshold(hard: Mapping[str, str], signal: str, resource: str) -> Threshold
     try:
         return Threshold(share_ppm=int(Decimal(text[:-1]) * 10_000))
     except (InvalidOperation, ValueError) as error:
-        raise InvalidInputError(f"{text!r} is no percentage", field=f"spec.kubelet.evictionHard.{signal}") from error
+        raise InvalidInputError(f"{text!r} is not a percentage", field=f"spec.kubelet.evictionHard.{signal}") from error

@@ -101,7 +101,7 @@ def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> Siz
     except InvalidOperation:
         share = Decimal(-1)
     if not share.is_finite() or not 0 <= share < 1:
-        problem = f"{vm_memory_overhead_percent!r} is no share such as 0.075"
+        problem = f"{vm_memory_overhead_percent!r} is not a fraction such as 0.075"
         raise InvalidInputError(problem, subject="environment", field="VM_MEMORY_OVERHEAD_PERCENT")
     return SizingSettings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)
 

@@ -95,7 +95,7 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Dis
     if candidate is None:
         node = dict(zip(command.claims, command.nodes, strict=True))[claim]
         said = next((b.message for b in fresh.survey.blocked if b.node == node), "it is gone")
-        return f"NodeClaim {claim} is no candidate any more: {said}"
+        return f"NodeClaim {claim} is no longer a candidate: {said}"
     if not fresh.is_free(candidate, command.reason):
         return blocks(candidate, fresh)[0].message
     if command.reason == TerminationReason.DRIFTED:

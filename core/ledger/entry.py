@@ -135,5 +135,5 @@ def _divided(raw: bytes) -> tuple[bytes, bytes]:
     start = len(_MAGIC) + _LENGTH_BYTES
     end = start + int.from_bytes(raw[len(_MAGIC) : start], "big")
     if not raw.startswith(_MAGIC) or end > len(raw):
-        raise InvalidInputError("is no entry of a ledger, or only a piece of one", subject="ledger entry")
+        raise InvalidInputError("is not an entry of a ledger, or only a part of one", subject="ledger entry")
     return raw[start:end], raw[end:]

@@ -99,7 +99,7 @@ def _constraint(entry: Mapping[str, Any], field: str) -> TopologySpread:
         if key in _DEDUCED:
             raise InvalidInputError("must be left out: it is deduced for each pod", field=f"{field}.{key}")
         if key not in _KNOWN:
-            raise InvalidInputError("is no field of a constraint", field=f"{field}.{key}")
+            raise InvalidInputError("is not a field of a constraint", field=f"{field}.{key}")
     for key in ("maxSkew", "topologyKey", "whenUnsatisfiable"):
         if entry.get(key) in (None, ""):
             raise InvalidInputError("is missing", field=f"{field}.{key}")

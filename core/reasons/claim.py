@@ -26,7 +26,7 @@ class ClaimReason(ReasonCode):
     )
     LAUNCH_HELD_BACK = (
         "LaunchHeldBack",
-        "EC2 denied or had none of its offerings a moment ago, so it is not asked again; its pods are planned anew.",
+        "EC2 recently denied or had no capacity for its offerings, so it is not requested again; its pods are planned again.",
         "Condition LaunchDenied of its EC2NodeClass has EC2's code, and when one launch asks again.",
     )
     LAUNCH_FAILED = ("LaunchFailed", "EC2's answer to the launch is not known; it is tried again with the same token.")
@@ -48,7 +48,7 @@ class ClaimReason(ReasonCode):
     FAILED_CONSISTENCY_CHECK = (
         "FailedConsistencyCheck",
         "The node has less of a requested resource than was launched (Karpenter).",
-        "Pods may wait in vain for what is missing: replace the node, or look at its kubelet's reservations.",
+        "Pods may wait for capacity that the node does not have: replace the node, or look at its kubelet's reservations.",
     )
     INITIALIZATION_TIMEOUT = (
         "InitializationTimeout",
@@ -57,7 +57,7 @@ class ClaimReason(ReasonCode):
     )
     MANY_INSTANCES_GONE = (
         "ManyInstancesGone",
-        "EC2 no longer knows the instances of so many claims that only a few of them go in a round.",
+        "EC2 no longer knows the instances of so many claims that only a few of them are removed in a round.",
         "Check that region, account and permissions are right.",
     )
     EXPIRED_BUT_BLOCKED = (
@@ -68,7 +68,7 @@ class ClaimReason(ReasonCode):
     SCHEDULED_CHANGE_BLOCKED = (
         "ScheduledChangeBlocked",
         "AWS will retire or restart its instance, and a pod can never leave it.",
-        "Move the pod before the date; six hours before it the node goes all the same.",
+        "Move the pod before the date; six hours before it the node is removed in any case.",
     )
     UNHEALTHY_BUT_BLOCKED = (
         "UnhealthyButBlocked",
@@ -77,12 +77,12 @@ class ClaimReason(ReasonCode):
     )
     AWAITING_FINALIZERS = (
         "AwaitingFinalizers",
-        "The deleted Node waits for somebody else's finalizers.",
+        "The deleted Node waits for finalizers of other controllers.",
         "Find the controller that owns the finalizer that the message names.",
     )
     NODE_HELD_BY_FINALIZERS = (
         "NodeHeldByFinalizers",
-        "The instance is gone; the Node stays until somebody else's finalizers are taken off.",
+        "The instance is gone; the Node stays until other controllers remove their finalizers.",
         "Find the controller that owns the finalizer that the message names.",
     )
     STRAY_NODE = ("StrayNode", "A Node of ours stands for nothing any more, and its finalizer was taken off.")

@@ -22,7 +22,7 @@ class EvictionReason(ReasonCode):
     WEBHOOK_FAILED = (
         "WebhookFailed",
         "An admission webhook fails or refuses.",
-        "Mend the webhook that the message names, or exempt evictions from it.",
+        "Repair the webhook that the message names, or exempt evictions from it.",
     )
     SERVER_ERROR = ("ServerError", "The API server answers with an error.")
     NO_REPLY = ("NoReply", "The API server does not answer.")

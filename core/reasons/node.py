@@ -108,7 +108,7 @@ class NodeReason(ReasonCode):
     )
     MANY_UNHEALTHY = (
         "ManyUnhealthy",
-        "It is ill, and so are so many nodes of its NodePool that new ones would hardly help.",
+        "It is unhealthy, and so are too many nodes of its NodePool for new ones to help.",
         "Look for a common cause: image, network, a DaemonSet.",
     )
     NO_REPLACEMENT = (
@@ -128,7 +128,7 @@ class NodeReason(ReasonCode):
     )
     LATER_WAVE = (
         "LaterWave",
-        "It goes in a later wave: what replaces it, or the nodes whose turn is before, come first.",
+        "It goes in a later wave, after its replacements or the nodes of earlier waves.",
         "Wait, or raise spec.disruption.budgets so that waves are larger.",
     )
     NOT_TRIED = ("NotTried", "The round ended before this node's turn came; the next one looks at it.")

@@ -100,7 +100,7 @@ class PodReason(ReasonCode):
     LAUNCH_DENIED = (
         "LaunchDenied",
         "EC2 denies launches from the EC2NodeClass: a permission, a quota, or something that the class names.",
-        "The message has EC2's code and what to do; condition LaunchDenied of NodePool and EC2NodeClass tells the same.",
+        "The message has EC2's code and what to do; condition LaunchDenied of NodePool and EC2NodeClass says the same.",
     )
     HOST_PORT_TAKEN = (
         "HostPortTaken",

@@ -40,7 +40,7 @@ class RunReason(ReasonCode):
     )
     USAGE_RECOUNTED = (
         "UsageRecounted",
-        "A NodePool's counters were not the sums of what its claims hold, and were put right.",
+        "A NodePool's counters were not the sums of what its claims hold, and were corrected.",
     )
     BREAKER_CLOSED = ("NodePoolBreakerClosed", "A new node of the NodePool is ready, so its breaker closed.")
 
@@ -52,7 +52,7 @@ class FailureReason(ReasonCode):
     LOST_REPLY = ("LostReplyError", "The request went out and no answer came; it is done again.")
     THROTTLED = ("ThrottledError", "The other side has too much to do; it is tried again later.")
     NOT_FOUND = ("NotFoundError", "The object is not there.")
-    CONFLICT = ("ConflictError", "Somebody else changed it first; it is looked at again.")
+    CONFLICT = ("ConflictError", "Another writer changed it first; it is checked again.")
     EVICTION_BLOCKED = ("EvictionBlockedError", "The eviction would violate a PodDisruptionBudget.")
     DENIED = (
         "DeniedError",

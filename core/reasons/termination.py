@@ -12,7 +12,7 @@ class TerminationReason(ReasonCode):
 
     EMPTY = ("Empty", "No pod on the node would miss it.")
     UNDERUTILIZED = ("Underutilized", "Its pods fit elsewhere, or a cheaper node holds them.")
-    DRIFTED = ("Drifted", "It is no longer what its NodePool or EC2NodeClass asks for.")
+    DRIFTED = ("Drifted", "It no longer matches its NodePool or EC2NodeClass.")
     UNHEALTHY = (
         "Unhealthy",
         "A condition of the node or a status check of EC2 has been bad for long; budgets cannot name this reason.",
@@ -26,17 +26,17 @@ class TerminationReason(ReasonCode):
     )
     SCHEDULED_CHANGE = (
         "ScheduledChange",
-        "AWS retires or restarts the instance at a date that is days ahead; it goes within budgets.",
+        "AWS retires or restarts the instance on a date days ahead; the node is removed within budgets.",
     )
     SCHEDULED_CHANGE_DUE = (
         "ScheduledChangeDue",
-        "AWS retires or restarts the instance within hours; it goes whatever budgets say.",
+        "AWS retires or restarts the instance within hours; the node is removed regardless of budgets.",
         "Read what kept it before: `ScheduledChangeBlocked`.",
     )
     NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool is gone, and its nodes go with it.")
     SCALED_DOWN = ("ScaledDown", "Its NodePool has more nodes than `spec.replicas` asks for.")
-    NODE_DELETED = ("NodeDeleted", "Somebody deleted the Node; its pods are evicted like others.")
-    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "Somebody deleted the NodeClaim; its pods are evicted like others.")
+    NODE_DELETED = ("NodeDeleted", "The Node was deleted; its pods are evicted like others.")
+    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "The NodeClaim was deleted; its pods are evicted like others.")
     INSTANCE_GONE = (
         "InstanceGone",
         "EC2 no longer has the instance.",
@@ -65,7 +65,7 @@ class TerminationReason(ReasonCode):
     )
     INSTANCE_TERMINATED = (
         "InstanceTerminated",
-        "The instance was terminated by somebody else.",
+        "The instance was terminated by someone else.",
         "Find out who terminated it: CloudTrail names the caller.",
     )
     REPLACEMENT_UNUSED = (

@@ -79,7 +79,7 @@ _WATCHES: Final = (
     _Watch(
         name="prices-estimated",
         metric=metric_names.ESTIMATED_PRICES,
-        says="the price list cannot be read, so plans reckon with estimates",
+        says="the price list cannot be read, so plans use estimates",
         statistic="Maximum",
         of=3,
         periods=3,
@@ -189,7 +189,7 @@ class Alarms(Construct):
         self._alarm("market-stale", reader.function.metric_errors(period=FIVE_MINUTES), says, of=2, periods=3)
 
     def _on_dead_letters(self, name: str, metric: object) -> None:
-        says = f"queue {name} holds messages that nobody could handle"
+        says = f"queue {name} holds messages that could not be handled"
         self._alarm(name, metric(period=FIVE_MINUTES, statistic="Maximum"), says)  # type: ignore[operator]  # jsii method
 
     def _alarm(

@@ -29,7 +29,7 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
     ("context", "says"),
     [
         ({"nominatePods": "flase"}, "nominatePods = flase is not allowed: expected true or false"),
-        ({"clutser": "x"}, "clutser is no key of the context, did you mean cluster?"),
+        ({"clutser": "x"}, "clutser is not a key of the context, did you mean cluster?"),
         ({"featureGates": "NodeOverlay=maybe"}, "featureGates = NodeOverlay=maybe is not allowed"),
         ({"batchIdleSeconds": -1}, "batchIdleSeconds = -1 is not allowed: expected a whole number, 0 or more"),
         ({"minValuesPolicy": "strict"}, "expected Strict or BestEffort"),
@@ -47,7 +47,7 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ({"vpc": {"id": VPC, "subnets": [*SUBNETS, "x"]}}, '"x"] is not allowed: expected ids of subnets'),
         (
             {"vpc": {"id": VPC, "subnet": SUBNETS, "subnets": SUBNETS}},
-            "vpc.subnet is no key of vpc. Known: id, subnets",
+            "vpc.subnet is not a key of vpc. Known: id, subnets",
         ),
         (
             {"vpc": {"id": VPC, "subnets": SUBNETS, "endpoints": ["ecs"]}},

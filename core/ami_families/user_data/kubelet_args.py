@@ -63,7 +63,7 @@ def _args(bootstrap: Bootstrap) -> Iterator[str]:
 def _number(block: Mapping[str, Any], setting: str) -> str:
     """A whole number, or true or false."""
     if not isinstance(block[setting], int):
-        raise InvalidInputError(f"{shown(str(block[setting]))} is no number", field=f"spec.kubelet.{setting}")
+        raise InvalidInputError(f"{shown(str(block[setting]))} is not a number", field=f"spec.kubelet.{setting}")
     return json.dumps(block[setting])
 
 

@@ -124,7 +124,7 @@ def _range(text: str, field: _Field) -> tuple[range, bool]:
     low = _number(first, field, field.names)
     high = _number(last, field, field.names) if dash else field.high if slash else low
     if not field.low <= low <= high <= field.high:
-        raise InvalidInputError(f"{text!r} in the {field.name} is no range within {field.low} to {field.high}")
+        raise InvalidInputError(f"{text!r} in the {field.name} is not a range within {field.low} to {field.high}")
     return range(low, high + 1, step), False
 
 
@@ -132,5 +132,5 @@ def _number(text: str, field: _Field, names: tuple[str, ...]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + field.low
     if not (text.isascii() and text.isdigit()):
-        raise InvalidInputError(f"{text!r} in the {field.name} is no number")
+        raise InvalidInputError(f"{text!r} in the {field.name} is not a number")
     return int(text)

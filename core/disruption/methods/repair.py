@@ -22,7 +22,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
         if not health.problem(candidate.state.node) or candidate.name in disruption_pass.refusals:
             continue
         if health.is_widespread(candidate.pool.name):
-            text = f"too many nodes of NodePool {candidate.pool.name} are ill for a replacement to help"
+            text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
             disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
         elif disruption_pass.may_repair(candidate) and (
             command := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")

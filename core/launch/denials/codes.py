@@ -54,7 +54,7 @@ _IMAGE: Final = "Correct amiSelectorTerms of the EC2NodeClass, or share the imag
 _NETWORK: Final = (
     "Correct the selector terms of the EC2NodeClass: what they found before is gone or does not belong here."
 )
-_TEMPLATE: Final = "Nothing: launch templates are made anew. If it stays, see who deletes them."
+_TEMPLATE: Final = "Nothing: launch templates are created again. If it persists, find out who deletes them."
 _SUPPORT: Final = "Ask AWS Support: the account may not launch this now."
 
 RULES: Final = (

@@ -87,7 +87,7 @@ def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
         binascii.Error,
         msgspec.MsgspecError,
     ) as e:
-        raise InvalidInputError(f"is no CloudWatch Logs delivery: {e}", subject="audit log") from e
+        raise InvalidInputError(f"is not a CloudWatch Logs delivery: {e}", subject="audit log") from e
     if kind != "DATA_MESSAGE":
         return
     for line in lines:

@@ -75,7 +75,7 @@ def test_any_form_of_the_answer_can_be_had(cluster: list[str], capsys: Capture) 
     main(["plan", *cluster, "--all"])
     assert "shop/cart-0, shop/cart-1" in capsys.readouterr().out
     assert main(["plan", *cluster, "-o", "jsonpath={.[}"]) == 2
-    assert "is no path such as" in capsys.readouterr().err
+    assert "is not a path such as" in capsys.readouterr().err
     assert main(["plan", *cluster, "-o", "jsn"]) == 2
     assert "did you mean json?" in capsys.readouterr().err
 

@@ -51,4 +51,4 @@ def test_a_schedule_that_cannot_be_read_is_named_at_each_node() -> None:
     )
     (found,) = plan.blocked
     assert found.reason == NodeReason.BUDGET
-    assert "spec.disruption.budgets[0]: '25' in the hour is no range within 0 to 23" in found.message
+    assert "spec.disruption.budgets[0]: '25' in the hour is not a range within 0 to 23" in found.message

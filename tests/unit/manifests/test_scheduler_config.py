@@ -50,7 +50,7 @@ def test_each_form_that_users_have_is_read(document: dict[str, Any], spreads: tu
         ({"podTopologySpread": {"constraints": []}}, "podTopologySpread: knows defaultConstraints only"),
         (karpenters({**ZONES, "maxSkew": 0}), "podTopologySpread.defaultConstraints[0].maxSkew: 0 is not one or more"),
         (karpenters({**ZONES, "topologyKey": ""}), "podTopologySpread.defaultConstraints[0].topologyKey: is missing"),
-        (karpenters({**ZONES, "maxskew": 1}), "podTopologySpread.defaultConstraints[0].maxskew: is no field"),
+        (karpenters({**ZONES, "maxskew": 1}), "podTopologySpread.defaultConstraints[0].maxskew: is not a field"),
         (karpenters({**ZONES, "maxSkew": "1"}), "podTopologySpread.defaultConstraints[0]: Expected `int`, got `str`"),
         (karpenters({**ZONES, "labelSelector": {}}), "defaultConstraints[0].labelSelector: must be left out"),
         (karpenters({**ZONES, "whenUnsatisfiable": "Never"}), "defaultConstraints[0].whenUnsatisfiable: unknown value"),

@@ -40,5 +40,5 @@ def _brake(name: str, state: str | None) -> Brake | None:
     if state is None:
         return Brake(BrakeKind.ALARM, f"alarm {name} does not exist; create it or take it from the setting")
     if state == "ALARM":
-        return Brake(BrakeKind.ALARM, f"alarm {name} is in ALARM; it goes on when the alarm is over")
+        return Brake(BrakeKind.ALARM, f"alarm {name} is in ALARM; it continues when the alarm is over")
     return None

@@ -27,5 +27,5 @@ class ZonalShifts:
 
 
 def _brake(zone: str) -> Brake:
-    message = f"traffic is shifted away from {zone}; it goes on when the shift ends or is cancelled"
+    message = f"traffic is shifted away from {zone}; it continues when the shift ends or is cancelled"
     return Brake(BrakeKind.ZONAL_SHIFT, message, zone=zone)
