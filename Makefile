@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,6 +156,9 @@ bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 min
 
 bench-quick: setup ## The same in two minutes
 	$(BIN)/python -m benchmarks --quick --data $(SHARED)/data --json build/bench-quick.json
+
+bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
+	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data
 
 scale: setup ## Memory, time and requests of the functions beside 5,000 nodes and 100,000 pods (10 minutes); figures in build/scale.json
 	$(BIN)/python -m benchmarks.scale

@@ -93,6 +93,7 @@ def after_commands(
     return msgspec.structs.replace(
         target,
         drains=drains,
+        kept_price=target.kept_price + sum(launched.values()),
         drained_price=sum(drain.price for drain in drains),
         new_price=target.new_price - sum(price for name, price in launched.items()),
         seats=tuple(_less(sorted(seats), renamed)),

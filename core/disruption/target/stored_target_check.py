@@ -26,7 +26,7 @@ SAVING_LOST: Final = (1, 20)
 """Of what the rest of the way was to save so much may be lost: prices waver, and some nodes are protected meanwhile."""
 
 OUTGROWN: Final = (1, 10)
-"""By so much the price of the nodes that stay may have changed: more of them is a fleet that nobody has looked at."""
+"""The price of the nodes that stay may grow by so much of what all candidates cost: more is a fleet nobody has looked at."""
 
 
 class Continued(NamedTuple):
@@ -50,7 +50,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     if keeps.all():
         return Continued(None, TargetReason.FINISHED)
     kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
-    if abs(kept - stored.kept_price) * whole > max(kept, stored.kept_price) * part:
+    if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
     meant = StoredPlaces(fleet, stored)
     found = realizations.of(keeps, meant, None)

@@ -20,7 +20,7 @@ def wave_commands(
     fleet: TargetFleet,
     claims: Sequence[PlannedClaim],
     moves: Mapping[int, Sequence[Move]],
-    launched: Sequence[int],
+    used: Mapping[int, Sequence[int]],
     wave: int,
 ) -> list[Command]:
     """Return the commands, those that launch first.
@@ -29,11 +29,9 @@ def wave_commands(
         fleet: The candidates.
         claims: The target's new nodes.
         moves: Row of a node that goes → where its pods go.
-        launched: Positions of the new nodes that this wave launches.
+        used: Row of a node that goes → positions of the new nodes that this wave launches for it.
         wave: Its number.
     """
-    new = {claims[position].name: position for position in launched}
-    used = {node: sorted({new[move.to] for move in found if move.to in new}) for node, found in moves.items()}
     found: list[Command] = []
     for nodes, positions in components(used):
         waiting = set(positions)  # what a command of another reason launches is only waited for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +20,9 @@ from core.packing.problem import Floats
 WAVES_MAX: Final = 400
 """Most waves of one target; a budget of one node lets one go at a time."""
 
+PARTNERS_MAX: Final = 3
+"""Most nodes that join others because these alone do not pay for their new nodes, or are one spot node with little choice."""
+
 OPEN_SEAT: Final = 4_000_000
 """Nano-dollars per hour by which each seat that is open already advances a node."""
 
@@ -30,10 +34,12 @@ class Wave:
     Attributes:
         moves: Row of a node → where its pods go.
         launched: Positions of the new nodes that it launches.
+        partners: Row of a node that needs no new node → row of one that does: they go in one command.
     """
 
     moves: dict[int, list[Move]] = field(default_factory=dict)
     launched: list[int] = field(default_factory=list)
+    partners: dict[int, int] = field(default_factory=dict)
 
 
 class WaveCutter:
@@ -69,7 +75,8 @@ class WaveCutter:
             self._left = [node for node in self._left if node not in wave.moves]
             if not wave.moves:
                 break
-            found += wave_commands(self._fleet, self._book.claims, wave.moves, wave.launched, number)
+            used = self._used(wave)
+            found += wave_commands(self._fleet, self._book.claims, wave.moves, used, number)
         return found
 
     def _next(self) -> Wave:
@@ -106,27 +113,45 @@ class WaveCutter:
             wave: The wave.
             must_pay: Whether nodes that share new nodes have to pay for them by themselves; in a later wave others may do so.
         """
-        claims, problem = self._book.claims, self._fleet.rows.problem
-        position_of = {claims[position].name: position for position in wave.launched}
-        used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
+        problem, used = self._fleet.rows.problem, self._used(wave)
+        alone = [node for node, positions in used.items() if not positions and not problem.must_go[node]]
+        spare = sorted(alone, key=lambda node: (-int(problem.prices[node]), node))
         for nodes, positions in components(used):
             if not positions or any(problem.must_go[node] for node in nodes):
                 continue
-            price = sum(int(problem.prices[node]) for node in nodes)
-            planned = sum(claims[position].price for position in positions)
-            pays = must_pay or price > planned
-            is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
-            # In a large fleet the whole pays by a wide margin, and each new node costs at most `WORST_RATIO` times its
-            # price.
-            is_large = len(self._fleet.candidates) > SMALL
-            is_planned = price > planned or not must_pay
-            holds = self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot) or (
-                is_large and is_planned and self._book.hold_to(positions, None, flexible=is_lone_spot)
-            )
-            if not holds:
-                for node in reversed(nodes):
-                    self._book.put_back(node, wave.moves.pop(node), positions)
-                wave.launched = [position for position in wave.launched if position not in positions]
+            group = list(nodes)
+            while not (holds := self._holds(group, positions, must_pay=must_pay)) and spare:
+                if len(group) - len(nodes) >= PARTNERS_MAX:
+                    break
+                group.append(spare.pop(0))
+            partners = group[len(nodes) :]
+            if holds:
+                wave.partners |= dict.fromkeys(partners, nodes[0])
+                continue
+            spare = [*partners, *spare]
+            for node in reversed(nodes):
+                self._book.put_back(node, wave.moves.pop(node), positions)
+            wave.launched = [position for position in wave.launched if position not in positions]
+
+    def _holds(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
+        """Whether these nodes may be replaced by these new nodes; narrows them to what may be launched."""
+        claims, problem = self._book.claims, self._fleet.rows.problem
+        price = sum(int(problem.prices[node]) for node in nodes)
+        planned = sum(claims[position].price for position in positions)
+        pays = must_pay or price > planned
+        is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
+        if self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot):
+            return True
+        # In a large fleet the whole pays by a wide margin, and each new node costs at most `WORST_RATIO` times its price.
+        is_large, is_planned = len(self._fleet.candidates) > SMALL, price > planned or not must_pay
+        return is_large and is_planned and self._book.hold_to(positions, None, flexible=is_lone_spot)
+
+    def _used(self, wave: Wave) -> dict[int, list[int]]:
+        """Row of each node of the wave → positions of the new nodes that it or its partner needs."""
+        claims = self._book.claims
+        position_of = {claims[position].name: position for position in wave.launched}
+        used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
+        return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
         """Rank drifted nodes first, then by the saving per move, where seats that are open already count as saved."""

@@ -18,7 +18,7 @@ def test_deletions_go_in_small_groups() -> None:
     nodes = [a_node_of(MIDDLE, f"n{n:02}") for n in range(count + 1)]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n:02}") for n in range(count + 1))))
     moves = {n: [Move(fleet.rows.pods[n][0].key, f"n{count:02}")] for n in range(count)}
-    found = wave_commands(fleet, (), moves, (), 2)
+    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 2)
     assert [len(command.nodes) for command in found] == [DELETED_TOGETHER, 3]
     assert {command.wave for command in found} == {2}
     assert all(len(command.moves) == len(command.nodes) for command in found)
