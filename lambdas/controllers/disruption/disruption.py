@@ -144,7 +144,7 @@ class DisruptionController:
             claims=records,
             commands=self._stores.commands.all(),
             brakes=brakes,
-            market=self._observer.market_read_at(),
+            market=self._observer.open_market.read_at(),
             unavailable=self._stores.unavailable.active(self._clock.now()),
         ).digest()
 

@@ -243,7 +243,7 @@ class ClaimWork:
             report.decide(DecisionKind.FORGET, record.name, ClaimReason.NODE_CLASS_NOT_FOUND, str(error))
             self._claims.forget(record)
             return None
-        catalogue = self._observer.catalogue([node_class], now)
+        catalogue = self._observer.open_market.catalogue([node_class], now)
         launched = self._launcher.launch(record, node_class, catalogue, now, report)
         if launched is None:
             self._wake_ups.send([wake_up("refused launch")])
@@ -268,7 +268,7 @@ class ClaimWork:
         now = self._clock.now()
         node_classes = [self._observer.node_class(record.plan.node_class.name)]
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
-        return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
+        return self._launcher.adopt(record, instance, self._observer.open_market.catalogue(node_classes, now), now)
 
     def _report(
         self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport

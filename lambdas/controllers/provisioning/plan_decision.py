@@ -69,7 +69,7 @@ class PlanDecision:
         """Return the plan, with EC2's denials for pods that would otherwise have a node: a plan without refusals shows them."""
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
-        without = Planner(self._observer.without_refusals(view)).outcome().plan
+        without = Planner(self._observer.open_market.without_refusals(view)).outcome().plan
         told = with_refusals(plan.unschedulable, without.claims, view.denials)
         return msgspec.structs.replace(plan, unschedulable=told)
 

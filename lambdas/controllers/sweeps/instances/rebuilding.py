@@ -87,6 +87,6 @@ class Rebuilding:
             self._read_for, self._catalogues = view, {}
         if node_class not in self._catalogues:
             manifest = view.node_classes.get(node_class)
-            read = self._observer.catalogue([manifest] if manifest else [], self._clock.now())
+            read = self._observer.open_market.catalogue([manifest] if manifest else [], self._clock.now())
             self._catalogues[node_class] = read
         return self._catalogues[node_class]

@@ -1,0 +1,65 @@
+"""The market as it is open to launches: without what EC2 refuses or denies, and without zones that traffic is shifted from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from core.launch.denials.denial import LaunchDenial, revision_of
+from core.launch.denials.subnets import subnets_of
+from core.manifests.zone_ids import zones_by_id
+from core.model.catalogue import Catalogue
+from core.model.snapshot import Snapshot
+from lambdas.brakes.ports import Brakes
+from lambdas.observation.cluster_state import ClusterState, name_of
+from lambdas.observation.unavailable_offerings import without_full_subnets, without_unavailable, without_zones
+from lambdas.ports import CatalogueStore, JsonObject
+from lambdas.store import LaunchDenials, UnavailableOfferings
+
+
+class OpenMarket:
+    """Reads the market, and leaves out what cannot be launched now."""
+
+    def __init__(
+        self, catalogues: CatalogueStore, unavailable: UnavailableOfferings, denials: LaunchDenials, brakes: Brakes
+    ) -> None:
+        self._catalogues = catalogues
+        self._unavailable = unavailable
+        self._denials = denials
+        self._brakes = brakes
+
+    def read_at(self) -> tuple[datetime, ...]:
+        """Return when the stored shapes and prices were read; empty before the first reading. Raises PortError."""
+        facts = self._catalogues.facts()
+        return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
+
+    def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
+        """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first."""
+        manifests, refused = sorted(node_classes, key=name_of), self._unavailable.active(now)
+        open_ = without_unavailable(self._catalogues.catalogue(manifests), refused)
+        return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
+
+    def denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
+        """Return what prevents launches from these EC2NodeClasses now; a changed class may be retried at once."""
+        revisions = {name_of(manifest): revision_of(manifest) for manifest in node_classes}
+        return tuple(
+            denial
+            for denial in self._denials.all()
+            if denial.node_class in revisions and denial.is_paused(now, revisions[denial.node_class])
+        )
+
+    def without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot without launches in zones from which traffic is shifted away."""
+        away = self._brakes.engaged().zones
+        if not away:
+            return snapshot
+        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
+        zones = frozenset(names.get(zone, zone) for zone in away)
+        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
+
+    def without_refusals(self, view: ClusterState) -> Snapshot:
+        """Return the snapshot as if EC2 had refused and denied nothing. Raises PortError."""
+        whole = self._catalogues.catalogue(sorted(view.node_classes.values(), key=name_of))
+        return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
