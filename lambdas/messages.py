@@ -42,6 +42,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
         is_deleted: Somebody deletes the claim's NodeClaim.
         until: End of the chain of checks, so that chains do not pile up.
         failures: How many checks in a row ended with a port error; each delays the next one longer.
+        due: When the check was to come, as the one before it asked; tells a chain of checks from others of the same claim.
     """
 
     claim: str = ""
@@ -50,6 +51,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     until: Moment | None = None
     failures: int = 0
     is_deleted: bool = False
+    due: Moment | None = None
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -77,11 +79,14 @@ def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS
     return [item.to_message() for item in joined(names, now + LOOKS, at_most)]
 
 
-def joined(names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A_MESSAGE) -> list[WorkItem]:
+def joined(
+    names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A_MESSAGE, *, due: datetime | None = None
+) -> list[WorkItem]:
     """Return requests for the next steps of these claims, at most `at_most` in each."""
     parts = [tuple(names[start : start + at_most]) for start in range(0, len(names), at_most)]
     return [
-        WorkItem(claim=part[0], until=until) if len(part) == 1 else WorkItem(claims=part, until=until) for part in parts
+        WorkItem(claim=part[0], until=until, due=due) if len(part) == 1 else WorkItem(claims=part, until=until, due=due)
+        for part in parts
     ]
 
 

@@ -26,10 +26,10 @@ DEEPEST: Final = 6
 TOGETHER: Final = 4
 """Sites of one world: few, since each crash may keep the world from the next site. Two hundred seeds are more than two laps."""
 
-SELDOM: Final = 0.5
+SELDOM: Final = 0.75
 """A site that a smaller share of the recorded worlds has is rare: an earlier fault may keep all of them from it."""
 
-MET_TOGETHER: Final = 2
+MET_TOGETHER: Final = 3
 """In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
 
 Site = tuple[str, str]

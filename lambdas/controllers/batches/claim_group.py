@@ -9,6 +9,7 @@ from typing import Final
 
 from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
+from lambdas.controllers.batches.next_looks import NextLooks
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -54,7 +55,14 @@ class ClaimGroup:
     """
 
     def __init__(
-        self, item: WorkItem, names: Sequence[str], report: RunReport, looks: ClaimLooks, work: Queue, clock: Clock
+        self,
+        item: WorkItem,
+        names: Sequence[str],
+        report: RunReport,
+        looks: ClaimLooks,
+        next_looks: NextLooks,
+        work: Queue,
+        clock: Clock,
     ) -> None:
         self.names = tuple(names)
         self.reports = {name: report.part() for name in names}
@@ -62,6 +70,7 @@ class ClaimGroup:
         self.has_failed = False
         self._item = item
         self._looks = looks
+        self._next_looks = next_looks
         self._work = work
         self._clock = clock
         self._lock = Lock()
@@ -127,13 +136,24 @@ class ClaimGroup:
     def _ask_again(self) -> None:
         try:
             for delay, names in sorted(self._waiting.items()):
-                for item in joined(sorted(names), self._item.until):
-                    self._send(item, delay)
+                self._ask_for(sorted(names), delay)
             for item, delay in self._alone:
                 self._send(item, delay)
         except Exception:  # noqa: BLE001 - the message is delivered again, and asks again
             logger.exception("next looks could not be asked for", extra={"claims": self.names})
             self.has_failed = True
+
+    def _ask_for(self, names: Sequence[str], delay: timedelta) -> None:
+        """Ask for the next looks at these claims, but for those that another message follows at least as closely."""
+        now, until = self._clock.now(), self._item.until
+        due = now + delay
+        if until is None or due > until:
+            return
+        left = [name for name in names if not self._next_looks.is_asked(name, now, due, self._item)]
+        for item in joined(left, until, due=due):
+            self._work.send([item.to_message()], delay=delay)
+        for name in left:
+            self._next_looks.note(name, now, due, until)
 
     def _send(self, item: WorkItem, delay: timedelta) -> None:
         if item.until is not None and self._clock.now() + delay <= item.until:

@@ -13,6 +13,7 @@ from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.pod_binder import PodBinder
 from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup, ClaimLooks
+from lambdas.controllers.batches.next_looks import NextLooks
 from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
@@ -52,6 +53,7 @@ class Execution:
     ) -> None:
         self._kubernetes = kubernetes
         self._node_lists = NodeLists(kubernetes, clock)
+        self._next_looks = NextLooks()
         self._cloud = cloud
         self._claim_looks = claim_looks
         self._command_work = command_work
@@ -113,7 +115,8 @@ class Execution:
             report.failed_messages.append(message.id)
 
     def _group(self, message: _Message, names: Sequence[str]) -> ClaimGroup:
-        return ClaimGroup(message.item, names, message.report, self._claim_looks, self._work, self._clock)
+        looks = (self._claim_looks, self._next_looks)
+        return ClaimGroup(message.item, names, message.report, *looks, self._work, self._clock)
 
     def _handle_commands(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
         for message in messages:

@@ -1,0 +1,86 @@
+"""Chains of looks at one claim: each costs an invocation a second while a node boots, and one is enough."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from lambdas.controllers.batches import next_looks
+from lambdas.controllers.batches.next_looks import NextLooks
+from lambdas.messages import WorkItem, work_on_claim
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_pending_pod
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """A node that boots."""
+    found = Lab(bind_pods=False)
+    found.kubernetes.put(a_pending_pod("a", cpu="3"))
+    found.provision()
+    found.work.take()
+    return found
+
+
+def test_a_claim_that_two_messages_follow_is_looked_at_by_one_from_then_on(lab: Lab) -> None:
+    """If this failed, each run that asks for a look would add an invocation a second until the node has joined."""
+    (claim,) = lab.claims
+    message = work_on_claim(claim.name, lab.clock.now())
+    lab.execute(message)
+    assert len(lab.work.take()) == 1
+    lab.clock.advance(milliseconds=200)
+    report = lab.execute(message)
+    assert report.failed_messages == []
+    assert lab.work.take() == []
+
+
+def test_what_is_asked_for_longer_goes_on(lab: Lab) -> None:
+    """If this failed, the looks would end with the message that ends first."""
+    (claim,) = lab.claims
+    lab.execute(work_on_claim(claim.name, lab.clock.now(), looks=MINUTE))
+    lab.work.take()
+    lab.clock.advance(milliseconds=200)
+    lab.execute(work_on_claim(claim.name, lab.clock.now(), looks=2 * MINUTE))
+    assert len(lab.work.take()) == 1
+
+
+def test_each_look_asks_for_the_next_one_when_its_message_comes_early(lab: Lab) -> None:
+    """If this failed, a chain would take its own message for another's, and nobody would look at the claim any more."""
+    (claim,) = lab.claims
+    lab.execute(work_on_claim(claim.name, lab.clock.now()))
+    for _ in range(5):
+        lab.clock.advance(milliseconds=100)
+        lab.execute()
+        assert len(lab.work.sent) == 1
+
+
+@pytest.mark.parametrize(
+    ("now", "due", "item", "is_asked"),
+    [
+        (NOW, NOW + SECOND, WorkItem(until=NOW + MINUTE), True),
+        (NOW, NOW + SECOND / 2, WorkItem(until=NOW + MINUTE), False),  # sooner than the look that was asked for
+        (NOW, NOW + SECOND, WorkItem(until=NOW + 2 * MINUTE), False),
+        (NOW + SECOND, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE), False),  # the look that was asked for is past
+        (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW + SECOND), False),  # is this one
+        (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW), True),
+    ],
+)
+def test_a_look_is_left_to_one_that_comes_first_and_goes_on_as_long(
+    now: datetime, due: datetime, item: WorkItem, is_asked: bool
+) -> None:
+    looks = NextLooks()
+    looks.note("c", NOW, NOW + SECOND, NOW + MINUTE)
+    assert looks.is_asked("c", now, due, item) is is_asked
+    assert not looks.is_asked("d", now, due, item)
+
+
+def test_looks_that_are_over_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_looks, "REMEMBERED", 2)
+    looks = NextLooks()
+    for number, name in enumerate("abcd"):
+        looks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
+    assert sorted(looks._asked) == ["c", "d"]
