@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -112,7 +113,9 @@ class TestTheJudge:
             assert any(line.startswith(word) for line in violations(snapshot, broken(plan)))
 
 
+@cache
 def _plans() -> list[tuple[Snapshot, Plan]]:
+    """Clusters and their plans, which no test changes."""
     clusters = [random_cluster(seed) for seed in range(60)]
     planned = [(cluster, schedule(cluster)) for cluster in clusters]
     return [(cluster, plan) for cluster, plan in planned if plan.claims]
