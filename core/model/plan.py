@@ -52,7 +52,7 @@ class Binding(msgspec.Struct, frozen=True, order=True):
 
 
 class Unschedulable(msgspec.Struct, frozen=True, order=True):
-    """A pod that no NodePool can place: `reason` from the closed list in `core.explain`, `message` for people."""
+    """A pod that no NodePool can place: `reason` one of `core.reasons`, `message` for people."""
 
     pod: str
     reason: str
@@ -119,7 +119,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Blocked(msgspec.Struct, frozen=True, order=True):
-    """A node that may not go now, and why: `reason` from the closed list in `core.explain`."""
+    """A node that may not go now, and why: `reason` one of `core.reasons`."""
 
     node: str
     reason: str

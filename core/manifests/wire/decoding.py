@@ -53,7 +53,7 @@ class Page(msgspec.Struct, frozen=True):
     """One page of a list.
 
     Attributes:
-        items: The objects: structs of `core.manifests.wire_*`, or JSON objects for kinds without one.
+        items: The objects: structs of `core.manifests.wire`, or JSON objects for kinds without one.
         continue_token: Where the next page begins, empty after the last.
         rejected: Those that could not be read: (`namespace/name`, why). Of kinds that decide about nodes, what can be read of
             such an object is among the items, with the field at fault in `unreadable`.

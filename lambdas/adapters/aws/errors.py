@@ -78,7 +78,7 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
 }
 """Codes of EC2, IAM, SSM, S3, SQS, DynamoDB, Scheduler and Pricing. Any other error that is not the server's fault is a denial:
 permission, quota or an impossible request; a retry would get the same answer. A cancelled transaction whose condition failed is
-a conflict; `dynamo_table` separates it from one that conflicted with another, or was throttled, and did nothing."""
+a conflict; `dynamodb.table` separates it from one that conflicted with another, or was throttled, and did nothing."""
 
 _BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in codes}
 
