@@ -47,6 +47,17 @@ def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
     return answer
 
 
+def share_until(clock: Clock, end: datetime) -> Callable[[], float]:
+    """A question which share of the time from now to `end` is over, 1 or more for all of it."""
+    begun = clock.now()
+    whole = end - begun
+
+    def answer() -> float:
+        return (clock.now() - begun) / whole if whole > timedelta(0) else 1.0
+
+    return answer
+
+
 class Invocation(Protocol):
     """Lambda's information about the remaining time of an invocation."""
 

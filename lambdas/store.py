@@ -137,6 +137,18 @@ class Changes(Protocol):
         ...
 
 
+class PodEnds(Protocol):
+    """When a pod last ended on each node of one cluster, as the audit log tells."""
+
+    def latest(self, now: datetime) -> dict[str, datetime]:
+        """Node, or `ANY_NODE`, → that moment; of nodes on which pods ended in the last hours."""
+        ...
+
+    def tell(self, ended: Mapping[str, datetime], now: datetime) -> None:
+        """Say so of these nodes; the later moment counts."""
+        ...
+
+
 class ClaimStore(Protocol):
     """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
 

@@ -26,6 +26,7 @@ from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
@@ -176,6 +177,7 @@ class _Reader:
             denials=DynamoDenials(table, cluster),
             nominations=DynamoNominations(table, cluster),
             changes=DynamoChanges(table, cluster),
+            pod_ends=DynamoPodEnds(table, cluster),
             moves=DynamoMoves(table, cluster),
             brakes=Panel(self._brakes(rows), self._clock),
             breakers=rows,

@@ -39,12 +39,17 @@ STEPS_DEFAULT: Final = 40
 """Steps of the search for cheaper new nodes where they are not bounded; a clock only brakes it (docs/adr/0059)."""
 
 
+LEFT_FOR_THE_TARGET: Final = 0.25
+"""Share of the time to the deadline that must be left for a target to be begun: its program cannot be interrupted."""
+
+
 def disrupt(
     snapshot: Snapshot,
     planner: Planner | None = None,
     out_of_time: Callable[[], float] | None = None,
     *,
     proves: bool = True,
+    deadline: Callable[[], float] | None = None,
 ) -> DisruptionPlan:
     """Decide which nodes go at this moment, or with budgets ignored on the whole way to the target.
 
@@ -60,10 +65,12 @@ def disrupt(
         out_of_time: Brakes the search for a cheaper target, which `options.improve_iterations` bounds; returns which share of
             its time is over.
         proves: Whether to compute the proven minimum cost of the fleet. A look that continues a stored target leaves it out.
+        deadline: Cuts the decision short; returns which share of the time is over. What was found before stands, and nodes that
+            were not looked at are left to the next run.
     """
     planner = planner or Planner(snapshot)
     before = fleet_price(snapshot)
-    done = run(snapshot, planner, out_of_time)
+    done = run(snapshot, planner, out_of_time, deadline=deadline)
     is_proven = proves and done.target_reason != TargetReason.CONTINUED
     floor = _floor(DisruptionPass(snapshot, planner)) if is_proven else None
     return DisruptionPlan(
@@ -95,26 +102,32 @@ def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
 
 
 def run(
-    snapshot: Snapshot, planner: Planner | None = None, out_of_time: Callable[[], float] | None = None
+    snapshot: Snapshot,
+    planner: Planner | None = None,
+    out_of_time: Callable[[], float] | None = None,
+    *,
+    deadline: Callable[[], float] | None = None,
 ) -> DisruptionPass:
     """Run the pass behind `disrupt`, and return it with its findings about each node."""
     karpenter_only = snapshot.options.karpenter_moves_only
     own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
     methods = REPAIR + (KARPENTER if karpenter_only else own)
-    disruption_pass = DisruptionPass(snapshot, planner)
+    disruption_pass = DisruptionPass(snapshot, planner, deadline)
     while not disruption_pass.is_exhausted:
         commands = next((found for method in methods if (found := method(disruption_pass))), [])
         if not commands:
             break
         disruption_pass.carry_out(commands)
-    if not karpenter_only:
+    if not karpenter_only and (deadline is None or deadline() < 1 - LEFT_FOR_THE_TARGET):
         from core.disruption.target.decide import TargetDecision  # loads the solver
 
         steps = snapshot.options.improve_iterations
-        budget = SearchBudget(STEPS_DEFAULT if steps is None else steps, out_of_time)
+        budget = SearchBudget(STEPS_DEFAULT if steps is None else steps, out_of_time or deadline)
         decision = TargetDecision(disruption_pass, budget)
         disruption_pass.adopt(decision.commands())
         disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
+    elif not karpenter_only:
+        disruption_pass.target = snapshot.stored_target  # for the next run, which may have the time
     return disruption_pass
 
 

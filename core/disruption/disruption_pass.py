@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -32,8 +32,14 @@ SIMULATIONS_MAX: Final = 2000
 class DisruptionPass:
     """The state that methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds their commands."""
 
-    def __init__(self, snapshot: Snapshot, planner: Planner | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        planner: Planner | None = None,
+        deadline: Callable[[], float] | None = None,
+    ) -> None:
         self.snapshot = snapshot
+        self._deadline = deadline
         self.commands: list[Command] = []
         self.refusals: dict[str, Blocked] = {}
         self.target: StoredTarget | None = None
@@ -54,8 +60,9 @@ class DisruptionPass:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the bound on simulations is reached."""
-        return self._simulations >= SIMULATIONS_MAX
+        """Whether the bound on simulations is reached, or time is over."""
+        is_late = self._deadline is not None and self._deadline() >= 1
+        return is_late or self._simulations >= SIMULATIONS_MAX
 
     def candidates(self, reason: str) -> list[Candidate]:
         """Return, by name, the nodes that pods, budgets and commands in progress let go for this reason.

@@ -10,7 +10,7 @@ from core import labels
 from core.model.node_claim import INITIALIZED, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.values.duration import parse_duration
+from core.model.values.protection import protected_until
 
 SHORTEST_REST: Final = timedelta(minutes=2)
 GROWTH: Final = 3
@@ -51,9 +51,10 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
         after = patience.get(claim.node_pool)
         if after is not None:
             yield from (since + after for since in _idle_since(claim))
-    for pod in snapshot.pods:
-        if pod.started_at is not None and labels.DO_NOT_DISRUPT in pod.annotations:
-            yield from _end_of_protection(pod, pod.started_at)
+    marked = [(node.annotations.get(labels.DO_NOT_DISRUPT), node.created_at) for node in snapshot.nodes]
+    marked += [(pod.annotations.get(labels.DO_NOT_DISRUPT), pod.started_at) for pod in snapshot.pods if pod.annotations]
+    ends = (protected_until(text, since) for text, since in marked if text is not None)
+    yield from (end for end in ends if end is not None)
 
 
 def _idle_since(claim: NodeClaim) -> Iterator[datetime]:
@@ -62,12 +63,6 @@ def _idle_since(claim: NodeClaim) -> Iterator[datetime]:
     for since in (claim.last_pod_event_at, initialized.changed_at if initialized else None, claim.created_at):
         if since is not None:
             yield since
-
-
-def _end_of_protection(pod: Pod, started_at: datetime) -> Iterator[datetime]:
-    lasting = parse_duration(pod.annotations[labels.DO_NOT_DISRUPT])
-    if lasting is not None:
-        yield started_at + lasting
 
 
 def _ends_by_itself(pod: Pod) -> bool:

@@ -27,11 +27,11 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     """
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
+    clock = played_back(entry.elapsed) if entry.elapsed else None
     if entry.function == PROVISION:
-        clock = played_back(entry.elapsed) if entry.elapsed else None
         return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:
-        return codec.encode_disruption_plan(disrupt(bounded))
+        return codec.encode_disruption_plan(disrupt(bounded, deadline=clock))
     raise InvalidInputError(f"nobody knows how {entry.function!r} decides", subject=f"ledger entry {entry.id}")
 
 

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import msgspec
 
+from core import labels
+from core.model.values.protection import is_protected
 from core.model.values.taints import Taint
 
 
@@ -45,3 +47,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[NodeCondition, ...] = ()
     attach_limits: dict[str, int] = {}
     unreadable: str = ""
+
+    def blocks_disruption(self, now: datetime) -> bool:
+        """Whether its `karpenter.sh/do-not-disrupt` annotation is in force: "true", or a duration since it was created."""
+        return is_protected(self.annotations.get(labels.DO_NOT_DISRUPT), self.created_at, now)

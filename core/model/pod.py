@@ -6,13 +6,13 @@ Most pods of a workload are alike, so what placing depends on is one shared `Pod
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from core import labels
-from core.model.values.duration import parse_duration
+from core.model.values.protection import is_protected
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 
@@ -245,12 +245,4 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     def blocks_disruption(self, now: datetime) -> bool:
         """Whether its `karpenter.sh/do-not-disrupt` annotation is in force: "true", or a duration since its start."""
-        if not self.is_active:
-            return False
-        text = self.annotations.get(labels.DO_NOT_DISRUPT)
-        if text is None or text == "true":
-            return text is not None
-        protected = parse_duration(text)
-        if protected is None or protected <= timedelta(0):
-            return False
-        return self.started_at is None or now < self.started_at + protected
+        return self.is_active and is_protected(self.annotations.get(labels.DO_NOT_DISRUPT), self.started_at, now)

@@ -46,7 +46,7 @@ class Permissions:
         looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
         launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
-            "watch_audit_log": [self._wakes_provision, self._sends_work],
+            "watch_audit_log": [self._wakes_provision, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
             "disrupt": [*looks, self._adds_commands, self._keeps_ledger],
             "execute": [*looks, self._keeps_state, *launches, self._terminates, self._tells_outcomes],
@@ -106,6 +106,9 @@ class Permissions:
     def _marks_one_claim(self, role: iam.Role) -> None:
         """The instance is found by its id, so no list is read."""
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+
+    def _tells_pod_ends(self, role: iam.Role) -> None:
+        self.table.grant(role, "dynamodb:PutItem")
 
     def _adds_commands(self, role: iam.Role) -> None:
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")

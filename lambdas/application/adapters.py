@@ -13,6 +13,7 @@ from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
@@ -97,10 +98,16 @@ class Adapters:
             denials=DynamoDenials(self._table, cluster),
             nominations=DynamoNominations(self._table, cluster),
             changes=DynamoChanges(self._table, cluster),
+            pod_ends=self.pod_ends,
             moves=DynamoMoves(self._table, cluster),
             brakes=self.brakes,
             breakers=self.brake_rows,
         )
+
+    @cached_property
+    def pod_ends(self) -> DynamoPodEnds:
+        """When pods last ended on each node."""
+        return DynamoPodEnds(self._table, self.settings.cluster_name)
 
     @cached_property
     def brakes(self) -> Panel:

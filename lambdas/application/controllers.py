@@ -37,7 +37,7 @@ class Application:
         """Controller of `watch_audit_log`."""
         from lambdas.controllers.events.audit_log import AuditLog
 
-        return AuditLog(self.adapters.queues, self.adapters.clock)
+        return AuditLog(self.adapters.queues, self.adapters.pod_ends, self.adapters.clock)
 
     @cached_property
     def provisioning(self) -> Provisioning:
@@ -81,11 +81,14 @@ class Application:
     def disruption(self) -> DisruptionController:
         """Controller of `disrupt`."""
         from lambdas.controllers.disruption.disruption import DisruptionController
+        from lambdas.controllers.resting.budget_rest import BudgetRest
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
         given = self.adapters
         rest = DisruptionRest(given.kubernetes, given.stores.changes, given.clock, given.pause)
-        return DisruptionController(self.observer, given.stores, rest, given.queues.work, given.ledger, given.clock)
+        budgets = BudgetRest(given.kubernetes, given.settings, given.clock)
+        queue, ledger = given.queues.work, given.ledger
+        return DisruptionController(self.observer, given.stores, budgets, rest, queue, ledger, given.clock)
 
     @cached_property
     def execution(self) -> Execution:

@@ -34,6 +34,7 @@ from lambdas.store import (
     LaunchDenials,
     MoveHistoryStore,
     Nominations,
+    PodEnds,
     UnavailableOfferings,
 )
 
@@ -75,6 +76,7 @@ class Stores(msgspec.Struct, frozen=True):
     denials: LaunchDenials
     nominations: Nominations
     changes: Changes
+    pod_ends: PodEnds
     moves: MoveHistoryStore
     brakes: Brakes
     breakers: Breakers
@@ -174,7 +176,7 @@ class Observer:
         )
         if with_market:
             snapshot = self.open_market.without_shifted_zones(snapshot)
-        current = with_pod_events(records, snapshot.pods, now)
+        current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))
         return ClusterState(
             snapshot=self._joined(snapshot, current, commands),
             claims=_by_claim(records),

@@ -7,17 +7,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim, requested_claim
 from core.model.moved_workload import MovedWorkload
-from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.pods.disposition import is_reschedulable
+from lambdas.observation.current_hashes import with_current_class_hash, with_current_pool_hash
 from lambdas.observation.expected_pods import is_requested, with_expected_pods
 
 
@@ -49,8 +47,8 @@ def with_own_state(
             for record in records
             if record.machine is not None or is_requested(record)
         ),
-        node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
-        node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
+        node_pools=tuple(with_current_pool_hash(pool) for pool in snapshot.node_pools),
+        node_classes=tuple(with_current_class_hash(found) for found in snapshot.node_classes),
         marked_for_deletion=tuple(sorted(removed)),
         nominated_until=nominated_until,
         moved_workloads=moved_workloads,
@@ -77,18 +75,3 @@ def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> C
     own = f"{buffer.namespace}/"
     names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
-
-
-def _with_current_hash(pool: NodePool) -> NodePool:
-    """Return the pool as if its hash annotation were always current; `reconcile` writes it there for people."""
-    if not pool.template_hash:
-        return pool
-    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(pool, own_annotations=own)
-
-
-def _with_current_class_hash(node_class: NodeClass) -> NodeClass:
-    if not node_class.spec_hash:
-        return node_class
-    hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})

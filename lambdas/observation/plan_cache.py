@@ -54,6 +54,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
         nominated_until=dict.fromkeys(sorted(snapshot.nominated_until), _EPOCH),
     )
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
+    protected += [node.name for node in snapshot.nodes if node.annotations and node.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
     digest = blake2b(digest_size=16)
     for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, market_digests(snapshot.catalogue)):

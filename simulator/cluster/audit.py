@@ -1,4 +1,4 @@
-"""The part of the API server's audit log that wakes functions: unschedulable pods, deleted pods, changed NodePools."""
+"""The part of the API server's audit log that functions hear of: pods that wait, finish or are deleted, changed NodePools."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from simulator.cluster.objects import (
     JsonObject,
     condition_of,
     is_deleting,
+    is_finished,
     key_of,
     node_of,
+    phase_of,
     uid_of,
 )
 from simulator.cluster.scheduling.nominations import nominated_node
@@ -54,7 +56,7 @@ class AuditLog:
         if change.new is None:
             graceful = change.old is not None and is_deleting(change.old)
             user = _KUBELET + change.obj["spec"].get("nodeName", "") if graceful else _USERS[change.by]
-            self._emit(kinds.PODS, change.obj, "delete", user, None)
+            self._emit(kinds.PODS, change.obj, "delete", user, None, response=change.obj)
         elif change.old is not None and is_deleting(change.new) and not is_deleting(change.old):
             # An eviction is logged as `create pods/eviction`, which no function is subscribed to.
             if change.cause != "eviction":
@@ -62,6 +64,10 @@ class AuditLog:
         elif _is_verdict(change):
             patch = {"status": {"conditions": [condition_of(change.new, "PodScheduled")]}}
             self._emit(kinds.PODS, change.new, "patch", _SCHEDULER, patch, subresource="status")
+        elif change.old is not None and is_finished(change.new) and not is_finished(change.old) and node_of(change.new):
+            finished = {"status": {"phase": phase_of(change.new)}}
+            user = _KUBELET + node_of(change.new)
+            self._emit(kinds.PODS, change.new, "patch", user, finished, subresource="status")
         elif change.old is not None and not node_of(change.new) and _renominated(change.old, change.new):
             user = _USERS[PROGRAM] if change.by == PROGRAM else _SCHEDULER
             named: JsonObject = {"nominatedNodeName": nominated_node(change.new) or None}

@@ -26,6 +26,7 @@ from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
@@ -79,6 +80,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         denials=DynamoDenials(table, cluster),
         nominations=DynamoNominations(table, cluster),
         changes=DynamoChanges(table, cluster),
+        pod_ends=DynamoPodEnds(table, cluster),
         moves=DynamoMoves(table, cluster),
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
@@ -653,3 +655,13 @@ def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
     denials.remove(second)
     denials.remove(second)
     assert denials.all() == ()
+
+
+def test_the_latest_end_of_a_pod_counts_whichever_is_told_last(store: Store) -> None:
+    """Else a delivery that comes late makes consolidateAfter too short."""
+    ends, later = store.stores.pod_ends, NOW + MINUTE
+    assert ends.latest(NOW) == {}
+    ends.tell({"a": later, "b": NOW}, NOW)
+    ends.tell({"a": NOW, "b": later}, NOW)
+    assert ends.latest(NOW) == {"a": later, "b": later}
+    assert ends.latest(NOW + timedelta(days=1)) == {}

@@ -71,6 +71,7 @@ class LabAdapters(Adapters):
             run_tasks=TaskRunners(in_turn, in_turn),
         )
         self.stores = lab.rows.stores(lab.brakes)
+        self.pod_ends = self.stores.pod_ends
         self.leases = MemoryLeases(lab.rows)
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
@@ -118,9 +119,9 @@ class Lab:
         self.app.provisioning.run(report, owner=f"request-{now}", deadline=deadline, until=until)
         return report
 
-    def disrupt(self) -> RunReport:
+    def disrupt(self, *, time: timedelta | None = None) -> RunReport:
         report = RunReport()
-        self.app.disruption.run(report)
+        self.app.disruption.run(report, deadline=self.clock.now() + (time or timedelta(minutes=5)))
         return report
 
     def reconcile(self, *, time: timedelta | None = None) -> RunReport:

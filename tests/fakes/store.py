@@ -33,6 +33,7 @@ class Rows:
         self.sweeps: dict[str, SweepState] = {}
         self.moves = MoveHistory()
         self.changed_at: datetime | None = None
+        self.pod_ends: dict[str, datetime] = {}
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
@@ -45,6 +46,7 @@ class Rows:
             denials=MemoryDenials(self),
             nominations=MemoryNominations(self),
             changes=MemoryChanges(self),
+            pod_ends=MemoryPodEnds(self),
             moves=MemoryMoves(self),
             brakes=brakes,
             breakers=brakes,
@@ -64,6 +66,23 @@ class MemoryChanges:
     def tell(self, now: datetime) -> None:
         self._rows.before_call("tell")
         self._rows.changed_at = now
+
+
+class MemoryPodEnds:
+    """`lambdas.store.PodEnds`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def latest(self, now: datetime) -> dict[str, datetime]:
+        self._rows.before_call("read")
+        return {node: at for node, at in self._rows.pod_ends.items() if now - at < timedelta(hours=3)}
+
+    def tell(self, ended: Mapping[str, datetime], now: datetime) -> None:
+        self._rows.before_call("write")
+        for node, at in ended.items():
+            self._rows.pod_ends[node] = max(at, self._rows.pod_ends.get(node, at))
+        self._rows.after_call("write")
 
 
 class MemoryClaims:

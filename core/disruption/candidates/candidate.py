@@ -21,6 +21,7 @@ from core.model.plan import Blocked
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.model.values.protection import protected_until
 from core.pods.disposition import reschedulable
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.pools.pool_types import pool_types
@@ -167,8 +168,10 @@ def _kept(
         found.append(Blocked(name, NodeReason.NOMINATED, f"{expected} is expected on node {name}"))
     if claim.hold is not None and snapshot.now < claim.hold.until:
         found.append(Blocked(name, claim.hold.reason, claim.hold.message))
-    if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
-        found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
+    if state.node.blocks_disruption(snapshot.now):
+        until = protected_until(state.annotations.get(labels.DO_NOT_DISRUPT), state.node.created_at)
+        text = f" until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
+        found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
     found += _unreadable(state, state.node)
     if state.node_pool in snapshot.paused_pools:
         found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[state.node_pool]))

@@ -17,6 +17,7 @@ from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.gc_pause import collector_paused
 from core.ledger.entry import DISRUPT
+from core.ledger.search_time import THOUSANDTHS, RecordedTime
 from core.ledger.summary import of_disruption
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -27,11 +28,13 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
+from lambdas.clock import share_until
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
+from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
-from lambdas.metric_names import LEDGER_FAILURES
+from lambdas.metric_names import LEDGER_FAILURES, ROLLOUTS_STOPPED
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
@@ -49,6 +52,9 @@ POD_EVENTS_PER_LOOK: Final = 500
 """Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
 minute, indefinitely."""
 
+STORING: Final = timedelta(seconds=45)
+"""Kept for the ledger and for storing commands, some milliseconds each, once deciding is over."""
+
 Commands = list[tuple[str, Command]]
 """Commands with their ids."""
 
@@ -62,6 +68,7 @@ class DisruptionController:
         self,
         observer: Observer,
         stores: Stores,
+        budgets: BudgetRest,
         rest: DisruptionRest,
         work: Queue,
         ledger: LedgerWriter,
@@ -69,14 +76,21 @@ class DisruptionController:
     ) -> None:
         self._observer = observer
         self._ledger = ledger
+        self._budgets = budgets
         self._rest = rest
         self._stores = stores
         self._work = work
         self._clock = clock
         self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
 
-    def run(self, report: RunReport, *, is_window: bool = False) -> None:
-        """Decide, and store the decisions. `is_window`: a budget window has just opened or closed."""
+    def run(self, report: RunReport, *, deadline: datetime, is_window: bool = False) -> None:
+        """Decide, and store what was decided.
+
+        Args:
+            report: Collects what was decided.
+            deadline: When the run is cut off. What is found by then is stored some time before.
+            is_window: A budget window has just opened or closed.
+        """
         records = self._stores.claims.all()
         if not any(record.is_resting for record in records):
             report.count("candidates", 0)
@@ -85,6 +99,8 @@ class DisruptionController:
         brake = brakes.stopping(Action.DISRUPT)
         if brake is not None:
             skipped(brake, "disruption", report)
+            return
+        if not self._is_look_needed(records, report):
             return
         sign = self._sign(records, brakes)
         if self._rest.holds(sign, self._clock.now()) and not is_window:
@@ -106,13 +122,16 @@ class DisruptionController:
         remembered = None if is_window else self._quiet.recall(world, now)
         if remembered is not None:
             report.count("unchanged")
-        plan = _decided(view.snapshot) if remembered is None else remembered
+        time = RecordedTime(share_until(self._clock, deadline - STORING))
+        plan = _decided(view.snapshot, time) if remembered is None else remembered
         self._report(plan, report)
         begun = self._begun(plan, view, records, brakes, now, report)
-        kept = self._kept(view.snapshot, plan, begun, report) if remembered is None else begun
+        kept = self._kept(view.snapshot, plan, begun, time, report) if remembered is None else begun
         for command_id, command in kept:
             self._store(command_id, command, report)
-        if not plan.commands and not _awaits_repair(view):
+        is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
+        report.count("cutOffDecisions", int(is_cut_off))
+        if not plan.commands and not _awaits_repair(view) and not is_cut_off:
             self._quiet.keep(world, now, plan)
             self._rest.begin(sign, looked_at, view.snapshot)
         else:
@@ -138,6 +157,16 @@ class DisruptionController:
         ]
         return [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
 
+    def _is_look_needed(self, records: tuple[ClaimRecord, ...], report: RunReport) -> bool:
+        """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are told of all the same."""
+        if self._budgets.needs_look(records):
+            return True
+        now = self._clock.now()
+        report.count("closedBudgets")
+        stopped = [found for found in self._stores.moves.read(now).rollouts.values() if found.is_stopped(now)]
+        report.count(ROLLOUTS_STOPPED, len(stopped))
+        return False
+
     def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes) -> bytes:
         """Read in each run, so that every observation comes equally long after the schedule."""
         return Sign(
@@ -148,9 +177,12 @@ class DisruptionController:
             unavailable=self._stores.unavailable.active(self._clock.now()),
         ).digest()
 
-    def _kept(self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, report: RunReport) -> Commands:
+    def _kept(
+        self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, time: RecordedTime, report: RunReport
+    ) -> Commands:
         """Return the commands to store, once the ledger has them. Without a ledger entry only unhealthy nodes are replaced."""
-        draft = self._ledger.draft(DISRUPT, snapshot, plan, SearchBound(snapshot.options.improve_iterations))
+        bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
+        draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
         try:
             self._ledger.write(draft, of_disruption(plan, begun))
@@ -211,9 +243,9 @@ def write_pod_events(stores: Stores, view: ClusterState) -> None:
             continue
 
 
-def _decided(snapshot: Snapshot) -> DisruptionPlan:
+def _decided(snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
     with collector_paused():
-        return disrupt(snapshot)
+        return disrupt(snapshot, deadline=time)
 
 
 def _awaits_repair(view: ClusterState) -> bool:

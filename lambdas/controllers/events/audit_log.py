@@ -16,9 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
+from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
+from lambdas.controllers.events.pod_ends import PodEnd, PodEndWriter, pod_end
 from lambdas.messages import deleted_node_claim, wake_up
 from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport
+from lambdas.store import PodEnds
 
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
@@ -33,16 +36,21 @@ _CHANGES: Final = ("create", "update", "patch", "delete")
 class AuditLog:
     """Controller of `watch_audit_log`."""
 
-    def __init__(self, queues: FunctionQueues, clock: Clock) -> None:
+    def __init__(self, queues: FunctionQueues, pod_ends: PodEnds, clock: Clock) -> None:
         self._wake_ups, self._work = queues.wake_ups, queues.work
+        self._pod_ends = PodEndWriter(pod_ends)
         self._clock = clock
 
     def run(self, event: Any, report: RunReport) -> None:
         """Read one delivery of CloudWatch Logs and wake `provision` once if any event in it calls for that.
 
+        The ends of pods on nodes are stored.
+
         Raises:
             InvalidInputError: If the delivery is not a CloudWatch Logs payload.
+            PortError: If the table or the queue does not answer; Lambda delivers once more.
         """
+        ends = list[PodEnd]()
         reasons: dict[str, int] = {}
         deleted: dict[str, None] = {}
         latest: datetime | None = None
@@ -51,6 +59,9 @@ class AuditLog:
             name = deleted_node_claim_of(entry)
             if name:
                 deleted[name] = None
+            end = pod_end(entry, _received(entry))
+            if end is not None:
+                ends.append(end)
             reason = reason_to_wake(entry)
             if not reason:
                 continue
@@ -66,6 +77,7 @@ class AuditLog:
         if reasons:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
             report.count("wakeUps")
+        report.count("podEnds", self._pod_ends.write(ends, self._clock.now()))
 
 
 def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
@@ -101,9 +113,9 @@ def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
 
 def reason_to_wake(entry: dict[str, Any]) -> str:
     """Return why an audit event may mean work for `provision`, empty if it does not."""
-    target = _object(entry.get("objectRef"))
+    target = object_of(entry.get("objectRef"))
     verb, resource, part = entry.get("verb"), target.get("resource"), target.get("subresource", "")
-    if not _has_happened(entry):
+    if not has_happened(entry):
         return ""
     if resource == "nodepools":
         return NODE_POOL_CHANGED if verb in _CHANGES and not part else ""
@@ -121,23 +133,12 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
 
 def deleted_node_claim_of(entry: dict[str, Any]) -> str:
     """The NodeClaim that somebody else than our functions deletes, empty if it is none; several at once are not named."""
-    target, user = _object(entry.get("objectRef")), _object(entry.get("user"))
+    target, user = object_of(entry.get("objectRef")), object_of(entry.get("user"))
     if (target.get("resource"), entry.get("verb"), target.get("subresource", "")) != ("nodeclaims", "delete", ""):
         return ""
     groups = user.get("groups")
     is_ours = isinstance(groups, list) and any(str(group).startswith(OUR_GROUPS) for group in groups)
-    return str(target.get("name") or "") if _has_happened(entry) and not is_ours else ""
-
-
-def _has_happened(entry: dict[str, Any]) -> bool:
-    code = _object(entry.get("responseStatus")).get("code", 200)
-    is_complete = entry.get("stage", "ResponseComplete") == "ResponseComplete"
-    return is_complete and isinstance(code, int) and 200 <= code < 300
-
-
-def _object(value: Any) -> dict[str, Any]:
-    """Return the value if it is an object, else an empty one: one malformed entry must not lose the others of its delivery."""
-    return value if isinstance(value, dict) else {}
+    return str(target.get("name") or "") if has_happened(entry) and not is_ours else ""
 
 
 def _nominates(request: Any) -> bool:
@@ -157,11 +158,4 @@ def _conditions(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
 
 
 def _received(entry: dict[str, Any]) -> datetime | None:
-    text = entry.get("requestReceivedTimestamp")
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
+    return moment_of(entry.get("requestReceivedTimestamp"))

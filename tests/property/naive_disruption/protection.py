@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from core import labels
 from core.model.node import Node
@@ -11,6 +12,7 @@ from core.model.node_pool import NodePool
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Snapshot
+from core.model.values.duration import parse_duration
 from core.model.values.taints import Taint
 from tests.property.naive.reading import is_protected, selects, tolerates
 
@@ -42,7 +44,11 @@ def node_hindrances(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterato
     for name in (node.name, claim.name):
         if name in snapshot.nominated_until and snapshot.nominated_until[name] > snapshot.now:
             yield "a pod was nominated to it"
-    if node.annotations.get(labels.DO_NOT_DISRUPT) == "true":
+    mark = node.annotations.get(labels.DO_NOT_DISRUPT)
+    lasting = parse_duration(mark) if mark is not None and mark != "true" else None
+    born = node.created_at or snapshot.now
+    is_young = lasting is not None and lasting > timedelta(0) and snapshot.now < born + lasting
+    if mark == "true" or is_young:
         yield "the node is annotated do-not-disrupt"
     if claim.hold is not None and claim.hold.until > snapshot.now:
         yield "it is held"

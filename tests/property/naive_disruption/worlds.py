@@ -220,11 +220,12 @@ def _machine(name: str, kind: InstanceType, offering: Offering, pool: NodePool, 
 
 def _hindered(draw: Random, machine: Machine) -> None:
     """Now and then something that keeps a node, or makes it another's business."""
-    what = draw.choice((*("",) * 22, "kept", "kept", "false", "booting", "unready", "deleted", "held", "over", "unread",
-                        "terminating", "stranger", "orphan"))  # fmt: skip
+    what = draw.choice((*("",) * 22, "kept", "kept", "young", "false", "booting", "unready", "deleted", "held", "over",
+                        "unread", "terminating", "stranger", "orphan"))  # fmt: skip
     node, claim = machine.node, machine.claim
-    if what in ("kept", "false"):
-        node = _with(node, annotations={labels.DO_NOT_DISRUPT: "true" if what == "kept" else "false"})
+    if what in ("kept", "false", "young"):
+        text = {"kept": "true", "false": "false", "young": draw.choice(("1h", "2000h", "90000h", "0s"))}[what]
+        node = _with(node, annotations={labels.DO_NOT_DISRUPT: text})
     elif what == "booting":
         own = {key: value for key, value in node.labels.items() if key != labels.INITIALIZED}
         node = _with(node, labels=own)

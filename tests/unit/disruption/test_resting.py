@@ -43,6 +43,9 @@ def test_the_first_moment_to_come_is_awaited() -> None:
     pod = a_pod(annotations={labels.DO_NOT_DISRUPT: "10m"}, started_at=NOW - 4 * MINUTE, node_name=NODE.name)
     seen = msgspec.structs.replace(seen, pods=(pod,))
     assert next_known_moment(seen) == NOW + 6 * MINUTE
+    young = {"annotations": {labels.DO_NOT_DISRUPT: "1h"}, "created_at": NOW - 57 * MINUTE}
+    seen = msgspec.structs.replace(seen, nodes=(msgspec.structs.replace(NODE, **young),))
+    assert next_known_moment(seen) == NOW + 3 * MINUTE
     seen = msgspec.structs.replace(seen, nominated_until={NODE.name: NOW + MINUTE})
     assert next_known_moment(seen) == NOW + MINUTE
 

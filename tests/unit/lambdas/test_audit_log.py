@@ -12,10 +12,17 @@ from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_log import AuditLog, deleted_node_claim_of, reason_to_wake
 from lambdas.ports import FunctionQueues
 from lambdas.run_report import RunReport
+from lambdas.store import PodEnds
 from tests.builders import NOW
+from tests.fakes.brakes import FakeBrakes
+from tests.fakes.store import Rows
 from tests.fakes.world import FakeClock, FakeQueue
 
 UNSCHEDULABLE = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+
+
+def pod_ends() -> PodEnds:
+    return Rows().stores(FakeBrakes(FakeClock(NOW))).pod_ends
 
 
 def an_entry(verb: str = "patch", resource: str = "pods", part: str = "status", **changes: Any) -> dict[str, Any]:
@@ -70,7 +77,7 @@ def test_many_events_make_one_wake_up() -> None:
         "no json",
         json.dumps(an_entry("delete", part="")),
     ]
-    AuditLog(queues(queue), clock).run(a_delivery(*lines), report)
+    AuditLog(queues(queue), pod_ends(), clock).run(a_delivery(*lines), report)
     assert queue.take() == [{"wakeUp": "PodDeleted,PodUnschedulable"}]
     assert report.counts["auditPodUnschedulable"] == 3
     assert report.counts["auditLagSeconds"] == 9
@@ -79,7 +86,9 @@ def test_many_events_make_one_wake_up() -> None:
 def test_a_control_message_wakes_nobody() -> None:
     """CloudWatch Logs sends one when the subscription is made."""
     queue = FakeQueue()
-    AuditLog(queues(queue), FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), RunReport())
+    AuditLog(queues(queue), pod_ends(), FakeClock(NOW)).run(
+        a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), RunReport()
+    )
     assert queue.sent == []
 
 
@@ -88,7 +97,7 @@ def test_a_control_message_wakes_nobody() -> None:
 )
 def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
-        AuditLog(queues(FakeQueue()), FakeClock(NOW)).run(event, RunReport())
+        AuditLog(queues(FakeQueue()), pod_ends(), FakeClock(NOW)).run(event, RunReport())
 
 
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])
@@ -109,7 +118,7 @@ def test_a_deleted_node_claim_goes_to_execute() -> None:
     """Else `kubectl delete nodeclaim` hangs for minutes on its finalizer."""
     wake_ups, work, report = FakeQueue(), FakeQueue(), RunReport()
     lines = [json.dumps(a_deletion())] * 2
-    AuditLog(queues(wake_ups, work), FakeClock(NOW)).run(a_delivery(*lines), report)
+    AuditLog(queues(wake_ups, work), pod_ends(), FakeClock(NOW)).run(a_delivery(*lines), report)
     assert [(message["claim"], message["is_deleted"]) for message in work.take()] == [("c", True)]
     assert wake_ups.take() == []
 

@@ -9,6 +9,7 @@ import pytest
 
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
+from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.resting.disruption_rest import JUST_EARLY, DisruptionRest
 from lambdas.messages import is_news, wake_up
@@ -92,3 +93,45 @@ def test_a_run_that_comes_just_before_something_is_due_waits_for_it(early: timed
     lab.clock.advance(seconds=(minute - early).total_seconds())
     assert rest.holds(b"same", lab.clock.now()) is holds
     assert lab.clock.now() == NOW + minute - (early if holds else timedelta(0))
+
+
+CLOSED = {"disruption": {"consolidateAfter": "10m", "budgets": [{"nodes": "0"}]}}
+
+
+def test_closed_budgets_are_asked_before_anything_else_is_listed(lab: Lab) -> None:
+    """Else a week for a window of three hours costs a look at all pods each minute."""
+    lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": CLOSED})
+    asked: list[str] = []
+    lab.kubernetes.before_call = asked.append
+    lab.app.provisioning.tell_of_change()
+    report = lab.disrupt()
+    assert report.counts["closedBudgets"] == 1
+    assert len(asked) == 1
+
+
+def test_pods_are_looked_at_again_before_a_window_opens_so_that_consolidate_after_is_over_then(lab: Lab) -> None:
+    """Else a node that has been quiet all week is kept for another ten minutes of the window."""
+    minute = timedelta(minutes=1)
+    opens = lab.clock.now().replace(second=0, microsecond=0) + 30 * minute
+    start, lasting = opens - timedelta(hours=23), timedelta(hours=23)
+    window = {"nodes": "0", "schedule": f"{start.minute} {start.hour} * * *", "duration": "23h"}
+    assert lasting == timedelta(hours=23)
+    disruption = {"consolidateAfter": "10m", "budgets": [{"nodes": "100%"}, window]}
+    lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": {"disruption": disruption}})
+    slept = []
+    while lab.clock.now() < opens + minute:
+        if "closedBudgets" in lab.disrupt().counts:
+            slept.append(opens - lab.clock.now())
+        lab.clock.advance(minutes=1)
+    assert slept
+    assert min(slept) > 10 * minute
+    assert min(slept) < 15 * minute
+
+
+def test_a_decision_that_time_cuts_short_is_stored_and_goes_on_at_the_next_run(lab: Lab) -> None:
+    """Else deciding for a large rollout dies at the time-out, with all that it found, each time (users-demand 1.6)."""
+    lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": {"weight": 7}})
+    lab.app.provisioning.tell_of_change()
+    report = lab.disrupt(time=timedelta(seconds=1))
+    assert report.counts["cutOffDecisions"] == 1
+    assert not rests(lab), "what was not looked at is looked at by the next run"

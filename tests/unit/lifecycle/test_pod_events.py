@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
-from core.lifecycle.pod_events import with_pod_events
+from core.lifecycle.pod_events import ANY_NODE, with_pod_events
 from core.model.pod import Owner
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -39,6 +39,21 @@ def test_the_order_of_the_list_is_no_event() -> None:
     (one,) = with_pod_events([a_record()], [RUNNING, other], NOW)
     (two,) = with_pod_events([one], [other, RUNNING], NOW + HOUR)
     assert two is one
+
+
+def test_a_pod_that_came_and_went_between_two_looks_counts() -> None:
+    """The audit log told of it; without that consolidateAfter is over too early (aws#3059: cron pods of 40 seconds)."""
+    (came,) = with_pod_events([a_record()], [RUNNING], NOW)
+    (told,) = with_pod_events([came], [RUNNING], NOW + HOUR, {"n": NOW + HOUR / 2, "other": NOW + HOUR})
+    assert told.last_pod_event_at == NOW + HOUR / 2
+    assert with_pod_events([told], [RUNNING], NOW + HOUR, {"n": NOW + HOUR / 2})[0] is told
+    (all_of_them,) = with_pod_events([told], [RUNNING], NOW + HOUR, {ANY_NODE: NOW + HOUR})
+    assert all_of_them.last_pod_event_at == NOW + HOUR
+
+
+def test_an_end_before_the_node_was_ready_is_no_news() -> None:
+    record = msgspec.structs.replace(a_record(), initialized_at=NOW)
+    assert with_pod_events([record], [], NOW, {"n": NOW - HOUR})[0] is record
 
 
 def test_a_new_empty_node_needs_no_write() -> None:

@@ -79,6 +79,6 @@ def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
 
 def _vetoed(view: ClusterState) -> dict[str, str]:
     """Return claim → why its node is left to a person who looks for the cause, as node repair does."""
-    nodes = {node.name for node in view.snapshot.nodes if node.annotations.get(labels.DO_NOT_DISRUPT) == "true"}
+    nodes = {node.name for node in view.snapshot.nodes if node.blocks_disruption(view.snapshot.now)}
     found = [record for record in view.claims.values() if record.node_name in nodes]
     return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in found}

@@ -59,6 +59,11 @@ def without_label(node: Node, key: str) -> Node:
     return msgspec.structs.replace(node, labels={k: v for k, v in node.labels.items() if k != key})
 
 
+def marked(text: str, age: timedelta) -> Node:
+    """A node of this age that is not to be disrupted for so long."""
+    return msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: text}, created_at=NOW - age)
+
+
 @pytest.mark.parametrize(
     ("snapshot", "expected"),
     [
@@ -76,6 +81,8 @@ def without_label(node: Node, key: str) -> Node:
             [NodeReason.DO_NOT_DISRUPT],
         ),
         (world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "True"})), []),
+        (world(node=marked("2h", timedelta(hours=1))), [NodeReason.DO_NOT_DISRUPT]),
+        (world(node=marked("2h", timedelta(hours=2))), []),
         (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [NodeReason.UNREADABLE_NODE]),
         (world(pod(unreadable="spec.tolerations: odd")), [NodeReason.UNREADABLE_POD]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [NodeReason.DO_NOT_DISRUPT]),

@@ -90,3 +90,21 @@ def test_consolidation_does_not_go_past_a_rollout() -> None:
     gate = RolloutGate(0, "stopped", is_stopped=True)
     cluster = world(drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), rollouts={"default": gate})
     assert blocked(disrupt(cluster)) == {"node-1": NodeReason.ROLLOUT_STOPPED}
+
+
+def test_what_was_found_when_time_is_over_stands() -> None:
+    """Else a rollout of thousands of nodes is thought through each minute and never begins."""
+    nodes = [drifted(a_node_of(SMALL, f"node-{number}")) for number in range(4)]
+    snapshot = world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)))
+    whole, readings = disrupt(snapshot), list[float]()
+
+    def clock() -> float:
+        readings.append(len(readings) / 4)
+        return readings[-1]
+
+    cut = disrupt(snapshot, deadline=clock)
+    assert 0 < len(cut.commands) < len(whole.commands)
+    assert cut.commands == whole.commands[: len(cut.commands)]
+    left = {node.name for _, node in nodes} - {name for command in cut.commands for name in command.nodes}
+    assert {found.node for found in cut.blocked if found.reason == NodeReason.NOT_TRIED} == left
+    assert disrupt(snapshot, deadline=iter([*readings, *readings]).__next__) == cut, "the ledger plays it back"

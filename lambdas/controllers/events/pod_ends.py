@@ -1,0 +1,110 @@
+"""Pods that end on nodes, read from the audit log: consolidateAfter counts from the last of them (docs/adr/0085).
+
+A look compares the pods of a node with those of the look before. What came and went in between leaves no trace there, and a
+CronJob of forty seconds is seldom seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from core.lifecycle.pod_events import ANY_NODE
+from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
+from lambdas.store import PodEnds
+
+KUBELET: Final = "system:node:"
+"""Begins the name under which a kubelet calls; its node's name follows."""
+
+FINISHED: Final = ("Succeeded", "Failed")
+
+GRAIN: Final = timedelta(seconds=10)
+"""Moments are rounded up to it: a node on which many pods end costs one write in so long, and is consolidated later by it."""
+
+NODES_PER_DELIVERY: Final = 200
+"""Writes of one delivery. Where more nodes are concerned, all of the cluster's count as such."""
+
+SEEN_WITHIN: Final = timedelta(minutes=15)
+"""A pod that lived for longer was seen by a look, and so is its end: looks are twelve minutes apart at most."""
+
+REMEMBERED_MAX: Final = 10_000
+"""Nodes whose last write a sandbox remembers."""
+
+
+class PodEnd(msgspec.Struct, frozen=True):
+    """A pod that ended on a node."""
+
+    node: str
+    at: datetime
+
+
+class PodEndWriter:
+    """Writes down the last end of each node, and no more often than the grain."""
+
+    def __init__(self, store: PodEnds) -> None:
+        self._store = store
+        self._written: dict[str, datetime] = {}
+
+    def write(self, ends: Iterable[PodEnd], now: datetime) -> int:
+        """Write what is new; how many nodes that are. Raises PortError."""
+        latest: dict[str, datetime] = {}
+        for end in ends:
+            at = rounded_up(end.at)
+            if at > max(latest.get(end.node, _LONG_AGO), self._written.get(end.node, _LONG_AGO)):
+                latest[end.node] = at
+        if len(latest) > NODES_PER_DELIVERY:
+            latest = {ANY_NODE: max(latest.values())}
+        if not latest:
+            return 0
+        self._store.tell(latest, now)
+        if len(self._written) > REMEMBERED_MAX:
+            self._written.clear()
+        self._written |= latest
+        return len(latest)
+
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def rounded_up(at: datetime) -> datetime:
+    """The next whole grain."""
+    seconds = math.ceil(at.timestamp() / GRAIN.total_seconds()) * GRAIN.total_seconds()
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def pod_end(entry: dict[str, Any], at: datetime | None) -> PodEnd | None:
+    """The end of a pod that an audit event tells of; None where it tells of none, of no node, or of one that need not be told.
+
+    A kubelet says so twice: its status patch names the phase in which a pod finished, and it deletes a pod that was told to
+    go once its containers have stopped. A pod that somebody else deletes by force is in the answer, with its node.
+    """
+    target = object_of(entry.get("objectRef"))
+    if at is None or target.get("resource") != "pods" or not has_happened(entry):
+        return None
+    user = object_of(entry.get("user")).get("username")
+    own = user.removeprefix(KUBELET) if isinstance(user, str) and user.startswith(KUBELET) else ""
+    answer, part, verb = object_of(entry.get("responseObject")), target.get("subresource") or "", entry.get("verb")
+    if verb == "delete" and not part:
+        node = own or object_of(answer.get("spec")).get("nodeName")
+    elif part == "status" and object_of(object_of(entry.get("requestObject")).get("status")).get("phase") in FINISHED:
+        node = own
+    else:
+        return None
+    if not isinstance(node, str) or not node or _is_daemon(answer) or _was_seen(answer, at):
+        return None
+    return PodEnd(node, at)
+
+
+def _is_daemon(pod: dict[str, Any]) -> bool:
+    owners = object_of(pod.get("metadata")).get("ownerReferences")
+    return isinstance(owners, list) and any(object_of(owner).get("kind") == "DaemonSet" for owner in owners)
+
+
+def _was_seen(pod: dict[str, Any], at: datetime) -> bool:
+    """Whether the pod is known to have lived for so long that a look saw it."""
+    created_at = moment_of(object_of(pod.get("metadata")).get("creationTimestamp"))
+    return created_at is not None and at - created_at > SEEN_WITHIN

@@ -1,0 +1,64 @@
+"""When `disrupt` may do without a look because no budget lets a node go: asked before anything else is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from core.disruption.budgets.budget_openings import PoolNodes, may_any_go, wakes_at
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.manifests.assemble import assemble
+from core.manifests.wire.api_resources import NODE_POOLS
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodePool
+from core.reasons.termination import BUDGETED, TerminationReason
+from lambdas.ports import Clock, Kubernetes
+from lambdas.settings import Settings
+
+
+class BudgetRest:
+    """Asks the budgets of NodePools, which are all that is listed for it."""
+
+    def __init__(self, kubernetes: Kubernetes, settings: Settings, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._settings = settings
+        self._clock = clock
+
+    def needs_look(self, records: Iterable[ClaimRecord]) -> bool:
+        """Whether some budget lets a node go, or opens so soon that consolidateAfter must be counted from now on.
+
+        A change of a NodePool, and a claim that went, are seen by asking again at each run.
+
+        Raises:
+            PortError: If the NodePools cannot be listed.
+        """
+        now, nodes, reasons = self._clock.now(), _counted(records), set[str](BUDGETED)
+        if self._settings.options().feature_gates.node_repair:
+            reasons.add(TerminationReason.UNHEALTHY)
+        pools = self._node_pools(now)
+        if may_any_go(pools, nodes, reasons, now):
+            return True
+        wakes = wakes_at(pools, nodes, reasons, now)
+        return wakes is not None and wakes <= now
+
+    def _node_pools(self, now: datetime) -> tuple[NodePool, ...]:
+        snapshot, _ = assemble(
+            {NODE_POOLS: self._kubernetes.list(NODE_POOLS).items},
+            now=now,
+            catalogue=Catalogue(),
+            options=self._settings.options(),
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        return snapshot.node_pools
+
+
+def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:
+    """Pool → its nodes, rather too many than too few, and rather too few of them going: what is not Ready is not known here."""
+    found: dict[str, PoolNodes] = {}
+    for record in records:
+        if record.phase is ClaimPhase.INITIALIZED:
+            before = found.get(record.plan.node_pool, PoolNodes(0, 0))
+            is_going = record.is_disrupting and (record.deletion is None or record.deletion.terminated_at is None)
+            found[record.plan.node_pool] = PoolNodes(before.present + 1, before.going + is_going)
+    return found
