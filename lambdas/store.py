@@ -11,6 +11,7 @@ import msgspec
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
+from core.model.plan import StoredTarget
 
 if TYPE_CHECKING:
     from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
@@ -324,6 +325,18 @@ class Nominations(Protocol):
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         """Add these nominations to those that still hold."""
+        ...
+
+
+class Targets(Protocol):
+    """The target of one cluster's fleet that is under way."""
+
+    def read(self) -> StoredTarget | None:
+        """The target, None where none is kept."""
+        ...
+
+    def write(self, target: StoredTarget | None) -> None:
+        """Replace it. Only `disrupt` writes, one run at a time."""
         ...
 
 

@@ -9,6 +9,7 @@ from core.lifecycle.backoff import recheck_after
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
+from core.model.plan import Command
 from core.reasons.command import CommandReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
@@ -46,10 +47,12 @@ def replacement_names(record: CommandRecord) -> tuple[str, ...]:
 
     They follow from the command alone: a run that finds it half started requests the same claims again, or terminates them.
     """
-    if not record.has_started:
-        return ()
-    planned = record.command.replacements
-    return tuple(f"{claim.node_pool}-{record.id}-{index}" for index, claim in enumerate(planned))
+    return names_of_replacements(record.id, record.command) if record.has_started else ()
+
+
+def names_of_replacements(command_id: str, command: Command) -> tuple[str, ...]:
+    """Return the names that the claims of a command will have, in the order of its replacements."""
+    return tuple(f"{claim.node_pool}-{command_id}-{index}" for index, claim in enumerate(command.replacements))
 
 
 def time_limit(queued: int) -> timedelta:

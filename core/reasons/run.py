@@ -21,6 +21,11 @@ class RunReason(ReasonCode):
         "The decision could not be kept in the ledger, so nothing is disrupted voluntarily; launches go on.",
         "Read the message: most often a permission on the bucket.",
     )
+    TARGET_NOT_KEPT = (
+        "TargetNotKept",
+        "The target of the fleet could not be stored, so the next look plans a new one.",
+        "Read the message; nothing is lost but time.",
+    )
     TIME_SHORT = ("TimeShort", "The run ended before this was done; the next one does it.")
     CANNOT_BE_READ = (
         "CannotBeRead",

@@ -25,7 +25,7 @@ from lambdas.observed_claims import ObservedClaims
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes
 from lambdas.settings import Settings
 from lambdas.side_by_side import IN_THREADS, TaskRunners
-from lambdas.store import SweepLog
+from lambdas.store import SweepLog, Targets
 
 if TYPE_CHECKING:
     import boto3
@@ -103,6 +103,13 @@ class Adapters:
             brakes=self.brakes,
             breakers=self.brake_rows,
         )
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The target of the fleet that is under way."""
+        from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
+
+        return DynamoTargets(self._table, self.settings.cluster_name)
 
     @cached_property
     def pod_ends(self) -> DynamoPodEnds:

@@ -81,14 +81,15 @@ class Application:
     def disruption(self) -> DisruptionController:
         """Controller of `disrupt`."""
         from lambdas.controllers.disruption.disruption import DisruptionController
+        from lambdas.controllers.disruption.target_keeper import TargetKeeper
         from lambdas.controllers.resting.budget_rest import BudgetRest
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
         given = self.adapters
         rest = DisruptionRest(given.kubernetes, given.stores.changes, given.clock, given.pause)
         budgets = BudgetRest(given.kubernetes, given.settings, given.clock)
-        queue, ledger = given.queues.work, given.ledger
-        return DisruptionController(self.observer, given.stores, budgets, rest, queue, ledger, given.clock)
+        queue, ledger, target = given.queues.work, given.ledger, TargetKeeper(given.targets)
+        return DisruptionController(self.observer, given.stores, budgets, rest, target, queue, ledger, given.clock)
 
     @cached_property
     def execution(self) -> Execution:

@@ -18,7 +18,7 @@ from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
-from core.model.plan import Command, Move
+from core.model.plan import Command, Move, StoredDrain, StoredTarget
 from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
@@ -31,13 +31,14 @@ from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
 from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount
 from tests.fakes.brakes import FakeBrakes
-from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
+from tests.fakes.store import MemoryLeases, MemorySweeps, MemoryTargets, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
@@ -665,3 +666,15 @@ def test_the_latest_end_of_a_pod_counts_whichever_is_told_last(store: Store) -> 
     ends.tell({"a": NOW, "b": later}, NOW)
     assert ends.latest(NOW) == {"a": later, "b": later}
     assert ends.latest(NOW + timedelta(days=1)) == {}
+
+
+def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pytest.FixtureRequest) -> None:
+    """Else each look plans the whole way anew."""
+    for targets in (DynamoTargets(table, request.node.name), MemoryTargets(Rows())):
+        assert targets.read() is None
+        drains = tuple(StoredDrain(f"node-{number}", 10**9, 7) for number in range(300))
+        target = StoredTarget(made_at=NOW, settings="s", drains=drains, kept_price=1, drained_price=300, new_price=2)
+        targets.write(target)
+        assert targets.read() == target
+        targets.write(None)
+        assert targets.read() is None

@@ -25,7 +25,7 @@ from lambdas.settings import Settings
 from lambdas.side_by_side import TaskRunners, in_turn
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
-from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
+from tests.fakes.store import MemoryLeases, MemorySweeps, MemoryTargets, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import (
     FakeCatalogues,
@@ -72,6 +72,7 @@ class LabAdapters(Adapters):
         )
         self.stores = lab.rows.stores(lab.brakes)
         self.pod_ends = self.stores.pod_ends
+        self.targets = MemoryTargets(lab.rows)
         self.leases = MemoryLeases(lab.rows)
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud

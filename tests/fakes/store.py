@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from core.disruption.move_history import MoveHistory
+from core.disruption.stored_targets import decode, encode
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
+from core.model.plan import StoredTarget
 from core.model.values import resources
 from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError
@@ -32,6 +34,7 @@ class Rows:
         self.denials: dict[tuple[str, str], LaunchDenial] = {}
         self.sweeps: dict[str, SweepState] = {}
         self.moves = MoveHistory()
+        self.target: bytes | None = None
         self.changed_at: datetime | None = None
         self.pod_ends: dict[str, datetime] = {}
         self.before_call: Callable[[str], None] = lambda _: None
@@ -82,6 +85,22 @@ class MemoryPodEnds:
         self._rows.before_call("write")
         for node, at in ended.items():
             self._rows.pod_ends[node] = max(at, self._rows.pod_ends.get(node, at))
+        self._rows.after_call("write")
+
+
+class MemoryTargets:
+    """`lambdas.store.Targets`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def read(self) -> StoredTarget | None:
+        self._rows.before_call("read")
+        return None if self._rows.target is None else decode(self._rows.target)
+
+    def write(self, target: StoredTarget | None) -> None:
+        self._rows.before_call("write")
+        self._rows.target = None if target is None else encode(target)
         self._rows.after_call("write")
 
 

@@ -30,6 +30,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
+from lambdas.controllers.disruption.target_keeper import TargetKeeper
 from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.ledger.writer import LedgerWriter, SearchBound
@@ -70,6 +71,7 @@ class DisruptionController:
         stores: Stores,
         budgets: BudgetRest,
         rest: DisruptionRest,
+        target: TargetKeeper,
         work: Queue,
         ledger: LedgerWriter,
         clock: Clock,
@@ -78,6 +80,7 @@ class DisruptionController:
         self._ledger = ledger
         self._budgets = budgets
         self._rest = rest
+        self._target = target
         self._stores = stores
         self._work = work
         self._clock = clock
@@ -100,11 +103,15 @@ class DisruptionController:
         if brake is not None:
             skipped(brake, "disruption", report)
             return
-        if not self._is_look_needed(records, report):
+        # While they are closed budgets are all that is asked; while they are open a rest costs less.
+        were_closed = self._budgets.are_closed
+        if were_closed and not self._is_look_needed(records, report):
             return
         sign = self._sign(records, brakes)
         if self._rest.holds(sign, self._clock.now()) and not is_window:
             report.count("resting")
+            return
+        if not were_closed and not self._is_look_needed(records, report):
             return
         looked_at = self._clock.now()
         view = _paused(self._observer.look(claims=records), brakes, report)
@@ -123,10 +130,13 @@ class DisruptionController:
         if remembered is not None:
             report.count("unchanged")
         time = RecordedTime(share_until(self._clock, deadline - STORING))
-        plan = _decided(view.snapshot, time) if remembered is None else remembered
+        snapshot = self._target.with_target(view.snapshot)
+        plan = _decided(snapshot, time) if remembered is None else remembered
         self._report(plan, report)
         begun = self._begun(plan, view, records, brakes, now, report)
-        kept = self._kept(view.snapshot, plan, begun, time, report) if remembered is None else begun
+        kept = self._kept(snapshot, plan, begun, time, report) if remembered is None else begun
+        if remembered is None:
+            self._target.keep(snapshot, plan, kept, report)
         for command_id, command in kept:
             self._store(command_id, command, report)
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS

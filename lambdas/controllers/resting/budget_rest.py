@@ -17,12 +17,17 @@ from lambdas.settings import Settings
 
 
 class BudgetRest:
-    """Asks the budgets of NodePools, which are all that is listed for it."""
+    """Asks the budgets of NodePools, which are all that is listed for it.
+
+    Attributes:
+        are_closed: The last answer: no look was needed.
+    """
 
     def __init__(self, kubernetes: Kubernetes, settings: Settings, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._settings = settings
         self._clock = clock
+        self.are_closed = False
 
     def needs_look(self, records: Iterable[ClaimRecord]) -> bool:
         """Whether some budget lets a node go, or opens so soon that consolidateAfter must be counted from now on.
@@ -32,6 +37,10 @@ class BudgetRest:
         Raises:
             PortError: If the NodePools cannot be listed.
         """
+        self.are_closed = not self._is_look_needed(records)
+        return not self.are_closed
+
+    def _is_look_needed(self, records: Iterable[ClaimRecord]) -> bool:
         now, nodes, reasons = self._clock.now(), _counted(records), set[str](BUDGETED)
         if self._settings.options().feature_gates.node_repair:
             reasons.add(TerminationReason.UNHEALTHY)

@@ -1,0 +1,33 @@
+"""The target of the fleet that is under way, in one DynamoDB item per cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.disruption.stored_targets import decode, encode
+from core.model.plan import StoredTarget
+from lambdas.adapters.aws.dynamodb.records import partition_of
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+
+_SORT: Final = "all"
+
+
+class DynamoTargets:
+    """`lambdas.store.Targets`. One run of `disrupt` writes at a time, so the last write may win.
+
+    About 25 bytes for each node that is to go: some 60 KB for 2,000. An item may have 400.
+    """
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "target")
+
+    def read(self) -> StoredTarget | None:
+        """The target, None where none is kept, or another release wrote it."""
+        item = self._table.get(self._partition, _SORT)
+        return decode(bytes(item["body"]["B"])) if item is not None and "body" in item else None
+
+    def write(self, target: StoredTarget | None) -> None:
+        """Replace it."""
+        body = {"body": {"B": encode(target)}} if target is not None else {}
+        self._table.put({**key(self._partition, _SORT), **body})

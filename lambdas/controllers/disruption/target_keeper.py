@@ -1,0 +1,66 @@
+"""Keeps the target of the fleet between two looks: each look goes on with the next wave instead of planning anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from core.disruption.stored_targets import after_commands, digest
+from core.lifecycle.commands import names_of_replacements
+from core.model.plan import Command, DisruptionPlan, StoredTarget
+from core.model.snapshot import Snapshot
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
+from lambdas.ports import PortError
+from lambdas.run_report import RunReport
+from lambdas.store import Targets
+
+
+class TargetKeeper:
+    """One cluster's target. What is lost of it costs a new program at the next look, so nothing fails for it."""
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+
+    def with_target(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the target that is under way. Raises PortError."""
+        return msgspec.structs.replace(snapshot, stored_target=self._targets.read())
+
+    def keep(
+        self, snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]], report: RunReport
+    ) -> None:
+        """Store what is left of the plan's target once these commands, by their ids, are under way.
+
+        A command that comes to nothing needs no other word: its nodes are candidates again at the next look.
+        """
+        if plan.target_reason:
+            report.count(plan.target_reason[0].lower() + plan.target_reason[1:])
+        left = remaining_target(snapshot, plan, begun)
+        report.count("targetDrains", len(left.drains) if left is not None else 0)
+        if _is_same(left, snapshot.stored_target):
+            return
+        try:
+            self._targets.write(left)
+        except PortError as error:
+            report.decide(DecisionKind.SKIP, "target", RunReason.TARGET_NOT_KEPT, str(error))
+
+
+def remaining_target(
+    snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]]
+) -> StoredTarget | None:
+    """The plan's target without what these commands do."""
+    if plan.target is None:
+        return None
+    commands, names = list[Command](), dict[str, str]()
+    for command_id, command in begun:
+        commands.append(command)
+        launched = names_of_replacements(command_id, command)
+        names |= {claim.name: name for claim, name in zip(command.replacements, launched, strict=True)}
+    return after_commands(plan.target, commands, snapshot.pods, names)
+
+
+def _is_same(one: StoredTarget | None, other: StoredTarget | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return digest(one) == digest(other)

@@ -1,0 +1,83 @@
+"""What `disrupt` keeps of a target between two looks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.disruption import disrupt
+from core.disruption.apply_command import carried_out
+from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
+from core.model.snapshot import Snapshot
+from lambdas.controllers.disruption.target_keeper import TargetKeeper, remaining_target
+from lambdas.ports import DeniedError
+from lambdas.run_report import RunReport
+from tests.builders import CLASS_REF, NOW
+from tests.fakes.store import MemoryTargets, Rows
+from tests.unit.disruption.target.fleets_for_tests import half_full
+
+
+def a_look(snapshot: Snapshot, keeper: TargetKeeper) -> tuple[Snapshot, DisruptionPlan, RunReport]:
+    """Decide and keep, as `disrupt` does; the world once the commands are carried out."""
+    report, seen = RunReport(), keeper.with_target(snapshot)
+    plan = disrupt(seen)
+    keeper.keep(seen, plan, [(f"id-{number}", command) for number, command in enumerate(plan.commands)], report)
+    return carried_out(snapshot, *plan.commands), plan, report
+
+
+def test_the_next_look_goes_on_with_the_target_until_nothing_is_left_of_it() -> None:
+    """Else each wave is the first of another target, and pods move twice."""
+    rows = Rows()
+    keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
+    snapshot, first, report = a_look(snapshot, keeper)
+    assert report.counts["targetMade"] == 1
+    assert first.target is not None
+    gone = [node for command in first.commands for node in command.nodes]
+    while rows.target is not None:
+        snapshot, plan, report = a_look(snapshot, keeper)
+        assert report.counts["targetContinued"] == 1
+        assert plan.commands
+        gone += [node for command in plan.commands for node in command.nodes]
+    assert set(gone) == {drain.node for drain in first.target.drains}
+
+
+def test_what_does_not_change_is_not_written() -> None:
+    rows, writes = Rows(), list[str]()
+    keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
+    seen = keeper.with_target(snapshot)
+    keeper.keep(seen, disrupt(seen), (), RunReport())
+    rows.before_call = writes.append
+    seen = keeper.with_target(snapshot)
+    keeper.keep(seen, disrupt(seen), (), RunReport())
+    assert writes == ["read"]
+
+
+def test_a_target_that_cannot_be_kept_stops_nothing() -> None:
+    def refuse(call: str) -> None:
+        if call == "write":
+            raise DeniedError("dynamodb:PutItem", "too large")
+
+    rows = Rows()
+    keeper, snapshot, report = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2), RunReport()
+    rows.before_call = refuse
+    keeper.keep(snapshot, disrupt(snapshot), (), report)
+    assert [found.reason for found in report.decisions] == ["TargetNotKept"]
+
+
+def test_a_launched_node_goes_on_under_its_own_name() -> None:
+    """Later waves bring pods to the NodeClaim that the command requests, which knows nothing of the planned name."""
+    claim = PlannedClaim(name="default-new-1", node_pool="default", node_class=CLASS_REF)
+    target = StoredTarget(
+        made_at=NOW,
+        settings="s",
+        drains=disrupt(half_full(8, at_once=2)).target.drains,  # type: ignore[union-attr]  # there is one
+        kept_price=1,
+        drained_price=1,
+        new_price=1,
+        new_nodes=(StoredNewNode(name=claim.name, pods={"kind": 3}),),
+    )
+    command = Command(reason="Underutilized", method="repack", nodes=("x",), claims=("x",), replacements=(claim,))
+    plan = DisruptionPlan(now=NOW, commands=(command,), target=target)
+    left = remaining_target(msgspec.structs.replace(half_full(2, at_once=1)), plan, [("abc", command)])
+    assert left is not None
+    assert [(seat.node, seat.pods) for seat in left.seats] == [("default-abc-0", 3)]
+    assert left.new_nodes == ()
