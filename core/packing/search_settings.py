@@ -277,6 +277,8 @@ class RepackSettings:
     fixed_items_max: int = 300
     # Pairs of packing item and type that are searched as one problem; beyond, each zone is a problem of its own.
     joint_pairs_max: int = 20_000
+    # Share of the steps in which each way of packing a drained fleet is tried; the better one gets the others.
+    way_trial_share: float = 0.25
     # Rounds in which a subproblem is searched; each begins with what the last one found and another seed.
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.

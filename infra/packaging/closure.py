@@ -14,7 +14,12 @@ from infra.packaging.sources import PACKAGES
 from lambdas.wiring import FunctionSpec
 
 SOLVER_SEAMS: Final = frozenset(
-    {"core.scheduling.optimization.optimizer", "core.scheduling.planner", "core.disruption.decision"}
+    {
+        "core.scheduling.optimization.optimizer",
+        "core.scheduling.optimization.drained_fleet",
+        "core.scheduling.planner",
+        "core.disruption.decision",
+    }
 )
 """Functions that may import the solver lazily: only functions that improve a plan or decide a disruption call them
 (`needs_solver`)."""

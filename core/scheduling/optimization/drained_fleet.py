@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
@@ -13,12 +14,6 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 
 R = TypeVar("R")
-
-TRIAL_SHARE: Final = 0.25
-"""Share of the steps in which each way of packing is tried; the better one gets the others."""
-
-_WHOLE: Final = 10**9
-"""As many pairs of item and type as there may be: zones are packed together, for apart each rounds up by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +42,7 @@ class DrainedFleet(Generic[R]):
 
         best, best_way = self._solution, self._search
         for way in _ways(self._search):
-            portion = budget.portion(TRIAL_SHARE)
+            portion = budget.portion(self._search.repack.way_trial_share)
             found = Repacker(self._context, portion, way).improved(self._solution)
             budget.steps += portion.steps
             if best is self._solution or _cost(found) < _cost(best):
@@ -70,7 +65,8 @@ class DrainedFleet(Generic[R]):
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
-    whole = replace(settings.repack, joint_pairs_max=_WHOLE)
+    """Return the settings of both ways. All zones are packed together: apart, each zone rounds up on its own."""
+    whole = replace(settings.repack, joint_pairs_max=sys.maxsize)
     return replace(settings, repack=whole), replace(settings, repack=replace(whole, hostname_resources_max=0))
 
 
