@@ -20,14 +20,14 @@ from lambdas.adapters.aws.brakes.alarms import PausingAlarms
 from lambdas.adapters.aws.brakes.parameter import KillSwitch
 from lambdas.adapters.aws.brakes.rows import DynamoBrakes
 from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
-from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
-from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore

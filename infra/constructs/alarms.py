@@ -123,12 +123,6 @@ _WATCHES: Final = (
         says="many instances belong to no claim: the table may be lost or the wrong one, so nothing is ended",
     ),
     _Watch(
-        name="rollout-stopped",
-        metric=metric_names.ROLLOUTS_STOPPED,
-        says="drift replaces no more nodes of a NodePool because pods did not become ready on the new ones",
-        statistic="Maximum",
-    ),
-    _Watch(
         name="drains-blocked",
         metric=metric_names.DRAINS_BLOCKED_FOR_A_DAY,
         says="a node that is to go has lost no pod for a day",

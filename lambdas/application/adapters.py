@@ -7,14 +7,14 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
-from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.scheduler import SchedulerWindows

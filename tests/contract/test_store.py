@@ -19,17 +19,17 @@ from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
 from core.model.plan import Command, Move, StoredDrain, StoredTarget
-from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
-from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings

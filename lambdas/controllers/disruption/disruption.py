@@ -103,18 +103,16 @@ class DisruptionController:
         if brake is not None:
             skipped(brake, "disruption", report)
             return
-        # While they are closed budgets are all that is asked; while they are open a rest costs less.
-        were_closed = self._budgets.are_closed
-        if were_closed and not self._is_look_needed(records, report):
+        # Closed budgets are asked alone, before each look; open ones are noted with the look, which lists NodePools anyway.
+        if self._budgets.are_closed and not self._is_look_needed(records, report):
             return
         sign = self._sign(records, brakes)
         if self._rest.holds(sign, self._clock.now()) and not is_window:
             report.count("resting")
             return
-        if not were_closed and not self._is_look_needed(records, report):
-            return
         looked_at = self._clock.now()
         view = _paused(self._observer.look(claims=records), brakes, report)
+        self._budgets.note(view.snapshot.node_pools, records)
         write_pod_events(self._stores, view)
         view = with_rollouts(self._stores.moves, view, report)
         if any(not command.has_started for command in view.commands):

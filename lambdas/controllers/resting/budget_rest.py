@@ -37,14 +37,17 @@ class BudgetRest:
         Raises:
             PortError: If the NodePools cannot be listed.
         """
-        self.are_closed = not self._is_look_needed(records)
+        self.note(self._node_pools(self._clock.now()), records)
         return not self.are_closed
 
-    def _is_look_needed(self, records: Iterable[ClaimRecord]) -> bool:
+    def note(self, pools: tuple[NodePool, ...], records: Iterable[ClaimRecord]) -> None:
+        """Take the NodePools that a look has listed, so that the next run knows whether to ask budgets first."""
+        self.are_closed = not self._is_look_needed(pools, records)
+
+    def _is_look_needed(self, pools: tuple[NodePool, ...], records: Iterable[ClaimRecord]) -> bool:
         now, nodes, reasons = self._clock.now(), _counted(records), set[str](BUDGETED)
         if self._settings.options().feature_gates.node_repair:
             reasons.add(TerminationReason.UNHEALTHY)
-        pools = self._node_pools(now)
         if may_any_go(pools, nodes, reasons, now):
             return True
         wakes = wakes_at(pools, nodes, reasons, now)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.lifecycle.records import ClaimRecord
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.ports import ConflictError
 from lambdas.store import PLANNER, ClaimChange, ClaimStore, Leases

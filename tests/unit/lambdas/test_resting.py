@@ -102,7 +102,7 @@ def test_closed_budgets_are_asked_before_anything_else_is_listed(lab: Lab) -> No
     """Else a week for a window of three hours costs a look at all pods each minute."""
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": CLOSED})
     lab.app.provisioning.tell_of_change()
-    assert lab.disrupt().counts["closedBudgets"] == 1
+    lab.disrupt()  # a look lists NodePools anyway, and finds their budgets closed
     asked: list[str] = []
     lab.kubernetes.before_call = asked.append
     report = lab.disrupt()
