@@ -114,14 +114,15 @@ QUEUES: Final = (WAKE_UPS, WORK)
 
 AUDIT_LOG_FILTER: Final = (
     '{ ($.stage = "ResponseComplete") && ('
-    '(($.objectRef.resource = "pods") && ($.objectRef.subresource = "status") && ($.user.username != "system:node:*")) || '
+    '(($.objectRef.resource = "pods") && ($.objectRef.subresource = "status") && (($.user.username != "system:node:*") || '
+    '($.requestObject.status.phase = "Succeeded") || ($.requestObject.status.phase = "Failed"))) || '
     '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
     '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
     '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch")) || '
     '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete"))) }'
 )
-"""What may mean work: schedulers that mark pods, pods and NodeClaims that are deleted, NodePools that change. Kubelets report
-the status of their pods all day; none of that wakes a function."""
+"""What may mean work: schedulers that mark pods, pods that finish, pods and NodeClaims that are deleted, NodePools that change.
+Kubelets report the status of their pods all day; only that a pod has finished matters here (docs/adr/0085)."""
 
 INTERRUPT_CONCURRENCY: Final = 3
 """The rules match the instances of the whole account: a thousand foreign instances that stop at once must not take the

@@ -25,6 +25,12 @@ def an_event(user: str, verb: str, resource: str, subresource: str = "") -> dict
     }
 
 
+def a_finished_pod(phase: str) -> dict[str, Any]:
+    """A kubelet's patch of a pod's status with this phase."""
+    event = an_event("system:node:ip-10-0-0-1", "patch", "pods", "status")
+    return {**event, "requestObject": {"status": {"phase": phase}}}
+
+
 @pytest.mark.parametrize(
     ("pattern", "event", "hit"),
     [
@@ -41,6 +47,9 @@ def an_event(user: str, verb: str, resource: str, subresource: str = "") -> dict
         ("{ $.a.b NOT EXISTS }", {"a": {"b": "c"}}, False),
         (AUDIT_LOG_FILTER, an_event("system:kube-scheduler", "patch", "pods", "status"), True),
         (AUDIT_LOG_FILTER, an_event("system:node:ip-10-0-0-1", "patch", "pods", "status"), False),
+        (AUDIT_LOG_FILTER, a_finished_pod("Running"), False),
+        (AUDIT_LOG_FILTER, a_finished_pod("Succeeded"), True),
+        (AUDIT_LOG_FILTER, a_finished_pod("Failed"), True),
         (AUDIT_LOG_FILTER, an_event("system:node:ip-10-0-0-1", "delete", "pods"), True),
         (AUDIT_LOG_FILTER, an_event("someone", "create", "pods", "eviction"), False),
         (AUDIT_LOG_FILTER, an_event("someone", "patch", "nodepools"), True),
