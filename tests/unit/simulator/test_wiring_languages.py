@@ -25,7 +25,7 @@ def an_event(user: str, verb: str, resource: str, subresource: str = "") -> dict
     }
 
 
-def a_finished_pod(phase: str) -> dict[str, Any]:
+def a_finished_pod(phase: str) -> dict:
     """A kubelet's patch of a pod's status with this phase."""
     event = an_event("system:node:ip-10-0-0-1", "patch", "pods", "status")
     return {**event, "requestObject": {"status": {"phase": phase}}}
