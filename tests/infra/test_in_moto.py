@@ -106,7 +106,11 @@ def test_a_node_comes_and_goes_in_what_the_templates_make(account: Account) -> N
     claim = lab.cloud.instances()[0].tags["fleetwright.dev/claim"]
     records = {"Records": [{"messageId": "1", "body": json.dumps({"claim": claim})}]}
     account.use("execute")
-    assert decided(execute.handler(records, context)) == [("register", "NodeJoined"), ("initialize", "NodeReady")]
+    assert decided(execute.handler(records, context)) == [("register", "NodeJoined")]
+    lab.clock.advance(seconds=3)
+    assert execute.handler(records, context)["boundPods"] == 1
+    lab.clock.advance(seconds=3)
+    assert decided(execute.handler(records, context)) == [("initialize", "NodeReady")]
     account.use("interrupt")
     event = {
         "source": "aws.ec2",
