@@ -26,6 +26,7 @@ SCENES: dict[str, Scene] = {
     "emptiness": disruption.empty,
     "consolidation under budgets": disruption.underutilized,
     "NodePool deleted": disruption.pool_deleted,
+    "NodeClaim deleted": disruption.claim_deleted,
     "terminationGracePeriod": disruption.forced,
 }
 

@@ -1,4 +1,4 @@
-"""Nodes that go: empty ones, underutilized ones under disruption budgets, and those of a NodePool that is deleted."""
+"""Nodes that go: empty ones, underutilized ones under budgets, and those of a NodePool or NodeClaim that is deleted."""
 
 from __future__ import annotations
 
@@ -65,6 +65,22 @@ def pool_deleted(playing: Play) -> None:
     playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's nodes are gone")
     playing.world.admin.delete("deployments.apps", "web", pool)
     playing.wait(lambda: not playing.pods(), "the pods are gone")
+
+
+def claim_deleted(playing: Play) -> None:
+    """`kubectl delete nodeclaim`: its node is drained and goes, and the pod gets another one."""
+    pool = "claim-deleted"
+    playing.apply(node_class(), own_pool(pool))
+    playing.ready()
+    playing.apply(deployment(pool, "web", 1, **on(pool)))
+    playing.wait_until_running(1)
+    playing.wait_until_settled()
+    (first,) = (record.name for record in playing.claims())
+    playing.world.admin.delete("nodeclaims.karpenter.sh", first)
+    playing.wait(lambda: first not in {record.name for record in playing.claims()}, "the claim is gone")
+    playing.wait_until_running(1)
+    if playing.world.admin.get("nodeclaims.karpenter.sh", first) is not None:
+        playing.violations.append(f"the NodeClaim {first} is left of a claim that is gone")
 
 
 def forced(playing: Play) -> None:
