@@ -27,8 +27,10 @@ def _parts(results: Sequence[Result], conditions: Mapping[str, Any]) -> Iterator
     if ratios:
         yield "Ours over Karpenter's:"
         yield _markdown(("pods", "last pod", "$/h", "$/h after", "settled", "evictions"), ratios)
-    yield "Seconds from the first Deployment to a pod's moments, and from a claim's first pod to the claim's:"
-    yield _markdown(_COLUMNS, [row for result in results for row in _moments(result)])
+    moments = [row for result in results for row in _moments(result)]
+    if moments:
+        yield "Seconds from the first Deployment to a pod's moments, and from a claim's first pod to the claim's:"
+        yield _markdown(_COLUMNS, moments)
 
 
 def _ratios(pods: int, results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
