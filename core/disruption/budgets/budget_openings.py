@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from core.disruption.budgets.cron import Schedule
-from core.disruption.budgets.node_pool_budgets import allowed
-from core.errors import InvalidInputError
-from core.model.node_pool import Budget, NodePool
+from core.disruption.budgets.node_pool_budgets import allowed, next_edge
+from core.model.node_pool import NodePool
 
 EDGES_MAX: Final = 64
 """Edges of a NodePool's windows that are looked at; after that many it is asked again. A schedule may have one each minute."""
@@ -59,23 +57,8 @@ def _next_opening(pool: NodePool, present: int, reasons: Collection[str], now: d
     """The first edge of a window at which a node may go, however many are going still."""
     moment = now
     for _ in range(EDGES_MAX):
-        edge = min(_next_edges(pool.disruption.budgets, moment), default=None)
+        edge = next_edge(pool.disruption.budgets, moment)
         if edge is None or _may_go(pool, PoolNodes(present, 0), reasons, edge):
             return edge
         moment = edge
     return moment
-
-
-def _next_edges(budgets: Iterable[Budget], moment: datetime) -> Iterator[datetime]:
-    """When each budget's next window begins, and when its next window ends, strictly after the moment."""
-    for budget in budgets:
-        if budget.schedule is None or budget.duration is None:
-            continue
-        try:
-            schedule = Schedule.parse(budget.schedule)
-        except InvalidInputError:
-            continue
-        for shift in (timedelta(0), budget.duration):
-            start = schedule.next_after(moment - shift)
-            if start is not None:
-                yield start + shift

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.disruption.budgets.node_pool_budgets import concerns, is_active, limit, unreadable, window_edge
+from core.disruption.budgets.node_pool_budgets import concerns, is_active, limit, next_edge, unreadable
 from core.model.node_pool import Budget, NodePool
 from core.reasons.termination import BUDGETED
 
@@ -41,5 +41,4 @@ def _moments(closing: Sequence[Budget], since: datetime, until: datetime) -> Ite
     """`since`, and then each moment before `until` at which a window opens or closes, `STEP` apart at least."""
     while since < until:
         yield since
-        edges = [edge for budget in closing if (edge := window_edge(budget, since)) is not None]
-        since = max(since + STEP, min(edges, default=until))
+        since = max(since + STEP, next_edge(closing, since) or until)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from core.disruption.budgets.cron import Schedule
-from core.disruption.budgets.node_pool_budgets import allowed
-from core.errors import InvalidInputError
+from core.disruption.budgets.node_pool_budgets import allowed, next_edge
 from core.model.node_pool import NodePool
 from core.reasons.termination import BUDGETED
 
@@ -29,10 +26,7 @@ def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | Non
     """Return the next change for a pool of this size; None where no window changes anything, or a budget cannot be read."""
     before, moment = _allowed(pool, nodes, now), now
     for _ in range(EDGES_MAX):
-        try:
-            edge = min(_edges(pool, moment), default=None)
-        except InvalidInputError:
-            return None
+        edge = next_edge(pool.disruption.budgets, moment)
         if edge is None:
             return None
         after = _allowed(pool, nodes, edge)
@@ -44,16 +38,3 @@ def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | Non
 
 def _allowed(pool: NodePool, nodes: int, now: datetime) -> dict[str, int | None]:
     return {reason: allowed(pool, nodes, reason, now) for reason in BUDGETED}
-
-
-def _edges(pool: NodePool, after: datetime) -> Iterator[datetime]:
-    """Return the next opening and the next closing of each window. Raises InvalidInputError."""
-    for budget in pool.disruption.budgets:
-        if budget.schedule is None or budget.duration is None:
-            continue
-        schedule = Schedule.parse(budget.schedule)
-        opening, began = schedule.next_after(after), schedule.next_after(after - budget.duration)
-        if opening is not None:
-            yield opening
-        if began is not None:
-            yield began + budget.duration

@@ -44,9 +44,19 @@ def is_active(budget: Budget, now: datetime) -> bool:
     return hit is not None and hit <= now
 
 
-def window_edge(budget: Budget, now: datetime) -> datetime | None:
-    """When a window of the budget next opens or closes, None where none ever does. Raises InvalidInputError as `is_active`."""
-    window = _window(budget)
+def next_edge(budgets: Iterable[Budget], now: datetime) -> datetime | None:
+    """Return when a window of these budgets next opens or closes; None where none ever does.
+
+    Unreadable budgets have no edge: one of them closes its pool at every moment.
+    """
+    return min((edge for budget in budgets if (edge := _edge(budget, now)) is not None), default=None)
+
+
+def _edge(budget: Budget, now: datetime) -> datetime | None:
+    try:
+        window = _window(budget)
+    except InvalidInputError:
+        return None
     if window is None:
         return None
     schedule, duration = window
