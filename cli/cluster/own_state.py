@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,32 +17,19 @@ from core.brakes.breaker import Breaker
 from core.disruption.rollouts import Rollout, rollouts
 from core.manifests.wire.api_resources import Resource
 from core.model.snapshot import Snapshot
-from lambdas.adapters.aws.brakes.alarms import PausingAlarms
-from lambdas.adapters.aws.brakes.parameter import KillSwitch
-from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
-from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
-from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
-from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
-from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
-from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
-from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
-from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
-from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
+from lambdas.adapters.aws.service import QUICK
 from lambdas.adapters.kube.connect import kubernetes_of
-from lambdas.brakes.brake_reader import Panel, Source
+from lambdas.application.adapters import Adapters
 from lambdas.clock import SystemClock
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, DeniedError, Kubernetes, Listing, NotFoundError, PortError
 from lambdas.store import SweepState
 
 if TYPE_CHECKING:
-    from lambdas.adapters.aws.dynamodb.table import Cancelled
+    from lambdas.application.adapters import Adapters
+from lambdas.adapters.aws.dynamodb.table import Cancelled
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +64,9 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
         InputError: If any of it cannot be read; there is no partial result.
     """
     settings, clock = installation.settings, SystemClock() if now is None else _Stopped(now)
-    reader = _Reader(installation, clock)
+    reader = ReadOnlyAdapters(settings, installation.session, clock)
     kubernetes: Any = _kubernetes(installation, clock) if given is None else GivenObjects(given.objects)
-    catalogues = S3CatalogueStore(reader.service("s3"), settings.bucket_name, settings.sizing())
-    stores = reader.stores()
+    catalogues, stores = reader.catalogues, reader.stores
     try:
         view = Observer(kubernetes, catalogues, stores, settings, clock).look()
         known = stores.moves.read(view.snapshot.now).rollouts
@@ -89,7 +76,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             snapshot=_held_back(view.snapshot, brakes, known),
             brakes=brakes,
             breakers=stores.breakers.breakers(),
-            sweeps=DynamoSweeps(reader.table, settings.cluster_name).read(),
+            sweeps=reader.sweep_log.read(),
             prices_read_at=facts.prices_read_at if facts is not None else None,
         )
     except PortError as error:
@@ -154,41 +141,10 @@ class GivenObjects:
         return Listing(tuple(self._objects.get(resource, ())))
 
 
-class _Reader:
-    """The adapters of one installation."""
+class ReadOnlyAdapters(Adapters):
+    """The functions' own adapters, on a table that refuses writes."""
 
-    def __init__(self, installation: Installation, clock: Clock) -> None:
-        self._session = installation.session
-        self._settings = installation.settings
-        self._clock = clock
-        client = self._session.client("dynamodb", config=QUICK)
-        self.table = ReadOnlyTable(client, self._settings.table_name)
-
-    def service(self, name: str, config: Any = PATIENT) -> AwsService:
-        return AwsService(make=lambda: self._session.client(name, config=config))
-
-    def stores(self) -> Stores:
-        table, cluster = self.table, self._settings.cluster_name
-        rows = DynamoBrakes(table, cluster, self._clock)
-        return Stores(
-            claims=DynamoClaims(table, cluster),
-            commands=DynamoCommands(table, cluster),
-            unavailable=DynamoOfferings(table),
-            denials=DynamoDenials(table, cluster),
-            nominations=DynamoNominations(table, cluster),
-            changes=DynamoChanges(table, cluster),
-            pod_ends=DynamoPodEnds(table, cluster),
-            moves=DynamoMoves(table, cluster),
-            brakes=Panel(self._brakes(rows), self._clock),
-            breakers=rows,
-        )
-
-    def _brakes(self, rows: DynamoBrakes) -> list[Source]:
-        settings, sources = self._settings, list[Source]([rows])
-        if settings.kill_switch_parameter:
-            sources.append(KillSwitch(self.service("ssm", BRIEF), settings.kill_switch_parameter))
-        if settings.pausing_alarms:
-            sources.append(PausingAlarms(self.service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
-        if settings.zonal_shift_cluster_arn:
-            sources.append(ZonalShifts(self.service("arc-zonal-shift", BRIEF), settings.zonal_shift_cluster_arn))
-        return sources
+    @cached_property
+    def table(self) -> DynamoTable:
+        """The table for readers."""
+        return ReadOnlyTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name)

@@ -82,7 +82,7 @@ class Adapters:
     @cached_property
     def claims(self) -> ObservedClaims:
         """The claims; who shows them to users hears of each change."""
-        return ObservedClaims(DynamoClaims(self._table, self.settings.cluster_name))
+        return ObservedClaims(DynamoClaims(self.table, self.settings.cluster_name))
 
     @cached_property
     def stores(self) -> Stores:
@@ -93,13 +93,13 @@ class Adapters:
         cluster = self.settings.cluster_name
         return Stores(
             claims=self.claims,
-            commands=DynamoCommands(self._table, cluster),
-            unavailable=DynamoOfferings(self._table),
-            denials=DynamoDenials(self._table, cluster),
-            nominations=DynamoNominations(self._table, cluster),
-            changes=DynamoChanges(self._table, cluster),
+            commands=DynamoCommands(self.table, cluster),
+            unavailable=DynamoOfferings(self.table),
+            denials=DynamoDenials(self.table, cluster),
+            nominations=DynamoNominations(self.table, cluster),
+            changes=DynamoChanges(self.table, cluster),
             pod_ends=self.pod_ends,
-            moves=DynamoMoves(self._table, cluster),
+            moves=DynamoMoves(self.table, cluster),
             brakes=self.brakes,
             breakers=self.brake_rows,
         )
@@ -109,12 +109,12 @@ class Adapters:
         """The target of the fleet that is under way."""
         from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 
-        return DynamoTargets(self._table, self.settings.cluster_name)
+        return DynamoTargets(self.table, self.settings.cluster_name)
 
     @cached_property
     def pod_ends(self) -> DynamoPodEnds:
         """When pods last ended on each node."""
-        return DynamoPodEnds(self._table, self.settings.cluster_name)
+        return DynamoPodEnds(self.table, self.settings.cluster_name)
 
     @cached_property
     def brakes(self) -> Panel:
@@ -143,20 +143,21 @@ class Adapters:
         """The brakes that functions engage themselves, and the breakers of NodePools."""
         from lambdas.adapters.aws.brakes.rows import DynamoBrakes
 
-        return DynamoBrakes(self._table, self.settings.cluster_name, self.clock)
+        return DynamoBrakes(self.table, self.settings.cluster_name, self.clock)
 
     @cached_property
     def leases(self) -> DynamoLeases:
         """Leases for planning, and for starting commands."""
-        return DynamoLeases(self._table, self.settings.cluster_name)
+        return DynamoLeases(self.table, self.settings.cluster_name)
 
     @cached_property
     def sweep_log(self) -> SweepLog:
         """Log of which sweeps of `reconcile` completed, and when."""
-        return DynamoSweeps(self._table, self.settings.cluster_name)
+        return DynamoSweeps(self.table, self.settings.cluster_name)
 
     @cached_property
-    def _table(self) -> DynamoTable:
+    def table(self) -> DynamoTable:
+        """The table; readers override it."""
         return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
 
     @cached_property

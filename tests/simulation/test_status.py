@@ -125,7 +125,7 @@ def ask(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(boto3, "Session", lambda **_: session)
     monkeypatch.setattr(cli.cluster.own_state, "_kubernetes", lambda *_: world.cluster.api)
     market = OwnCatalogue(world.clock, world.account.exchange, "us-east-1")
-    monkeypatch.setattr(cli.cluster.own_state, "S3CatalogueStore", lambda *_: market)
+    monkeypatch.setattr(cli.cluster.own_state.ReadOnlyAdapters, "catalogues", market)
 
     def asked(*arguments: str) -> dict[str, Any]:
         code = main([*arguments, "-o", "json"])
