@@ -1,4 +1,4 @@
-"""The rules of binding agree with the embedded scheduler, which was written apart from them, in random clusters."""
+"""The rules of binding agree, in random clusters, with the embedded scheduler, which is a separate implementation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ APPS: Final = ("a", "b", "c")
 
 
 class RandomCluster:
-    """Nodes that are held, pods on them that obey no rule, and pods that wait."""
+    """Held nodes, pods on them that break rules, and pending pods."""
 
     def __init__(self, seed: int) -> None:
         self.draw = Random(seed)  # noqa: S311 - a seed, not a secret
@@ -120,7 +120,7 @@ class RandomCluster:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_pod_enters_where_the_scheduler_would_let_it_in_and_nowhere_else(seed: int) -> None:
+def test_binding_admits_exactly_what_the_scheduler_admits(seed: int) -> None:
     cluster, translator = RandomCluster(seed), PodTranslator()
     known = [nodes.node(wire.from_object(kinds.NODES, found)) for found in cluster.store.all(kinds.NODES)]
     written = cluster.store.all(kinds.PODS)

@@ -27,7 +27,7 @@ few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChec
 
 
 def going(plan: DisruptionPlan) -> list[tuple[str, str]]:
-    """Every node that goes, with the reason."""
+    """Every node that a command removes, with the reason."""
     return [(node, command.reason) for command in plan.commands for node in command.nodes]
 
 
@@ -39,7 +39,7 @@ def pool_of(snapshot: Snapshot) -> dict[str, str]:
 @few
 @given(worlds())
 def test_budgets_hold_at_this_instant(snapshot: Snapshot) -> None:
-    """All commands together stay within the budget of each pool and reason, whatever the mix of reasons."""
+    """The commands of a plan together stay within the budget of each pool and reason, in any mix of reasons."""
     plan = disrupt(snapshot)
     pools = pool_of(snapshot)
     for pool, by_reason in plan.budgets.items():
@@ -51,8 +51,8 @@ def test_budgets_hold_at_this_instant(snapshot: Snapshot) -> None:
 
 @few
 @given(worlds())
-def test_nothing_protected_goes(snapshot: Snapshot) -> None:
-    """do-not-disrupt on node or pod, and a budget that allows nothing, are never overruled."""
+def test_no_protected_node_is_disrupted(snapshot: Snapshot) -> None:
+    """No command overrules do-not-disrupt on a node or pod, or a budget that allows nothing."""
     pods: dict[str, list[bool]] = {}
     allowed = snapshot.budgets[0].disruptions_allowed or 0
     for pod in snapshot.pods:
@@ -66,8 +66,8 @@ def test_nothing_protected_goes(snapshot: Snapshot) -> None:
 
 @few
 @given(worlds())
-def test_nodes_that_go_together_respect_the_pod_budget(snapshot: Snapshot) -> None:
-    """Pods under one PodDisruptionBudget on several leaving nodes are no more than may go at once."""
+def test_nodes_disrupted_together_respect_the_pod_budget(snapshot: Snapshot) -> None:
+    """Nodes that leave together never evict more pods of a PodDisruptionBudget than it allows at one time."""
     allowed = snapshot.budgets[0].disruptions_allowed or 0
     gone = {node for node, _ in going(disrupt(snapshot))}
     guarded = [pod.node_name for pod in snapshot.pods if pod.labels.get("app") == "guarded" and pod.node_name in gone]
@@ -77,7 +77,7 @@ def test_nodes_that_go_together_respect_the_pod_budget(snapshot: Snapshot) -> No
 @few
 @given(worlds(drift=False))
 def test_cost_never_rises_without_drift(snapshot: Snapshot) -> None:
-    """Each command saves, and so do all of them."""
+    """Each command saves money, and so does their sum."""
     plan = disrupt(snapshot)
     assert plan.cost.after <= plan.cost.before
     assert all(command.savings > 0 for command in plan.commands)
@@ -86,8 +86,8 @@ def test_cost_never_rises_without_drift(snapshot: Snapshot) -> None:
 
 @few
 @given(worlds())
-def test_each_node_is_told_of_once_and_no_pod_is_stranded(snapshot: Snapshot) -> None:
-    """A node goes or is blocked, never both; pods move to nodes that stay or are launched."""
+def test_each_node_is_disrupted_or_blocked_and_no_pod_is_stranded(snapshot: Snapshot) -> None:
+    """A plan names each node once, as disrupted or as blocked; pods move to nodes that stay or are launched."""
     plan = disrupt(snapshot)
     gone = [node for node, _ in going(plan)]
     kept = {block.node for block in plan.blocked}
@@ -106,7 +106,7 @@ def test_each_node_is_told_of_once_and_no_pod_is_stranded(snapshot: Snapshot) ->
 @few
 @given(worlds(), st.randoms(use_true_random=False))
 def test_order_of_input_does_not_matter(snapshot: Snapshot, shuffler: random.Random) -> None:
-    """Two looks at one world give one plan."""
+    """Two plans of one cluster, listed in different orders, are equal."""
     shuffled = {}
     for name in ("pods", "nodes", "node_claims", "node_pools"):
         items = list(getattr(snapshot, name))
@@ -117,8 +117,8 @@ def test_order_of_input_does_not_matter(snapshot: Snapshot, shuffler: random.Ran
 
 @few
 @given(worlds(ample=True, drift=False))
-def test_a_still_world_settles(snapshot: Snapshot) -> None:
-    """Carry plans out where nothing else happens: each makes it cheaper, and soon there is nothing left to do."""
+def test_a_cluster_without_changes_settles(snapshot: Snapshot) -> None:
+    """If each plan is carried out and nothing else happens, the cost falls until nothing is left to do."""
     world = snapshot
     for _ in range(ROUNDS_MAX):
         plan = disrupt(world)
@@ -133,7 +133,7 @@ def test_a_still_world_settles(snapshot: Snapshot) -> None:
 @few
 @given(worlds())
 def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
-    """The first command of a plan holds against the world that it was made for."""
+    """The validation before execution accepts the first command of a plan in an unchanged cluster."""
     plan = disrupt(snapshot)
     if plan.commands and plan.commands[0].reason != TerminationReason.DRIFTED:
         assert Validation(plan.commands[:1], snapshot).check(plan.commands[0]) == plan.commands[0]
@@ -142,7 +142,7 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
 @few
 @given(worlds())
 def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Snapshot) -> None:
-    """What one of them takes, the next cannot have."""
+    """Budget that one command uses is not available to the next."""
     plan = disrupt(snapshot)
     commands = startable(plan)
     validation, gone = Validation(commands, snapshot), dict.fromkeys(plan.budgets, 0)
@@ -159,8 +159,8 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
 
 @few
 @given(worlds(), st.sampled_from(BUDGETED), st.integers(0, 100))
-def test_places_are_what_is_left_and_what_is_held(snapshot: Snapshot, reason: str, share: int) -> None:
-    """The bound of the counter and the counter together say what the budgets say, whoever holds places already."""
+def test_free_and_reserved_places_add_up_to_the_budget(snapshot: Snapshot, reason: str, share: int) -> None:
+    """The counter's bound and its reservations together give what the budgets allow, whoever holds places already."""
     states = state_nodes(snapshot)
     claims = [state.claim_name for state in states if state.is_marked_for_deletion(snapshot) and state.is_initialized]
     holding = claims[: len(claims) * share // 100]

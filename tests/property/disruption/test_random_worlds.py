@@ -1,4 +1,4 @@
-"""Laws of disruption over random worlds, judged by the naive second reading in `tests/property/naive_disruption`."""
+"""Laws of disruption over random worlds, checked by the naive judge in `tests/property/naive_disruption`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Sabotage = Callable[[Snapshot, DisruptionPlan], Case | None]
 
 @pytest.mark.parametrize("first", range(0, _FAST, 50))
 def test_no_disruption_breaks_a_rule(first: int) -> None:
-    """Pods lose their node and find no other, nodes go that were to be left alone, or dearer ones come in their stead."""
+    """Otherwise, evicted pods find no node, protected nodes go, or replacements cost more than the old nodes."""
     for seed in range(first, first + 50):
         assert check(seed)[1] == [], f"seed {seed}"
 
@@ -39,23 +39,23 @@ def test_no_disruption_breaks_a_rule(first: int) -> None:
     "seed",
     [
         45,  # a move named the node of its own command where the scheduler had chosen that of an earlier one
-        112,  # an ill node that went took its place in the budgets twice
+        112,  # an unhealthy node that went used the budgets twice
         2199,  # a deletion became part of a static pool's drift, and its pods moved to the node that goes
     ],
 )
-def test_what_was_found_stays_mended(seed: int) -> None:
+def test_seeds_that_once_failed(seed: int) -> None:
     assert check(seed)[1] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(100_000, 120_000, 500))
-def test_no_disruption_of_many_breaks_a_rule(first: int) -> None:
+def test_no_disruption_of_many_seeds_breaks_a_rule(first: int) -> None:
     for seed in range(first, first + 500):
         assert check(seed)[1] == [], f"seed {seed}"
 
 
-def test_each_method_is_met_often() -> None:
-    """A judge that never sees a repacking says nothing about repacking."""
+def test_each_method_occurs_often() -> None:
+    """A judge that never sees a repacking cannot say anything about repacking."""
     met: Counter[str] = Counter()
     for seed in range(1000, 1150):
         snapshot = random_world(seed)
@@ -65,7 +65,7 @@ def test_each_method_is_met_often() -> None:
 
 
 def _under(world: Snapshot, karpenter_moves_only: bool) -> Snapshot:
-    """The world under one of both policies: the target of a fleet takes the place of Karpenter's own moves."""
+    """The world with Karpenter's own moves only, or with a target fleet in their place."""
     options = msgspec.structs.replace(world.options, karpenter_moves_only=karpenter_moves_only)
     return msgspec.structs.replace(world, options=options)
 
@@ -97,7 +97,7 @@ def _a_move_forgotten(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
 
 
 def _all_on_one_node(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    """Every pod of a command goes to one node that has no room at all."""
+    """All pods of a command move to one node that has no room at all."""
     for number, command in _first(plan):
         to = next((move.to for move in command.moves if move.to in {node.name for node in snapshot.nodes}), None)
         if to is not None and number == 0:
@@ -107,7 +107,7 @@ def _all_on_one_node(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
 
 
 def _a_replacement_kept(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    """The new node is not launched, and the pods go to it all the same."""
+    """The replacement is not launched, but pods are still assigned to it."""
     for number, command in _first(plan, "single", "multi", "repack", "drift", "repair"):
         if command.replacements:
             return snapshot, _changed(plan, number, replacements=())
@@ -115,7 +115,7 @@ def _a_replacement_kept(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None
 
 
 def _a_dear_replacement(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    """A type that costs as much as the node that goes."""
+    """The replacement costs as much as the node that it replaces."""
     for number, command in _first(plan, "single"):
         node = next((n for n in snapshot.nodes if n.name in command.nodes), None)
         for claim in command.replacements if node is not None else ():
@@ -148,7 +148,7 @@ def _a_pod_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case |
 
 
 def _a_budget_of_nobody(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    """A PodDisruptionBudget that lets none of the pods go."""
+    """A PodDisruptionBudget that allows none of the evictions."""
     for _, command in _first(plan, "single", "multi", "repack", "repair"):
         if command.moves:
             (pod,) = (pod for pod in snapshot.pods if pod.key == command.moves[0].pod)
@@ -201,7 +201,7 @@ def _well_nodes(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
 
 
 def _an_empty_node_left(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
-    """The last of the commands, for an empty node, is not given."""
+    """The last command, for an empty node, is left out."""
     if not plan.commands or plan.commands[-1].method != "emptiness":
         return None
     return snapshot, _with_commands(plan, *plan.commands[:-1])
@@ -216,20 +216,20 @@ _SABOTAGES: tuple[Sabotage, ...] = (
 
 @pytest.fixture(scope="module")
 def decided() -> list[Case]:
-    """Worlds and what is decided in each."""
+    """Random worlds, and the plan for each."""
     worlds = [_under(random_world(seed), seed % 2 == 1) for seed in range(2000, 2000 + _SABOTAGED)]
     return [(world, disrupt(world)) for world in worlds]
 
 
 @pytest.mark.parametrize("sabotage", _SABOTAGES)
-def test_the_judge_sees_what_is_broken_on_purpose(decided: list[Case], sabotage: Sabotage) -> None:
-    """A judge that passes everything passes every bug."""
+def test_the_judge_sees_deliberate_faults(decided: list[Case], sabotage: Sabotage) -> None:
+    """A judge that accepts every plan would miss every bug."""
     broken = [case for world, plan in decided if (case := sabotage(world, plan)) is not None]
     assert broken
     assert [snapshot for snapshot, plan in broken if not violations(snapshot, plan)] == []
 
 
-def test_the_judge_sees_nodes_that_outlive_their_time_or_go_too_early() -> None:
+def test_the_judge_sees_nodes_that_expire_too_late_or_too_early() -> None:
     seen = 0
     for seed in range(2000, 2000 + _SABOTAGED):
         snapshot = random_world(seed)

@@ -1,4 +1,4 @@
-"""Small random clusters: a few nodes of a few types, pods on them, budgets and protections here and there."""
+"""Small random clusters: a few nodes of a few types, pods on them, some budgets and some protection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POOLS = ("blue", "red")
 
 @st.composite
 def pools(draw: st.DrawFn, name: str, *, ample: bool) -> NodePool:
-    """A pool with some policy and, unless budgets are to be ample, some budget."""
+    """A NodePool with some policy; it has a budget unless `ample` is set."""
     nodes = "100%" if ample else draw(st.sampled_from(["0", "1", "2", "50%", "100%"]))
     reasons = None if ample else draw(st.sampled_from([None, None, ("Empty",), ("Underutilized", "Drifted")]))
     policy = draw(st.sampled_from([WHEN_EMPTY_OR_UNDERUTILIZED] * 4 + [WHEN_EMPTY, BALANCED]))
@@ -64,7 +64,7 @@ def machines(draw: st.DrawFn, index: int, *, drift: bool) -> tuple[NodeClaim, No
 
 @st.composite
 def running_pods(draw: st.DrawFn, name: str, node: str, cpu: int) -> Pod:
-    """A ready pod, now and then protected, guarded, picky about its zone, or of a DaemonSet."""
+    """A ready pod; some are protected, under a PodDisruptionBudget, restricted to a zone, or part of a DaemonSet."""
     kind = draw(st.integers(0, 15))
     return a_pod(
         name,
@@ -81,7 +81,7 @@ def running_pods(draw: st.DrawFn, name: str, node: str, cpu: int) -> Pod:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, ample: bool = False, drift: bool = True) -> Snapshot:
-    """A snapshot. With `ample` no budget of pools or pods holds anything back that another moment would let go."""
+    """A snapshot. With `ample`, no budget of NodePools or pods blocks anything."""
     count = draw(st.integers(1, 7))
     found = [draw(machines(index, drift=drift)) for index in range(count)]
     pending = [a_pod(f"pending-{n}", cpu="500m", memory="128Mi") for n in range(draw(st.sampled_from([0, 0, 0, 1, 2])))]

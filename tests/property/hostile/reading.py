@@ -1,6 +1,6 @@
-"""Reads user data as the node does, down to the names of arguments, settings and labels; what they are set to is left out.
+"""Reads user data as the node does, down to the names of arguments, settings and labels, without their values.
 
-Two texts of one outline tell a node the same things in the same places.
+Two texts with the same outline set the same things in the same places.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _OPEN = "<powershell>"
 _CLOSE = "</powershell>"
 _QUOTES = "'\u2018\u2019\u201a\u201b"
 _PLAIN = re.compile(r"[-A-Za-z0-9_/.=]+")
-"""What may stand in a command outside of quotes."""
+"""Characters that may stand in a command outside of quotes."""
 
 
 def outline(family: AmiFamily, text: str, planted: str) -> Outline:
-    """What the user data says, without values. Where a key is the text that was planted, it counts as one of ours."""
+    """The outline of user data, without values. A key that is the planted text counts as one of ours."""
     if family.operating_system == "windows":
         return _windows(text, planted)
     if family.name == "Bottlerocket":
@@ -37,7 +37,7 @@ def outline(family: AmiFamily, text: str, planted: str) -> Outline:
 
 
 def _documents(text: str) -> list[tuple[str, str]]:
-    """As cloud-init reads them: by Python's own MIME parser."""
+    """The parts of a MIME archive, as cloud-init reads them: with Python's own MIME parser."""
     parsed = email.message_from_string(text)
     assert parsed.is_multipart()
     parts = [part for part in parsed.walk() if not part.is_multipart()]
@@ -58,7 +58,7 @@ def _script(text: str, planted: str) -> Outline:
 
 
 def _windows(text: str, planted: str) -> Outline:
-    """EC2Launch takes what is between the tags, wherever they are."""
+    """The text between EC2Launch's tags, wherever they are."""
     assert text.startswith(_OPEN + "\n")
     assert text.lower().find("</") == len(text) - len(_CLOSE)
     *fixed, call = text.removeprefix(_OPEN + "\n").removesuffix("\n" + _CLOSE).split("\n")
@@ -68,7 +68,7 @@ def _windows(text: str, planted: str) -> Outline:
 
 
 def _call(words: list[tuple[str, bool]], kubelet: str, planted: str) -> Outline:
-    """Names of arguments; those of the kubelet one level further down."""
+    """Names of arguments; for the kubelet's, also the keys inside them."""
     found: list[Outline] = []
     for position, (word, is_quoted) in enumerate(words):
         if position and words[position - 1][0] == kubelet:
@@ -79,7 +79,7 @@ def _call(words: list[tuple[str, bool]], kubelet: str, planted: str) -> Outline:
 
 
 def _flags(text: str, planted: str) -> Outline:
-    """Flags of a kubelet after systemd has split the line, and the keys in each, which the kubelet splits at commas."""
+    """Kubelet flags after systemd has split the line, and the keys of each flag, which the kubelet splits at commas."""
     found = []
     for word in shlex.split(text):
         name, _, value = word.partition("=")
@@ -97,7 +97,7 @@ def _names(found: Any, planted: str) -> Outline:
 
 
 def _bash_words(line: str) -> list[tuple[str, bool]]:
-    """Words of one command and whether they are quoted; anything but plain characters outside of single quotes is refused."""
+    """The words of one command and whether each is quoted; only plain characters may stand outside of single quotes."""
     words, position = [], 0
     for match in re.finditer(r"((?:'[^']*'|\\'|[^\s'\\])+)\s*", line):
         assert match.start() == position, line[position:]
@@ -110,7 +110,7 @@ def _bash_words(line: str) -> list[tuple[str, bool]]:
 
 
 def _powershell_words(line: str) -> list[tuple[str, bool]]:
-    """The same of a PowerShell command, which ends a quoted text at any kind of single quote that is not doubled."""
+    """The words of a PowerShell command, which ends a quoted text at any kind of single quote that is not doubled."""
     words, position = [], 0
     while position < len(line):
         if line[position] == " ":

@@ -1,4 +1,4 @@
-"""The same law from the objects on: whatever stands in a pod, a NodePool or an EC2NodeClass, nodes are told nothing else."""
+"""No text in a pod, a NodePool or an EC2NodeClass changes anything in user data but its own value."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ STORAGE = {"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volum
 
 
 def seen(pod: dict[str, Any], pool: dict[str, Any]) -> Snapshot:
-    """As `provision` sees them: from the bytes that the API server sends."""
+    """The snapshot that `provision` builds from the bytes that the API server sends."""
     raw = msgspec.json.encode({"items": [pod], "metadata": {}})
     objects = {
         kinds.PODS: wire.decode_page(kinds.PODS, raw).items,
@@ -163,7 +163,7 @@ def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
 
 
 def told(claim: PlannedClaim, node_class: EC2NodeClass) -> str:
-    """User data of the claim's node."""
+    """The user data of the claim's node."""
     order = LaunchOrder(
         claim="general-1",
         token="t",
@@ -185,7 +185,7 @@ def of_family(name: str, manifest: dict[str, Any] | None = None) -> EC2NodeClass
 
 
 def check(claims: Iterable[PlannedClaim]) -> None:
-    """Labels and taints are such, and no value of one is more than a value to any node."""
+    """Labels and taints keep their format, and no value is read as more than a value by any node."""
     for claim in claims:
         assert all(is_label_key(key) and is_label_value(value) for key, value in claim.labels.items())
         tame = msgspec.structs.replace(claim, labels=dict.fromkeys(claim.labels, HARMLESS))
@@ -200,7 +200,7 @@ def examples(manifest: dict[str, Any]) -> st.SearchStrategy[Place]:
 
 
 def test_the_harmless_objects_get_a_node() -> None:
-    """What follows would hold of plans that launch nothing."""
+    """Otherwise, the laws below would hold only because nothing is launched."""
     plan = planned(POD, POOL)
     assert [claim.labels[TEAM] for claim in plan.claims] == ["b"]
     check(plan.claims)
@@ -215,16 +215,16 @@ PREFERRED = (
 @example(place=(PREFERRED, False), text=BREAKERS[0])
 @settings(max_examples=120, deadline=None)
 @given(place=examples(POD), text=hostile)
-def test_a_pod_writes_into_no_user_data(place: Place, text: str) -> None:
-    """Whoever may create a pod would be root on a node; or, with a number nobody can count to, stop all planning."""
+def test_a_pod_cannot_write_into_user_data(place: Place, text: str) -> None:
+    """Otherwise, anyone who may create a pod could become root on a node, or stop all planning with a huge number."""
     plan = planned(planted(POD, place, text), POOL)
     check(plan.claims)
 
 
 @settings(max_examples=120, deadline=None)
 @given(place=examples(POOL), text=hostile)
-def test_a_node_pool_sets_nothing_but_its_fields(place: Place, text: str) -> None:
-    """An API server with older definitions lets more through than ours would."""
+def test_a_node_pool_sets_only_its_own_fields(place: Place, text: str) -> None:
+    """An API server with older definitions accepts objects that ours would reject."""
     plan = planned(POD, planted(POOL, place, text))
     check(plan.claims)
 
@@ -232,8 +232,8 @@ def test_a_node_pool_sets_nothing_but_its_fields(place: Place, text: str) -> Non
 @pytest.mark.parametrize("family", FAMILY_NAMES)
 @settings(max_examples=120, deadline=None)
 @given(place=examples({"spec": CLASS["spec"], "status": CLASS["status"]}), text=hostile)
-def test_a_class_sets_nothing_but_its_fields(family: str, place: Place, text: str) -> None:
-    """Read as the functions read it, without asking whether it is valid."""
+def test_a_node_class_sets_only_its_own_fields(family: str, place: Place, text: str) -> None:
+    """The functions read the class without validating it first."""
     (claim,) = planned(POD, POOL).claims
     try:
         node_class = of_family(family, planted(CLASS, place, text))

@@ -1,4 +1,4 @@
-"""Whatever text a setting holds, a node is told nothing that a harmless one would not tell it, or it is not launched."""
+"""Whatever text a setting holds, user data says only what a harmless text would say, or the launch is refused."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ _FIELDS: dict[str, Callable[[str], Bootstrap]] = {
 
 @settings(max_examples=200, deadline=None)
 @given(text=hostile.filter(bool), family=st.sampled_from(_FAMILIES), field=st.sampled_from(sorted(_FIELDS)))
-def test_no_setting_gets_out_of_its_place(text: str, family: Any, field: str) -> None:
-    """Whoever may set one field of a pod, a pool or a class would be root on a node, or open its kubelet to everyone."""
+def test_no_setting_leaves_its_place(text: str, family: Any, field: str) -> None:
+    """Otherwise, anyone who may set one field of an object could become root on a node, or open its kubelet."""
     try:
         told = family.user_data(_FIELDS[field](text))
     except InvalidInputError:
@@ -81,8 +81,8 @@ def test_no_setting_gets_out_of_its_place(text: str, family: Any, field: str) ->
 @pytest.mark.parametrize("family", [AL2, AL2023])
 @settings(max_examples=60, deadline=None)
 @given(text=hostile)
-def test_a_users_document_ends_where_it_ends(text: str, family: Any) -> None:
-    """A line of the user's own script that looks like a boundary would cut off what makes the machine a node."""
+def test_a_users_document_cannot_end_the_archive(text: str, family: Any) -> None:
+    """A line of the user's script that looks like a MIME boundary would cut off the part that makes the machine a node."""
     told = family.user_data(_node(user_data=f"#!/bin/sh\necho {text}\n"))
     plain = family.user_data(_node(user_data=f"#!/bin/sh\necho {HARMLESS}\n"))
     assert outline(family, told, "") == outline(family, plain, "")

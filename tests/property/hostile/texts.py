@@ -1,4 +1,4 @@
-"""Texts that somebody writes into an object in order to get out of the place where they belong."""
+"""Texts that an attacker writes into an object in order to break out of their field."""
 
 from __future__ import annotations
 
@@ -55,16 +55,18 @@ BREAKERS = (
     "\u0661\u0662",
     "\U0001f600",
 )
-"""What gets out of arguments, scripts, MIME archives, YAML and TOML; and what is only too long, too large or too odd."""
+"""Texts that break out of arguments, scripts, MIME archives, YAML and TOML; and texts that are too long, too large or
+malformed.
+"""
 
 hostile = st.one_of(st.sampled_from(BREAKERS), st.text(max_size=40), st.sampled_from(BREAKERS).map(lambda t: f"a{t}b"))
 
 Place = tuple[tuple[str | int, ...], bool]
-"""The path of a text in a manifest, and whether it is a key there and not a value."""
+"""The path of a text in a manifest, and whether it is a key."""
 
 
 def places(manifest: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
-    """Every text of a manifest: values, and the keys of maps that users fill."""
+    """Every text of a manifest: values, and keys of maps that users fill."""
     if isinstance(manifest, dict):
         for key, value in manifest.items():
             if path and path[-1] in FREE_MAPS:
@@ -93,11 +95,11 @@ FREE_MAPS = frozenset(
         "evictionSoftGracePeriod",
     }
 )
-"""Fields whose keys are the user's own."""
+"""Fields whose keys are chosen by the user."""
 
 
 def planted(manifest: dict[str, Any], place: Place, text: str) -> dict[str, Any]:
-    """The manifest with `text` at this place."""
+    """The manifest with `text` at this path."""
     changed = copy.deepcopy(manifest)
     (*way, last), is_key = place
     holder: Any = changed

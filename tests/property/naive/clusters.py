@@ -1,6 +1,6 @@
 """Random clusters, small enough to be judged by brute force and varied enough to make rules collide.
 
-One seed gives one cluster, whatever the machine. Most draws are skewed to the edge: a few sizes that just fit, a few keys that
+One seed gives one cluster on every machine. Most draws favour edge cases: a few sizes that just fit, a few keys that
 several rules share.
 """
 
@@ -153,7 +153,7 @@ def _pool(draw: Random, number: int, zones: tuple[str, ...]) -> NodePool:
 
 
 def _requirements(draw: Random, zones: tuple[str, ...]) -> list[Requirement]:
-    """One of each kind that a NodePool may have; the caller picks among them."""
+    """NodePools with one feature each; the caller picks among them."""
     atleast = draw.choice((None, None, 1, 2, 3))
     return [
         Requirement.of(labels.ZONE, draw.choice(("In", "NotIn")), some_of(draw, zones), 2 if chance(draw, 0.1) else None),
@@ -199,7 +199,7 @@ def random_daemon(draw: Random, number: int) -> DaemonSet:
 
 
 def daemon_pods(draw: Random, daemons: tuple[DaemonSet, ...], nodes: tuple[Node, ...]) -> tuple[Pod, ...]:
-    """The DaemonSets' pods on most of the nodes that get one; on the others they are still to come."""
+    """The DaemonSets' pods on most of the nodes that get one; the other nodes still wait for theirs."""
     return tuple(
         Pod(
             namespace="kube-system",
@@ -228,7 +228,7 @@ def _nodes(
 
 
 def _node(draw: Random, name: str, kind: InstanceType, pool: NodePool | None) -> tuple[Node | None, NodeClaim | None]:
-    """A node: of others, of ours, of ours but not initialized yet, or a claim that has not joined."""
+    """A node: unmanaged, ours, ours but not initialized yet, or a claim whose node has not joined."""
     offering = draw.choice(kind.offerings or (Offering(kind.name, ZONES[0], labels.ON_DEMAND, 1),))
     own = next(node_labels(kind, offering, {}))
     del own[labels.REGISTERED], own[labels.INITIALIZED]

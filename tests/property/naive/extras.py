@@ -1,6 +1,6 @@
-"""What random clusters may have beyond the plain ones: overlays, reservations, buffers, default spreads, budgets and more.
+"""What random clusters may have beyond the plain ones: overlays, reservations, buffers, default spreads and more.
 
-Drawn apart from `clusters.random_cluster`, so that a seed found with the plain generator still means the same cluster.
+They are drawn apart from `clusters.random_cluster`, so that a seed found with the plain generator keeps its cluster.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rich_cluster(seed: int, most_pods: int = 60) -> Snapshot:
 
 
 def _overlays(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Prices and capacity as the user knows them; some pods ask for what only an overlay gives."""
+    """NodeOverlays with prices and capacity; some pods request what only an overlay gives."""
     overlays = tuple(_overlay(draw, number, snapshot) for number in range(draw.choice((1, 2, 4))))
     wants = {id(pod.spec) for pod in snapshot.pods if not pod.node_name and chance(draw, 0.05)}
     pods = tuple(
@@ -82,7 +82,7 @@ def _overlay(draw: Random, number: int, snapshot: Snapshot) -> NodeOverlay:
 
 
 def _reservations(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Some types have reserved places in a zone, cheaper than all else, and some NodePools may use them."""
+    """Some types have reserved capacity in a zone, cheaper than any other offering, and some NodePools may use it."""
     types = tuple(_reserved(draw, kind) for kind in snapshot.catalogue.default)
     pools = []
     for pool in snapshot.node_pools:
@@ -108,7 +108,7 @@ def _reserved(draw: Random, kind: InstanceType) -> InstanceType:
 
 
 def _buffers(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Spare room that pods without rules stand for; nobody selects them."""
+    """Capacity buffers whose virtual pods have no rules; no selector matches them."""
     buffers = tuple(
         CapacityBuffer(
             namespace="spare",
@@ -126,7 +126,7 @@ def _buffers(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _default_spreads(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """The cluster's own constraints, for pods of a Service or of a controller that have none."""
+    """The cluster's default spread constraints, for pods of a Service or a controller without constraints of their own."""
     keys = draw.sample((labels.ZONE, labels.HOSTNAME, labels.CAPACITY_TYPE, labels.ARCH), draw.choice((1, 1, 2)))
     kinds = (DO_NOT_SCHEDULE, DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
     spreads = tuple(TopologySpread(key, draw.choice((1, 2, 5)), draw.choice(kinds)) for key in keys)
@@ -155,7 +155,7 @@ def _default_spreads(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _budgets(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Pods that may not be evicted stay on a node that goes; some of a StatefulSet that go already need a new place."""
+    """Unevictable pods stay on a node that goes; some StatefulSet pods that are being deleted already need a new place."""
     budgets = tuple(
         PodDisruptionBudget(
             namespace="shop",
@@ -187,7 +187,7 @@ def _guarded(draw: Random, pod: Pod) -> Pod:
 
 
 def _two_classes(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """One EC2NodeClass makes less of the types than the other."""
+    """One EC2NodeClass leaves less allocatable on each type than the other."""
     fewer = tuple(
         msgspec.structs.replace(kind, overhead={"cpu": 300, "memory": GIB}, attach_limit=draw.choice((None, 0, 2)))
         for kind in some_of(draw, snapshot.catalogue.default)
@@ -201,7 +201,7 @@ def _two_classes(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _marks(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """A live cluster: only what the scheduler has given up on is planned for."""
+    """A live cluster: only pods that the scheduler has marked unschedulable are planned for."""
     pods = tuple(
         msgspec.structs.replace(pod, is_marked_unschedulable=not pod.node_name and chance(draw, 0.8))
         for pod in snapshot.pods
@@ -211,7 +211,7 @@ def _marks(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _wide_affinity(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """Workloads that seek a pod with several properties at once."""
+    """Workloads with an affinity to a pod that has several labels at once."""
     keys = (labels.ZONE, labels.ZONE, labels.HOSTNAME, labels.CAPACITY_TYPE)
     changed: dict[int, PodSpec] = {}
     for pod in snapshot.pods:

@@ -1,7 +1,7 @@
 """Checks random clusters by the thousand: `python -m tests.property.naive.fuzz --cases 20000 --seed 1 --processes 2`.
 
-Exit code 1 where any plan breaks a rule; each such case is printed with its seed, from which it can be made again.
-`--shrink SEED` prints what is left of one once all that the failure does not need is dropped, as a snapshot in JSON.
+Exit code 1 if any plan breaks a rule; each failing case is printed with its seed, which gives the cluster again.
+`--shrink SEED` prints, as a snapshot in JSON, the smallest cluster that still fails as the seed's does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Check = Callable[[int], tuple[int, list[str], int]]
 _CHUNK = 20
 _EVERY = 500
 IMPROVE_STEPS = 20
-"""Bound on the search for cheaper nodes, where improved plans are judged."""
+"""Steps of the search for cheaper nodes, where improved plans are judged."""
 
 
 def _say(line: str) -> None:
@@ -42,7 +42,7 @@ def _say(line: str) -> None:
 
 
 def check(seed: int) -> tuple[int, list[str], int]:
-    """The seed, what is wrong with the plan of its cluster, and how many pods waited."""
+    """The seed, the faults in the plan of its cluster, and how many pods were pending."""
     try:
         return _checked(seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are to be checked too
@@ -65,7 +65,7 @@ def _checked(seed: int) -> tuple[int, list[str], int]:
 
 
 def check_tight(seed: int) -> tuple[int, list[str], int]:
-    """The same of the seed's tight cluster, whose plan no trivial planner may beat."""
+    """The same for the seed's tight cluster, whose plan must be at least as good as every trivial planner's."""
     snapshot = improving(tight_cluster(seed))
     plan = schedule(snapshot)
     waiting = len(plan.bindings) + len(plan.unschedulable) + sum(len(claim.pods) for claim in plan.claims)
@@ -73,14 +73,14 @@ def check_tight(seed: int) -> tuple[int, list[str], int]:
 
 
 def improving(snapshot: Snapshot) -> Snapshot:
-    """The same cluster, its plan to be made cheaper in a few steps."""
+    """The same cluster with a short search for cheaper nodes."""
     return msgspec.structs.replace(
         snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=IMPROVE_STEPS)
     )
 
 
 def disturbed(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Pods that have a place only with capacity buffers or only without them, and what is wrong without them."""
+    """Pods that have a place only with capacity buffers or only without them, and the faults of the plan without them."""
     if not snapshot.buffers:
         return []
     alone = msgspec.structs.replace(snapshot, buffers=())
@@ -91,10 +91,11 @@ def disturbed(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 def unrest(snapshot: Snapshot) -> list[str]:
-    """What a second plan still wants once the first is carried out.
+    """What a second plan launches although the first has been carried out.
 
-    Not asked where carrying out makes room: limits charge a claim its largest type, minValues and nodes that go bind no more,
-    and a spread no longer has to reckon with all that an open claim might have become.
+    Not checked where carrying out the plan frees capacity: limits charge a claim its largest type, minValues and
+    leaving nodes no longer restrict it, and a spread no longer has to consider every domain that an open claim could
+    have joined.
     """
     plan = schedule(snapshot)
     joined = {node.name for node in snapshot.nodes}
@@ -114,7 +115,7 @@ def unrest(snapshot: Snapshot) -> list[str]:
 
 
 def run(seeds: Iterable[int], processes: int, check: Check = check) -> int:
-    """Check the seeds and print what was found; the number of failing cases."""
+    """Check the seeds and print the faults; returns the number of failing cases."""
     seeds = list(seeds)
     started = time.monotonic()
     kinds: Counter[str] = Counter()
@@ -136,7 +137,7 @@ def run(seeds: Iterable[int], processes: int, check: Check = check) -> int:
 
 
 def shrink(seed: int) -> int:
-    """Print the smallest cluster that still fails as the seed's does; 1 where it fails at all."""
+    """Print the smallest cluster that still fails as the seed's does; returns 1 if it fails at all."""
     snapshot = rich_cluster(seed)
 
     def wrong(one: Snapshot) -> list[str]:

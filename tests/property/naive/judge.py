@@ -1,4 +1,4 @@
-"""A second, naive reading of every hard constraint, to judge plans by. It shares no code with the planner."""
+"""A second, naive implementation of every hard constraint, to judge plans. It shares no code with the planner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.property.naive.topology import topology_violations
 
 
 def violations(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Everything that is wrong with a plan, one line each; the first word names the rule."""
+    """The faults of a plan, one line each; the first word names the rule."""
     places = places_after(snapshot, plan)
     found = list(promise_violations(snapshot, plan, places))
     for place in places:

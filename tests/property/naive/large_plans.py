@@ -1,7 +1,7 @@
-"""The naive judge for plans of many thousand pods: every pod, node and rule is looked at, in time linear in the plan.
+"""The naive judge for plans of many thousand pods: checks every pod, node and rule in time linear in the plan.
 
-What it does not know (volumes, host ports, limits, minValues, nodes on their way out) it names as a fault, so that no plan
-passes unjudged. `judge.violations` knows all of that, for small plans.
+It reports what it does not support (volumes, host ports, limits, minValues, nodes on their way out) as a fault, so that
+no plan passes unjudged. `judge.violations` supports all of that, for small plans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.property.naive.reading import meets_all, tolerates, wants_node
 
 
 def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
-    """Everything that is wrong with a plan, one line each; the first word names the rule."""
+    """The faults of a plan, one line each; the first word names the rule."""
     unknown = list(_not_judged(snapshot))
     if unknown:
         return unknown
@@ -40,9 +40,9 @@ def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
 
 
 def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[str]:
-    """Pods without a place that could have a new node for themselves; one of each kind that no topology rule concerns.
+    """Unplaced pods that could have a new node for themselves; one of each group of alike pods without topology rules.
 
-    Limits are no excuse: they are not judged at all.
+    NodePool limits are not considered.
     """
     repelling = any(pod.spec.anti_affinity for pod in pods.values())
     asked: set[str] = set()
@@ -63,7 +63,7 @@ def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[
 
 
 def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
-    """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty where there is none."""
+    """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty if there is none."""
     if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
         return ""
     for kind, own in new_nodes(snapshot, pool, pod):
@@ -165,7 +165,7 @@ def _overfull(name: str, needed: dict[str, int], room: dict[str, int]) -> Iterat
 
 @dataclass(eq=False)
 class _Terms:
-    """What a claim is held to besides its types, and what each type comes to under that.
+    """What restricts a claim besides its types, and what each type offers under that.
 
     Attributes:
         example: One claim with these terms.
@@ -179,7 +179,7 @@ class _Terms:
     known: dict[str, _Bought] = field(default_factory=dict)
 
     def bought(self, name: str) -> _Bought:
-        """A type as these terms buy it."""
+        """A type under these terms."""
         if name not in self.known:
             self.known[name] = _Bought(self, self.kinds[name])
         return self.known[name]
@@ -225,7 +225,7 @@ class _Bought:
                     self.values.setdefault(key, set()).add(value)
 
     def suits(self, pod: Pod) -> bool:
-        """Whether the pod can be on each of the nodes; taints aside."""
+        """Whether the pod can run on each of the nodes, taints aside."""
         question = (pod.spec.node_selector, pod.spec.required_terms)
         if question not in self.known:
             self.known[question] = all(wants_node(pod.spec, face) for face in self.faces)
@@ -269,7 +269,7 @@ class _Offers:
         self.values = {key: tuple(sorted(found)) for key, found in values.items()}
 
     def suits(self, pod: Pod) -> bool:
-        """Whether the pod can be on each of the nodes."""
+        """Whether the pod can run on each of the nodes."""
         if not tolerates(pod.spec.tolerations, self.terms.example.taints):
             return False
         is_picky = pod.spec.node_selector or pod.spec.required_terms

@@ -1,6 +1,6 @@
 """Topology spread and pod (anti-)affinity of large plans: is there an order in which a scheduler could place the pods?
 
-Pods that are alike share their rules, and a rule keeps its counts, so that placing a pod takes a moment however many there are.
+Alike pods share their rules, and a rule keeps its counts, so that placing a pod takes constant time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from core.model.policy import Namespace
 from tests.property.naive.reading import spread_selects, term_selects
 
 _SHUFFLES = 3
-"""So many further orders are tried before a plan is called impossible."""
+"""How many further orders are tried before a plan is called impossible."""
 
 _PASSES_MAX = 5_000
 
 
 @dataclass(eq=False)
 class Site:
-    """A node that exists, or one that will.
+    """A node that exists or is planned.
 
     Attributes:
         values: Label → the values that the node may turn out to have.
@@ -35,14 +35,14 @@ class Site:
     coming: list[Pod]
 
     def domain(self, key: str) -> str | None:
-        """Its value of a label, None where it has none or that is open."""
+        """Its value of a label; None if it has none or the value is still open."""
         found = self.values.get(key, ())
         return found[0] if len(found) == 1 else None
 
 
 @dataclass(eq=False)
 class Rule:
-    """One rule of some pods about others: a spread constraint or an affinity term, with what it has counted so far."""
+    """One rule of some pods about others: a spread constraint or an affinity term, with its counts so far."""
 
     key: str
     owner: Pod
@@ -55,7 +55,7 @@ class Rule:
     selects_own: bool = False
 
     def reset(self, domains: Iterable[str]) -> None:
-        """Forget all counts; these domains are there."""
+        """Reset all counts to these domains."""
         self.counts = Counter(dict.fromkeys(domains, 0))
         self.domains_by_count = Counter({0: len(self.counts)})
         self.least = self.total = 0
@@ -100,7 +100,7 @@ class Kind:
 
 
 def large_topology_violations(sites: list[Site], namespaces: tuple[Namespace, ...]) -> Iterator[str]:
-    """What the scheduler could not have come to."""
+    """Placements that the scheduler could not have made."""
     kinds: dict[object, Kind] = {}
     kind_of = {}
     for site in sites:
@@ -125,7 +125,7 @@ def _rules_of(pod: Pod) -> tuple[object, ...]:
 
 
 def _connected(kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> list[Rule]:
-    """Every rule, known to its owners and to those that it counts. Rules that say the same of the same pods are one."""
+    """Every rule, linked to its owners and to the pods that it counts. Equal rules about the same pods are merged."""
     rules: dict[object, tuple[Rule, set[int], bool]] = {}
     for kind in kinds:
         own = kind.example
@@ -206,7 +206,7 @@ Entries = list[tuple[Pod, Site, Kind]]
 
 
 def _orders(ruled: Entries, free: Entries) -> Iterator[tuple[Entries, Entries]]:
-    """(pods in their order, pods that wait until somebody needs them or all others are placed)."""
+    """(pods in queue order, pods that wait until another pod needs them or all others are placed)."""
     yield _level(ruled), list(free)
     yield sorted([*ruled, *free], key=lambda entry: _queue_place(entry[0])), []
     for seed in range(_SHUFFLES):
@@ -222,7 +222,7 @@ def _queue_place(pod: Pod) -> tuple[int, int, str]:
 
 
 def _level(entries: Entries) -> Entries:
-    """Domain by domain in turn for each rule, so that counts rise together."""
+    """For each rule, one domain after the other in turn, so that counts rise together."""
     ranks: Counter[object] = Counter()
     ranked = []
     for position, entry in enumerate(entries):
@@ -252,29 +252,31 @@ def _put(site: Site, kind: Kind) -> None:
 
 @dataclass(eq=False)
 class _Hosts:
-    """What the rules over hosts will come to; unlike those over zones, their counts do not level out while pods are placed.
+    """The final counts of rules over hosts, which do not level out while pods are placed as those over zones do.
 
     Attributes:
         at_the_end: (rule, host) → how many it will have counted once all are placed.
-        owners: (rule, host) → how many are still to come that the rule will refuse the host to if they come too late.
+        owners: (rule, host) → how many pods are still unplaced that the rule keeps off the host once its count is too
+            high.
     """
 
     at_the_end: Counter[tuple[int, str | None]]
     owners: Counter[tuple[int, str | None]] = field(default_factory=Counter)
 
     def hurried(self, site: Site, kind: Kind) -> Iterator[Rule]:
-        """The rules by which such a pod may come too late to a host."""
+        """The rules that could keep such a pod off a host if it is placed late."""
         for rule in kind.holds:
             if _is_of_host(rule) and rule.spread and self.at_the_end[_on_host(rule, site)] > rule.spread.max_skew:
                 yield rule
 
     def is_in_the_way(self, site: Site, kind: Kind, *, is_patient: bool) -> bool:
-        """Whether a pod would make others come too late.
+        """Whether placing a pod now would keep others off the host.
 
         Args:
             site: Where it goes.
-            kind: What it is.
-            is_patient: Whether a pod that is in no hurry waits for all that are, not only for those that it would shut out.
+            kind: The pod's group.
+            is_patient: Whether a pod without rules of its own waits for all others, not only for those that it would
+                block.
         """
         host = site.domain(labels.HOSTNAME) or ""
         waits = is_patient and not any(self.hurried(site, kind))
@@ -287,7 +289,7 @@ class _Hosts:
 
 
 def _left_over(waiting: Entries, held: Entries) -> Entries:
-    """Those that are never allowed where they are to be."""
+    """Pods that are never allowed on their planned node."""
     by_domain: dict[tuple[int, str | None], Entries] = {}
     for entry in held:
         for rule in entry[2].counted_by:
@@ -313,13 +315,13 @@ def _left_over(waiting: Entries, held: Entries) -> Entries:
 
 
 def _one_pass(waiting: Entries, hosts: _Hosts, *, is_patient: bool = True, heedless: int = 0) -> Entries:
-    """Place, in their order, those that are allowed and stand in nobody's way; returns the others.
+    """Place, in their order, the pods that are allowed and block no other; returns the rest.
 
     Args:
-        waiting: Who is to be placed.
-        hosts: Who would come too late.
+        waiting: Pods to place.
+        hosts: Pods that could be placed too late.
         is_patient: As for `is_in_the_way`.
-        heedless: So many may stand in somebody's way.
+        heedless: How many may be placed although they block others.
     """
     left = []
     for entry in waiting:
@@ -346,7 +348,7 @@ def _on_host(rule: Rule, site: Site) -> tuple[int, str | None]:
 
 
 def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str], hosts: _Hosts) -> bool:
-    """Place pods that nothing holds where they help those that are stuck; says whether there were any."""
+    """Place unrestricted pods where they help blocked ones; returns whether there were any."""
     helped = False
     for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
         wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]

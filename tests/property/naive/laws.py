@@ -1,4 +1,4 @@
-"""Laws that hold between plans: the order of the input does not matter, and what is carried out needs no second plan."""
+"""Laws between plans: the order of the input does not matter, and a plan that is carried out needs no second plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.property.naive.places import faces_of_claim
 
 
 def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The cluster once every claim has become the cheapest node that it may be and every pod is where it was meant to go."""
+    """The cluster once every claim has become the cheapest node that it may be and every pod is on its planned node."""
     pods = {pod.key: pod for pod in snapshot.pods}
     nodes, claims = list(snapshot.nodes), list(snapshot.node_claims)
     for binding in plan.bindings:
@@ -38,7 +38,7 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
 
 
 def _with_places(catalogue: Catalogue, left: dict[str, int]) -> Catalogue:
-    """The catalogue once the claims have taken their places in reservations."""
+    """The catalogue once the claims have used their reservations."""
     types = tuple(
         msgspec.structs.replace(
             kind,
@@ -57,7 +57,7 @@ def _bound(pod: Pod, node: str) -> Pod:
 
 
 def launched(snapshot: Snapshot, planned: PlannedClaim, name: str) -> tuple[NodeClaim, Node]:
-    """The claim and the node, of that name, that the cheapest offering of a planned claim becomes."""
+    """The claim and node with that name that the cheapest offering of a planned claim becomes."""
     kinds = {kind.name: kind for kind in types_by_pool(snapshot, planned.node_pool)}
 
     def price(zone: str, capacity_type: str, kind: str) -> tuple[int, str, str, str]:

@@ -1,9 +1,9 @@
 """Pods left without a place although one exists: an empty new node, a node that is there, or a claim of the plan.
 
-Asked of the finished plan, with everyone else where the plan put them. Where virtual pods of capacity buffers have a place
-nothing is asked for real ones: the scheduler does not see their company, and they come last; the same cluster without
-buffers has the same pods left over (`fuzz.disturbed`). Where a rule leaves room for doubt (a domain that
-exists only once somebody launches a node there) the strict reading is taken, so a complaint is a real loss.
+The finished plan is checked with all other pods on their planned nodes. Where virtual pods of capacity buffers have a
+place, real pods are not checked: the scheduler does not see virtual pods, and they come last; the same cluster without
+buffers leaves the same pods over (`fuzz.disturbed`). Where a rule is ambiguous (a domain that exists only once a node
+is launched there), the strict reading is taken, so every fault is a real loss.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FRESH = "(a new node)"
 
 
 def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
-    """Every pod that the plan gives up although it could have a place."""
+    """Every pod that the plan leaves over although it could have a place."""
     pods = {pod.key: pod for pod in snapshot.pods}
     yield from _rooms_forgone(snapshot, plan, places)
     virtual = virtual_pods(snapshot)
@@ -53,7 +53,7 @@ def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterat
 
 
 def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
-    """Buffers without room although a NodePool could launch a node for one more pod of theirs."""
+    """Buffers that lack a pod although a NodePool could launch a node for one more."""
     lacking = {room.buffer for room in plan.buffers if room.without_room}
     for pod in virtual_pods(snapshot).values():
         buffer = f"{pod.namespace}/{pod.name.removeprefix('capacity-buffer-').rpartition('-')[0]}"
@@ -66,7 +66,7 @@ def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Itera
 
 
 def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether Karpenter does not even try: fields in the affinity, restricted labels, broken volumes."""
+    """Whether Karpenter ignores the pod: fields in the affinity, restricted labels, broken volumes."""
     if volume_fault(snapshot, pod) or pod.spec.resource_claims:
         return True
     terms = pod.spec.required_terms
@@ -78,7 +78,7 @@ def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) -> str:
-    """The first place that would do, empty where none would."""
+    """The first place that would hold the pod; empty if there is none."""
     for place in places:
         if place.is_leaving or not tolerates(pod.spec.tolerations, place.taints):
             continue
@@ -117,7 +117,7 @@ def _narrowed(place: Place, face: Face) -> Place:
 
 
 def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, instead_of: Place | None) -> bool:
-    """Whether the topology rules let a pod be put at a place after all others."""
+    """Whether the topology rules allow the pod at a place after all others."""
     others = [place for place in places if place is not instead_of]
     rules = Rules(snapshot, [*others, there])
     if too_near(rules, pod, there):
@@ -132,7 +132,7 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
 
 
 def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:
-    """Domains that a NodePool could make and the constraint would look at."""
+    """Domains that a NodePool could create and the constraint counts."""
     key = spread.topology_key
     honors_taints = spread.node_taints_policy == "Honor"
     honors_affinity = spread.node_affinity_policy == "Honor"
@@ -165,7 +165,7 @@ def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[In
 
 
 def _with_custom(own: dict[str, str], pool: NodePool, custom: dict[str, list[str]]) -> Iterator[dict[str, str]]:
-    """The labels with a value, or none, for each further label that the NodePool's requirements speak of."""
+    """The labels, with a value or none for each further label that the NodePool's requirements name."""
     ways = [own]
     for key, values in custom.items():
         ways += [{**way, key: value} for way in ways for value in values]
@@ -175,7 +175,7 @@ def _with_custom(own: dict[str, str], pool: NodePool, custom: dict[str, list[str
 
 
 def _choices(key: str, pool: NodePool, pod: Pod) -> list[str]:
-    """Values that are worth trying: those that anybody names, and the smallest numbers."""
+    """Values worth trying: those that any object names, and the smallest numbers."""
     asked = [*pool.requirements, *_asked(pod)]
     named = [value for requirement in asked if requirement.key == key for value in requirement.values]
     lowest = max((requirement.gte or 0 for requirement in asked if requirement.key == key), default=0)
@@ -230,7 +230,7 @@ def _rule_keys(snapshot: Snapshot) -> list[str]:
 def _daemons_by_type(
     snapshot: Snapshot, pool: NodePool, nodes: list[tuple[InstanceType, dict[str, str]]]
 ) -> dict[str, list[DaemonSet]]:
-    """The DaemonSets that count for a type: those whose pod any of the pool's nodes of that type gets (Karpenter)."""
+    """DaemonSets that count for a type: those with a pod on some node of that type in the pool (Karpenter)."""
     found: dict[str, list[DaemonSet]] = {kind.name: [] for kind, _ in nodes}
     for daemon in snapshot.daemon_sets:
         for name in {kind.name for kind, own in nodes if runs_daemon(daemon, own, pool.taints)}:

@@ -1,4 +1,4 @@
-"""What a NodePool may buy, read offering by offering: NodeOverlays, and what reservations have left."""
+"""What a NodePool may buy, offering by offering: with NodeOverlays, and with what reservations have left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.property.naive.reading import meets_all
 
 
 def types_of(snapshot: Snapshot, pool: NodePool) -> tuple[InstanceType, ...]:
-    """The types that a NodePool may launch, at the prices and with the capacity that count for it."""
+    """The types that a NodePool may launch, at the prices and capacities that apply to it."""
     types = snapshot.catalogue.types_for(pool.node_class.name)
     gates = snapshot.options.feature_gates
     if not gates.reserved_capacity:
@@ -31,12 +31,12 @@ def types_of(snapshot: Snapshot, pool: NodePool) -> tuple[InstanceType, ...]:
 
 
 def types_by_pool(snapshot: Snapshot, name: str) -> tuple[InstanceType, ...]:
-    """The same for a NodePool by name; nothing where there is none."""
+    """The same for a NodePool by name; empty if there is none."""
     return next((types_of(snapshot, pool) for pool in snapshot.node_pools if pool.name == name), ())
 
 
 def _agreeing(snapshot: Snapshot) -> list[NodeOverlay]:
-    """The overlays that count, the least heavy first; of equally heavy ones that would contradict, the last by name."""
+    """The overlays that apply, by rising weight; of conflicting overlays of equal weight, only the last by name."""
     found: list[NodeOverlay] = []
     for overlay in sorted(snapshot.overlays, key=lambda overlay: (overlay.weight, overlay.name), reverse=True):
         if not any(other.weight == overlay.weight and _contradict(snapshot, overlay, other) for other in found):
@@ -45,7 +45,7 @@ def _agreeing(snapshot: Snapshot) -> list[NodeOverlay]:
 
 
 def _contradict(snapshot: Snapshot, one: NodeOverlay, other: NodeOverlay) -> bool:
-    """Whether both speak of one price, or of one resource of a type, that some NodePool could launch."""
+    """Whether both set the price, or the same resource, of a type that some NodePool could launch."""
     prices = all((overlay.price, overlay.price_adjustment) != (None, None) for overlay in (one, other))
     keys = snapshot.catalogue.label_keys()
     for pool in snapshot.node_pools:
@@ -65,7 +65,7 @@ def _contradict(snapshot: Snapshot, one: NodeOverlay, other: NodeOverlay) -> boo
 
 
 def _overlaid(ranked: list[NodeOverlay], pool: NodePool, kind: InstanceType) -> InstanceType:
-    """For each price, and each resource, the heaviest overlay decides."""
+    """The heaviest overlay wins, separately for each price and each resource."""
     capacity, offerings = dict(kind.capacity), []
     for offering in kind.offerings:
         price = offering.price
@@ -80,7 +80,7 @@ def _overlaid(ranked: list[NodeOverlay], pool: NodePool, kind: InstanceType) -> 
 
 
 def _applies(overlay: NodeOverlay, pool: NodePool, kind: InstanceType, offering: Offering) -> bool:
-    """Whether the NodePool could buy the offering, and the overlay speaks of such a node."""
+    """Whether the NodePool could buy the offering and the overlay selects such a node."""
     own = {key: values[0] for key, values in kind.labels.items() if values}
     own |= {**pool.labels, labels.NODEPOOL: pool.name, labels.INSTANCE_TYPE: kind.name}
     own |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
@@ -97,7 +97,7 @@ def _price(overlay: NodeOverlay, price: int) -> int:
 
 
 def places_left(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
-    """Reservation → how many more instances it takes once the plan's claims have theirs; below zero where they are too many."""
+    """Reservation → how many instances remain once the plan's claims are launched; negative if there are too many."""
     left: dict[str, int] = {}
     every = [kind for pool in snapshot.node_pools for kind in types_of(snapshot, pool)]
     for offering in (o for kind in every for o in kind.offerings):
@@ -111,6 +111,6 @@ def places_left(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
 
 
 def held_by(claim: PlannedClaim) -> tuple[str, ...]:
-    """The reservations that a claim counts on."""
+    """The reservations that a claim relies on."""
     own = [r for r in claim.requirements if r.key == labels.RESERVATION_ID and not r.complement]
     return tuple(value for requirement in own for value in requirement.values)

@@ -1,4 +1,4 @@
-"""What one node and the pods on it must agree on: labels, taints, room, host ports, volumes."""
+"""What one node and its pods must agree on: labels, taints, resources, host ports, volumes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EBS = "ebs.csi.aws.com"
 
 
 def node_violations(snapshot: Snapshot, place: Place) -> Iterator[str]:
-    """Everything that the pods which come to a place cannot have there."""
+    """Every node rule that the pods planned for a place break."""
     if not place.coming:
         return
     if place.is_leaving:
@@ -30,7 +30,7 @@ def node_violations(snapshot: Snapshot, place: Place) -> Iterator[str]:
 
 
 def face_problems(snapshot: Snapshot, place: Place, face: Face, coming: list[Pod]) -> Iterator[str]:
-    """What keeps pods off one concrete node; taints aside."""
+    """Why pods may not run on one concrete node; taints aside."""
     for pod in coming:
         if not wants_node(pod.spec, face.labels):
             yield f"selector: {pod.key} does not want it"
@@ -46,7 +46,7 @@ def face_problems(snapshot: Snapshot, place: Place, face: Face, coming: list[Pod
 
 
 def is_overfull(place: Place, face: Face, pod: Pod) -> bool:
-    """Whether any resource is short with one pod more, asked for by it or not (Karpenter: such a node takes nobody)."""
+    """Whether any resource is short with one pod more, requested or not (Karpenter: such a node takes no pod)."""
     needed = _needed([*place.running, *place.coming, pod], face)
     return any(amount > face.room.get(name, 0) for name, amount in needed.items())
 
@@ -70,7 +70,7 @@ def _port_clashes(everyone: list[Pod], face: Face, coming: list[Pod]) -> Iterato
 
 
 def clash(one: HostPort, other: HostPort) -> bool:
-    """Whether two host ports cannot be open on one node."""
+    """Whether two host ports conflict on one node."""
     if (one.port, one.protocol) != (other.port, other.protocol):
         return False
     every = ("", "0.0.0.0")  # noqa: S104 - Kubernetes' own notation
@@ -96,7 +96,7 @@ def _attachment_problems(
 
 
 def volume_fault(snapshot: Snapshot, pod: Pod) -> str:
-    """Why a pod cannot run until somebody mends its volumes; empty where it can."""
+    """Why a pod cannot run until its volumes are repaired; empty if it can."""
     for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
         claim = _claim(snapshot, pod.namespace, name)
         if claim is None and not use.ephemeral:
@@ -115,7 +115,7 @@ def volume_fault(snapshot: Snapshot, pod: Pod) -> str:
 
 
 def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
-    """Whether every volume of the pod can be had on a node with these labels."""
+    """Whether every volume of the pod is available on a node with these labels."""
     for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
         claim = _claim(snapshot, pod.namespace, name)
         volume = _volume(snapshot, claim.volume_name) if claim is not None else None
@@ -133,7 +133,7 @@ def volumes_reach(snapshot: Snapshot, pod: Pod, own: Labels) -> bool:
 
 
 def attachments(snapshot: Snapshot, pod: Pod) -> set[tuple[str, str]]:
-    """(CSI driver, volume) of all that the pod attaches."""
+    """(CSI driver, volume) of every volume that the pod attaches."""
     found = set()
     for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
         claim = _claim(snapshot, pod.namespace, name)

@@ -1,6 +1,6 @@
-"""Where pods are once a plan is carried out: nodes that exist, claims on their way, claims to be made.
+"""Where pods are once a plan is carried out: existing nodes, claims in flight, planned claims.
 
-A claim may still turn out to be one of many nodes. Each of them is a `Face` of its place.
+A claim may still become one of many nodes. Each of them is a `Face` of its place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.property.naive.market import types_by_pool
 from tests.property.naive.reading import is_protected, meets_all, selects, tolerates, wants_node
 
 OPEN = "(open)"
-"""In place of a domain: the claim may still come up with one value or another."""
+"""Stands for a domain: the claim may still come up with one value or another."""
 
 _PASSING_TAINTS = (
     ("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -35,7 +35,7 @@ _PASSING_TAINTS = (
 
 @dataclass(eq=False)
 class Face:
-    """One concrete node. `daemons` are the DaemonSets whose pod it gets beside those that run there already."""
+    """One concrete node. `daemons` are the DaemonSets that will add a pod to it, beside those that already run there."""
 
     labels: dict[str, str]
     room: dict[str, int]
@@ -45,12 +45,12 @@ class Face:
 
 @dataclass(eq=False)
 class Place:
-    """A node that exists or will.
+    """An existing or planned node.
 
     Attributes:
-        running: Pods bound to it that have not finished, the moving ones left out.
+        running: Pods bound to it that have not finished, without those that move.
         coming: Pods that the plan puts there.
-        attach_limits: CSI driver → how many volumes, for nodes that exist.
+        attach_limits: CSI driver → how many volumes, for existing nodes.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Place:
     exists: bool = True
 
     def domain(self, key: str) -> str | None:
-        """Its value of a topology label; None where it has none, `OPEN` where that is not settled."""
+        """Its value of a topology label; None if it has none, `OPEN` if the value is still open."""
         found = {face.labels.get(key) for face in self.faces}
         return found.pop() if len(found) == 1 else OPEN
 
 
 def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether a pod waits for a node."""
+    """Whether a pod is pending."""
     if pod.node_name or pod.nominated_node_name or pod.is_gated or pod.phase != "Pending" or pod.deleted_at is not None:
         return False
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners):
@@ -79,7 +79,7 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:
-    """The pods that stand for the room of capacity buffers, by key."""
+    """The virtual pods of capacity buffers, by key."""
     if not snapshot.options.feature_gates.capacity_buffer:
         return {}
     names = [(b, f"capacity-buffer-{b.name}-{number + 1}") for b in snapshot.buffers for number in range(b.pods)]
@@ -88,7 +88,7 @@ def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:
 
 
 def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
-    """Every place, with the pods that are there once the plan is carried out."""
+    """Every place, with its pods once the plan is carried out."""
     places = list(existing_places(snapshot))
     by_name = {place.name: place for place in places}
     pods = virtual_pods(snapshot) | {pod.key: pod for pod in snapshot.pods}
@@ -115,14 +115,14 @@ def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
 
 
 def must_move(pod: Pod) -> bool:
-    """Whether it runs on elsewhere once its node is gone; a StatefulSet's pod comes back even while it is being deleted."""
+    """Whether it runs elsewhere once its node is gone; a StatefulSet's pod is recreated even while it is being deleted."""
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners) or pod.phase in ("Failed", "Succeeded"):
         return False
     return pod.deleted_at is None or any(owner.kind == "StatefulSet" for owner in pod.owners)
 
 
 def stays(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether it may not be evicted, now or ever (Karpenter plans for such a pod only when it is gone)."""
+    """Whether it may not be evicted, now or ever (Karpenter plans for such a pod only once it is gone)."""
     if pod.deleted_at is not None:
         return False
     if is_protected(pod, snapshot.now):
@@ -206,7 +206,7 @@ def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
 
 
 def known_keys(kind: InstanceType) -> set[str]:
-    """Labels that tell apart what a type may become."""
+    """Labels that distinguish the nodes that a type may become."""
     return {labels.RESERVATION_ID, *kind.labels}
 
 
@@ -217,7 +217,7 @@ def face_of(snapshot: Snapshot, kind: InstanceType, own: dict[str, str], taints:
 
 
 def node_labels(kind: InstanceType, offering: Offering, extra: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The labels of a new node, one way for each choice where the type leaves one."""
+    """The labels of a new node, one set for each choice that the type leaves open."""
     keys = sorted(key for key in kind.labels if kind.labels[key])
     for values in product(*(kind.labels[key] for key in keys)):
         yield {

@@ -1,4 +1,4 @@
-"""What every plan promises, whatever the pods ask: each pod once, real offerings, prices, limits, the NodePool's own terms."""
+"""What every plan guarantees: each pod once, real offerings, prices, limits, the NodePool's own terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.property.naive.reading import meets
 
 
 def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
-    """Every broken promise."""
+    """Every broken guarantee."""
     yield from _each_pod_once(snapshot, plan)
     yield from _known_nodes(places, plan)
     for place in places:
@@ -34,7 +34,7 @@ def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> I
 
 
 def _reservations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
-    """A claim counts on one reservation or on none, and all together on no more places than there are."""
+    """A claim uses at most one reservation, and all claims together use no more than is left."""
     for identity, left in sorted(places_left(snapshot, plan).items()):
         if left < 0:
             yield f"reservation: {-left} claims too many count on {identity}"
@@ -57,7 +57,7 @@ def _rooms(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 
 def _explanations(plan: Plan) -> Iterator[str]:
-    """Nobody is told that a pod has no place because a NodePool would do."""
+    """No pod is reported as unschedulable although a NodePool could take it."""
     for entry in plan.unschedulable:
         if not entry.reason or not entry.message or ": would do" in entry.message:
             yield f"explain: {entry.pod} is told {entry.reason}: {entry.message}"
@@ -118,7 +118,7 @@ def claim_violations(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, pl
 
 
 def cheapest(kind: InstanceType, claim: PlannedClaim) -> int | None:
-    """The least price at which the claim may buy a type, None where it may nowhere."""
+    """The lowest price at which the claim may buy a type; None if it may nowhere."""
     prices = [
         offering.price
         for offering in kind.offerings
@@ -129,7 +129,7 @@ def cheapest(kind: InstanceType, claim: PlannedClaim) -> int | None:
 
 
 def _template(pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
-    """Every node that the claim may become is one that the NodePool allows, and one that the claim itself describes."""
+    """The NodePool allows every node that the claim may become, and the claim describes it."""
     wanted = {**pool.labels, labels.NODEPOOL: pool.name}
     for face in place.faces:
         kind = face.instance_type.name if face.instance_type else ""
@@ -179,7 +179,7 @@ def own_values(kind: InstanceType, key: str) -> set[str]:
 
 
 def taken(snapshot: Snapshot, pool: NodePool, plan: Plan) -> dict[str, int]:
-    """What a NodePool's nodes take of its limits once the plan is carried out with the largest types that it allows."""
+    """A NodePool's usage once the plan is carried out with the largest types that its claims allow."""
     used: dict[str, int] = {}
 
     def take(amounts: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""How one label, one selector, one taint is read: the rules of Kubernetes, one value at a time."""
+"""How one label, one selector or one taint is read: the rules of Kubernetes, one value at a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def wants_node(spec: PodSpec, labels: Labels) -> bool:
 
 
 def tolerates(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
-    """Whether no taint keeps the pod away; PreferNoSchedule never does."""
+    """Whether the pod tolerates all taints; PreferNoSchedule is ignored."""
     granted = list(tolerations)
     for taint in taints:
         if taint.effect == "PreferNoSchedule":
@@ -78,7 +78,7 @@ def _covers(toleration: Toleration, taint: Taint) -> bool:
 
 
 def selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    """Whether a label selector picks these labels; none at all picks nothing."""
+    """Whether a label selector matches these labels; no selector matches nothing."""
     return selector is not None and meets_all(selector.requirements, labels)
 
 
@@ -90,7 +90,7 @@ def spread_selects(spread: TopologySpread, owner: Pod, other: Pod) -> bool:
 
 
 def spreads_of(snapshot: Snapshot, pod: Pod) -> tuple[TopologySpread, ...]:
-    """The pod's own spread constraints, or the cluster's for what its Services and its controller select."""
+    """The pod's own spread constraints, or the cluster's defaults for the pods of its Services and controller."""
     if pod.spec.spreads or not snapshot.options.default_spreads:
         return pod.spec.spreads
     found: list[Requirement] = []
@@ -110,7 +110,7 @@ def spreads_of(snapshot: Snapshot, pod: Pod) -> tuple[TopologySpread, ...]:
 
 
 def term_selects(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Iterable[Namespace]) -> bool:
-    """Whether a pod is one that another pod's (anti-)affinity term speaks of."""
+    """Whether another pod's (anti-)affinity term selects a pod."""
     if not _speaks_of(term, owner, other.namespace, namespaces) or not selects(term.selector, other.labels):
         return False
     for key in term.match_label_keys:
@@ -137,7 +137,7 @@ def _speaks_of(term: PodAffinityTerm, owner: Pod, namespace: str, namespaces: It
 
 
 def is_protected(pod: Pod, now: datetime) -> bool:
-    """Whether the pod's annotation protects it at this moment: "true", or so long after its start."""
+    """Whether the pod's annotation protects it now: "true", or a duration since its start."""
     said = pod.annotations.get(keys.DO_NOT_DISRUPT)
     if said is None or pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed"):
         return False

@@ -1,4 +1,4 @@
-"""Makes a failing cluster small: drops whatever is not needed for the failure, first in halves, then one by one."""
+"""Makes a failing cluster small: drops whatever the failure does not need, first in halves, then one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPEC_LISTS = (
 
 
 def shrunk(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Snapshot:
-    """A smaller cluster that still fails. Every accepted step makes it smaller, so this ends."""
+    """A smaller cluster that still fails. Every accepted step makes it smaller, so the loop ends."""
     progress = True
     while progress:
         progress = False

@@ -1,6 +1,6 @@
-"""Small clusters in which pods' rules about zones leave few ways to place them all.
+"""Small clusters in which zone rules leave few ways to place all pods.
 
-A few workloads of a few pods each, with anti-affinity, affinity and spreads along zones that speak of one another.
+A few workloads of a few pods each, with anti-affinity, affinity and spreads along zones that refer to one another.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tight_cluster(seed: int) -> Snapshot:
 
 
 def _types(draw: Random, zones: tuple[str, ...]) -> tuple[InstanceType, ...]:
-    """Three to five sizes; prices for a core differ by size, so that small nodes may be the cheapest or the dearest."""
+    """Three to five sizes; the price of a core differs by size, so that small nodes may be the cheapest or the dearest."""
     found = []
     for number, cpu in enumerate(draw.sample((1, 2, 4, 8, 16), draw.randint(2, 4))):
         price = round(cpu ** draw.choice((0.8, 1.0, 1.0, 1.3)) * draw.choice((0.04, 0.05, 0.06)), 4)
@@ -103,7 +103,7 @@ def _term(draw: Random, app: str, *, only_zone: bool = False) -> PodAffinityTerm
 
 
 def _running(draw: Random, apps: tuple[str, ...], zones: tuple[str, ...]) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
-    """Now and then full nodes with pods that the rules count."""
+    """Some full nodes with pods that the rules count."""
     nodes, pods = [], []
     for number in range(draw.choice((0, 0, 0, 1, 2))):
         name = f"node-{number}"

@@ -1,7 +1,7 @@
-"""Who must be near or far from whom: topology spread and pod (anti-)affinity as the Kubernetes scheduler reads them.
+"""Which pods must be near or far from which: topology spread and pod (anti-)affinity, as kube-scheduler reads them.
 
-Spread and affinity are rules for the moment at which a pod is placed, so what is asked of a plan is that there is an order
-in which the scheduler could place its pods one after the other. Anti-affinity holds at any moment.
+Spread and affinity are rules for the moment at which a pod is placed, so a plan is valid if there is an order in which
+the scheduler could place its pods one after the other. Anti-affinity holds at any moment.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _ORDERS = 260
 """How many orders are tried before a plan is called impossible."""
 
 _ORDERS_BY_TURN = 6
-"""So often those who were left go first, the others as before; every other time whom no rule holds goes last."""
+"""How many retries move the unplaced pods to the front; every second of them moves pods without rules to the back."""
 
 _ORDERS_GROUPED = 200
-"""In so many of the next alike pods come together; later a pod of another kind may come between them."""
+"""How many of the next retries keep alike pods together; all later ones shuffle single pods."""
 
 Located = dict[str, int]
 """Pod key → number of the place where it is."""
@@ -34,7 +34,7 @@ class SpreadView:
     """One spread constraint of one pod over some places.
 
     Attributes:
-        domain_of: Place number → domain, for the places that the constraint looks at.
+        domain_of: Place number → domain, for the places that the constraint counts.
         domains: All domains that count.
         selected: Keys of the pods that count.
     """
@@ -47,12 +47,12 @@ class SpreadView:
     starts_at_zero: bool = False
 
     def refuses(self, domain: str | None, located: Located, at_least: SpreadView | None = None) -> str:
-        """Why the pod may not be put in a domain now; empty where it may.
+        """Why the pod may not be placed in a domain now; empty if it may.
 
         Args:
             domain: Where it would go.
             located: Where the others are.
-            at_least: Another view of the constraint, by which the other domains count.
+            at_least: Another reading of the constraint, whose domains count for the minimum.
         """
         key = self.spread.topology_key
         if domain is None:
@@ -79,7 +79,7 @@ class SpreadView:
 
 @dataclass(eq=False)
 class TermView:
-    """One (anti-)affinity term of one pod: the keys of the other pods that it speaks of."""
+    """One (anti-)affinity term of one pod, with the keys of the other pods that it selects."""
 
     term: PodAffinityTerm
     selected: set[str]
@@ -87,7 +87,7 @@ class TermView:
 
 
 class Rules:
-    """The hard topology rules of all pods over some places, each looked up when asked for."""
+    """The hard topology rules of all pods over some places, each computed on first use."""
 
     def __init__(self, snapshot: Snapshot, places: list[Place]) -> None:
         self.snapshot = snapshot
@@ -97,7 +97,7 @@ class Rules:
         self.located = {p.key: i for i, place in enumerate(places) for p in (*place.running, *place.coming)}
 
     def spreads(self, pod: Pod, *, eligible: Callable[[Iterable[bool]], bool] = any) -> list[SpreadView]:
-        """The pod's DoNotSchedule constraints. `eligible` says what to make of a claim that may or may not be looked at."""
+        """The pod's DoNotSchedule constraints. `eligible` decides about claims that may or may not count."""
         hard = [s for s in spreads_of(self.snapshot, pod) if s.when_unsatisfiable == "DoNotSchedule"]
         keys = {spread.topology_key for spread in hard}
         views = []
@@ -117,10 +117,10 @@ class Rules:
         return views
 
     def _counts_empty(self, pod: Pod, place: Place, spread: TopologySpread) -> bool:
-        """Whether a place makes a domain even while no pod is there.
+        """Whether a place creates a domain even without pods.
 
-        A node that is yet to be launched for others may come too late to matter. It counts where its domain was to be
-        expected: not where only nodeAffinityPolicy Ignore makes it one, nor where a NodePool leaves the label open.
+        A node that will be launched for other pods may come too late. It counts if its domain was to be expected: not
+        if only nodeAffinityPolicy Ignore makes it one, nor if a NodePool leaves the label open.
         """
         if place.claim is None:
             return True
@@ -132,7 +132,7 @@ class Rules:
         return any(wants_node(pod.spec, face.labels) for face in place.faces)
 
     def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
-        """What each of the terms speaks of."""
+        """The pods that each term selects."""
         found = []
         for term in terms:
             picked = {k for k, o in self.pods.items() if k != pod.key and self._picks(term, pod, o)}
@@ -140,7 +140,7 @@ class Rules:
         return found
 
     def counts(self, pod: Pod) -> bool:
-        """Whether anybody minds a pod: not one that is being deleted, but the successor of one that is planned for."""
+        """Whether anti-affinity counts a pod: not a terminating one, but the successor of one that is planned for."""
         return pod.key not in self.fading
 
     def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
@@ -150,7 +150,7 @@ class Rules:
         return self.counts(other) and term_selects(term, owner, other, self.snapshot.namespaces)
 
     def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
-        """Why a required affinity is not met; empty where it is. The first of its kind needs no company."""
+        """Why a required affinity is not met; empty if it is. The first pod of its own group needs no other."""
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)
@@ -166,7 +166,7 @@ class Rules:
 
 
 def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether a constraint looks at a node (nodeAffinityPolicy, nodeTaintsPolicy)."""
+    """Whether a constraint counts a node (nodeAffinityPolicy, nodeTaintsPolicy)."""
     if spread.node_taints_policy == "Honor" and not tolerates(owner.spec.tolerations, place.taints):
         return False
     if spread.node_affinity_policy != "Honor":
@@ -175,7 +175,7 @@ def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callabl
 
 
 def topology_violations(snapshot: Snapshot, places: list[Place]) -> Iterator[str]:
-    """Everything in the finished plan that the scheduler could not have come to."""
+    """Every placement in the finished plan that the scheduler could not have made."""
     rules = Rules(snapshot, places)
     yield from _open_domains(rules)
     yield from too_near_violations(rules)
@@ -183,7 +183,7 @@ def topology_violations(snapshot: Snapshot, places: list[Place]) -> Iterator[str
 
 
 def too_near(rules: Rules, pod: Pod, place: Place) -> str:
-    """Whom the pod would be too near to in a place, by its own rule or by theirs; empty where nobody."""
+    """Pods that are too near to the pod in a place, by its own rule or by theirs; empty if none."""
     if not rules.counts(pod):
         return ""
     for view in rules.terms(pod, pod.spec.anti_affinity):
@@ -216,7 +216,7 @@ def too_near_violations(rules: Rules) -> Iterator[str]:
 
 
 def _open_domains(rules: Rules) -> Iterator[str]:
-    """Claims with a pod that a rule along some key concerns are held to one value of it."""
+    """Claims with a pod under a rule along some key must have exactly one value of it."""
     everyone = list(rules.pods.values())
     for place in rules.places:
         if place.claim is None:
@@ -245,7 +245,7 @@ def _concerning(rules: Rules, pod: Pod, key: str, everyone: list[Pod]) -> Pod | 
 
 
 def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str]:
-    """The pods that cannot be placed in any order that was tried, with the reason; empty where some order works."""
+    """The pods that cannot be placed in any order that was tried, with the reason; empty if some order works."""
     coming = {pod.key: number for number, place in enumerate(rules.places) for pod in place.coming}
     views = {key: rules.spreads(rules.pods[key], eligible=eligible) for key in coming}
     terms = {key: rules.terms(rules.pods[key], rules.pods[key].spec.affinity) for key in coming}
@@ -291,7 +291,7 @@ def _queue_place(pod: Pod) -> tuple[int, int, str]:
 
 
 def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) -> list[str]:
-    """Another order to try: alike pods of a zone or a place together, groups shuffled, mostly those first that were left."""
+    """Another order to try: alike pods of a zone or a place together, groups shuffled, usually the unplaced pods first."""
     grain = dice.choice((None, labels.ZONE, labels.HOSTNAME))
     groups: dict[tuple[int, str | None], list[str]] = {}
     for key in order:
@@ -311,7 +311,7 @@ def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) ->
 def _settle(
     order: list[str], located: Located, goal: Located, refusal: Callable[[str, Located], str]
 ) -> tuple[list[str], Located]:
-    """Put pods where they are to go, always the first in order that may; those that never may are left."""
+    """Place pods on their planned nodes, always the first in order that is allowed; returns the rest."""
     while order:
         ready = next((key for key in order if not refusal(key, located)), None)
         if ready is None:

@@ -1,6 +1,6 @@
-"""The planner that anybody would write in an hour: one pod, one node, the largest first, in the first zone that will do.
+"""A planner that takes an hour to write: one pod, one node, the largest first, in the first zone that admits it.
 
-It knows the clusters of `tight` only: one NodePool, every type in every zone, rules along zones and hostnames.
+It supports the clusters of `tight` only: one NodePool, every type in every zone, rules along zones and hostnames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.model.pod import LabelSelector, Pod, TopologySpread
 from core.model.snapshot import Snapshot
 
 Where = list[tuple[Pod, str]]
-"""Pods with their zones; each has a node of its own."""
+"""Pods with their zones; each has its own node."""
 
 ZoneOrder = Callable[[Pod, list[str], Where], list[str]]
 
@@ -36,7 +36,7 @@ class TrivialPlanner:
         self.price = {pod.key: _cheapest(snapshot, pod) for pod in waiting}
 
     def placed(self, order: ZoneOrder) -> Where:
-        """The pods that get a place, in rounds until none does any more."""
+        """The pods that get a place, in rounds until no further pod does."""
         there = list(self._running)
         queue, before = [pod for pod in self.waiting if self.price[pod.key]], -1
         while len(queue) != before:
@@ -82,7 +82,7 @@ class TrivialPlanner:
 
 
 def zone_orders(seeds: int) -> list[ZoneOrder]:
-    """Ways to choose a zone among those that admit a pod: by name, the emptiest, the fullest, where its like are, at random."""
+    """Ways to choose among zones that admit a pod: by name, emptiest, fullest, most alike pods, at random."""
 
     def count(where: Where, zone: str, pod: Pod | None = None) -> int:
         return sum(z == zone and (pod is None or other.labels == pod.labels) for other, z in where)

@@ -1,4 +1,4 @@
-"""The few words that random clusters are made of, so that their objects meet."""
+"""The few values that random clusters use, so that their objects refer to one another."""
 
 from __future__ import annotations
 

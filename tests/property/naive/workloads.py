@@ -54,11 +54,11 @@ _KEYS = (
     TEAM,
     FAMILY,
 )
-"""Topology keys, by how often they are drawn."""
+"""Topology keys, repeated by how often they are drawn."""
 
 
 def pending_pods(draw: Random, count: int, claims: tuple[PersistentVolumeClaim, ...]) -> tuple[Pod, ...]:
-    """Pods that wait, in workloads of one to twenty."""
+    """Pending pods, in workloads of one to twenty."""
     pods: list[Pod] = []
     number = 0
     calm = draw.choice((0.3, 0.7, 1.0))
@@ -75,7 +75,7 @@ def pending_pods(draw: Random, count: int, claims: tuple[PersistentVolumeClaim, 
 
 
 def running_pods(draw: Random, nodes: tuple[Node, ...], claims: tuple[PersistentVolumeClaim, ...]) -> tuple[Pod, ...]:
-    """Pods that run already, some with rules of their own, some on their way out."""
+    """Running pods, some with rules of their own, some terminating."""
     pods = []
     for node in nodes:
         for index in range(draw.choice((0, 1, 1, 2, 3))):
@@ -216,7 +216,7 @@ def _spread(draw: Random, app: str) -> TopologySpread:
 
 
 def _affinity(draw: Random, app: str) -> tuple[PodAffinityTerm, ...]:
-    """One term; sometimes the same pods along a second key."""
+    """One term; sometimes with a second term for the same pods along another key."""
     first = _near(draw, app)
     if chance(draw, 0.15):
         return (first, msgspec.structs.replace(first, topology_key=draw.choice(_KEYS)))

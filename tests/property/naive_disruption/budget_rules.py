@@ -1,4 +1,4 @@
-"""How many may go at once: the budgets of NodePools, minute by minute, and PodDisruptionBudgets, pod by pod."""
+"""How many may be disrupted at one time: NodePool budgets, minute by minute, and PodDisruptionBudgets, pod by pod."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _has(field: str, value: int) -> bool:
 
 
 def in_force(budget: Budget, now: datetime) -> bool:
-    """Whether the budget counts now: it has no window, or one began less than its duration ago."""
+    """Whether the budget applies now: it has no window, or one began less than its duration ago."""
     if budget.schedule is None or budget.duration is None:
         return True
     minute = now.replace(second=0, microsecond=0)
@@ -54,7 +54,7 @@ def in_force(budget: Budget, now: datetime) -> bool:
 
 
 def most_at_once(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
-    """How many of a pool's nodes may be away at once for a reason; None for any number."""
+    """How many of a pool's nodes may be away at one time for a reason; None if unlimited."""
     tops = []
     for budget in pool.disruption.budgets:
         if in_force(budget, now) and (budget.reasons is None or reason in budget.reasons):
@@ -64,7 +64,7 @@ def most_at_once(pool: NodePool, nodes: int, reason: str, now: datetime) -> int 
 
 
 def counted(snapshot: Snapshot, pool: NodePool) -> list[tuple[NodeClaim, bool]]:
-    """The nodes that a pool's budgets are about: ready for pods once; and whether each is away already."""
+    """The nodes that a pool's budgets count: initialized at some time; and whether each is already away."""
     found = []
     for node in snapshot.nodes:
         for claim in snapshot.node_claims:
@@ -77,7 +77,7 @@ def counted(snapshot: Snapshot, pool: NodePool) -> list[tuple[NodeClaim, bool]]:
 
 
 def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Every command that takes more nodes of a NodePool than its budgets let go for the command's reason."""
+    """Every command that takes more nodes of a NodePool than its budgets allow for the command's reason."""
     if snapshot.options.ignore_budgets:
         return
     claims = {claim.name: claim for claim in snapshot.node_claims}
@@ -88,7 +88,7 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
             own = [name for name in command.claims if name in {claim.name for claim, _ in nodes}]
             taken += own
             away = {claim.name for claim, gone in nodes if gone} | set(taken)
-            if command.reason == "Unhealthy":  # who waits for repair does not stand in the way of the others
+            if command.reason == "Unhealthy":  # nodes that wait for repair do not use the budget of other nodes
                 waiting = {c.name for c, _ in nodes if not is_going(snapshot, claims[c.name]) and is_ill(snapshot, c)}
                 away -= waiting - set(taken)
             top = most_at_once(pool, len(nodes), command.reason, snapshot.now)
@@ -97,7 +97,7 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
 
 
 def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Every PodDisruptionBudget that nodes of one wave ask for more than it grants; one node alone takes its time."""
+    """Every PodDisruptionBudget that the nodes of one wave exceed together; one node alone drains as slowly as needed."""
     for wave in sorted({command.wave for command in plan.commands}):
         gone = {name for command in plan.commands if command.wave == wave for name in command.nodes}
         for budget in snapshot.budgets:
@@ -113,9 +113,9 @@ def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[st
 
 
 def wave_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """What is wrong with a way in waves: their order, pods that move twice, nodes that go and receive, budgets of each wave.
+    """Faults of a sequence of waves: order, pods that move twice, nodes that leave and receive pods, budgets.
 
-    With budgets ignored those shape the waves that let anything go; what is empty or fixed in number goes at once.
+    With budgets ignored, budgets still limit each wave that they allow at all; empty nodes and static pools go at once.
     """
     waves = [command.wave for command in plan.commands]
     if waves != sorted(waves) or any(wave < 1 for wave in waves):

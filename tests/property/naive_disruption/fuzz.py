@@ -1,7 +1,7 @@
-"""Checks random disruptions by the thousand: `python -m tests.property.naive_disruption.fuzz --cases 20000 --processes 2`.
+"""Checks random disruptions by the thousand: `python -m tests.property.naive_disruption.fuzz --cases 20000`.
 
-Exit code 1 where any plan breaks a rule; each such world is printed with its seed, from which it can be made again.
-`--shrink SEED` prints what is left of one once all that the failure does not need is dropped, as a snapshot in JSON.
+Exit code 1 if any plan breaks a rule; each failing world is printed with its seed, which gives the world again.
+`--shrink SEED` prints, as a snapshot in JSON, the smallest world that still fails as the seed's does.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def _say(line: str) -> None:
 
 
 def wrong(snapshot: Snapshot) -> list[str]:
-    """What is wrong with the decisions about a world."""
+    """The faults of the plan for a world."""
     return violations(snapshot, disrupt(snapshot)) + expiry_violations(snapshot, expired(snapshot))
 
 
 def check(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
-    """The seed, what is wrong with the decisions about its world, and which methods found something."""
+    """The seed, the faults of the plan for its world, and which methods found something."""
     try:
         return _checked(seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other worlds are to be checked too
@@ -58,7 +58,7 @@ def _checked(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
 
 
 def run(seeds: Iterable[int], processes: int) -> int:
-    """Check the seeds and print what was found; the number of failing worlds."""
+    """Check the seeds and print the faults; returns the number of failing worlds."""
     seeds = list(seeds)
     started = time.monotonic()
     kinds: Counter[str] = Counter()
@@ -81,7 +81,7 @@ def run(seeds: Iterable[int], processes: int) -> int:
 
 
 def shrink(seed: int) -> int:
-    """Print the smallest world that still fails as the seed's does; 1 where it fails at all."""
+    """Print the smallest world that still fails as the seed's does; returns 1 if it fails at all."""
     snapshot = random_world(seed)
     found = wrong(snapshot)
     if not found:

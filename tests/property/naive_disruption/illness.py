@@ -1,4 +1,4 @@
-"""Nodes that are ill for long enough to be replaced (docs/adr/0034)."""
+"""Nodes that have been unhealthy for long enough to be replaced (docs/adr/0034)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_ill(snapshot: Snapshot, claim: NodeClaim) -> bool:
 
 
 def are_many_ill(snapshot: Snapshot, pool: str) -> bool:
-    """Whether more than a fifth of the pool's nodes, rounded up, have such a condition, however short a time."""
+    """Whether more than a fifth of the pool's nodes, rounded up, are unhealthy, for any length of time."""
     own = [node for node in snapshot.nodes if node.labels.get(labels.NODEPOOL) == pool]
     own = [node for node in own if node.labels.get(labels.REGISTERED) == "true"]
     bad = [node for node in own if any((c.type, c.status) in _PATIENCE for c in node.conditions)]

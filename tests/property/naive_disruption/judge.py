@@ -1,6 +1,7 @@
-"""A second, naive reading of when nodes may go, to judge disruption plans by. It shares no code with `core.disruption`.
+"""A second, naive implementation of when nodes may be disrupted, to judge plans.
 
-Commands are judged one after the other, each in the world as those before it leave it; budgets over all of them together.
+It shares no code with `core.disruption`. Commands are judged one after the other, each in the world that the earlier
+ones leave; budgets are judged over all of them together.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "n
 
 
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
-    """Everything that is wrong with a plan, one line each; the first word names the rule."""
+    """The faults of a plan, one line each; the first word names the rule."""
     found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(plan)]
     found += [*_told_of(snapshot, plan), *wave_violations(snapshot, plan)]
     world = snapshot
@@ -56,8 +57,8 @@ def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
 def _is_excused(problem: str, later: Sequence[Command]) -> bool:
     """Whether a command may have been decided in another world than the one in which it is judged.
 
-    A deletion that was decided before it may have become part of a command after it (`may_be_merged`). Who is near whom, what a
-    pool is worth and where pending pods go differ then; the second look before a command is carried out asks again.
+    A deletion that was decided before it may have become part of a later command (`may_be_merged`). Topology, a pool's
+    cost and the places of pending pods differ then; the validation before execution checks them again.
     """
     return problem.startswith(_ELSEWHERE) and any(len(command.nodes) > 1 for command in later)
 
@@ -74,7 +75,7 @@ def _of(world: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
-    """Pods that wait keep the nodes that they are about to have, and what they need elsewhere gets no dearer."""
+    """Nodes that pending pods are about to use stay, and the nodes that they need elsewhere get no dearer."""
     if not any(is_pending(world, pod) for pod in world.pods) or command.method == "static-drift":
         return
     if may_be_merged(world, command):
@@ -86,7 +87,7 @@ def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
-    """A pod moves once, unless who moved it to a node that goes has to stand for itself: both could not be one command."""
+    """A pod moves once, unless it first moved to a node that a later command removes and the two could not be merged."""
     for number, command in enumerate(plan.commands):
         if command.method == "static-drift":
             continue
@@ -96,7 +97,7 @@ def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
 
 
 def _told_of(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Each node goes once, or is told what keeps it."""
+    """Each node is disrupted once, or is blocked with a reason."""
     gone = Counter(name for command in plan.commands for name in command.nodes)
     kept = {block.node for block in plan.blocked}
     for node in snapshot.nodes:
@@ -105,7 +106,7 @@ def _told_of(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
 
 
 def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Empty nodes that could have gone besides."""
+    """Empty nodes that could also have gone."""
     gone = {name for command in plan.commands for name in command.claims}
     expected = {binding.node for one in (snapshot, world) for binding in schedule(one).bindings}
     for claim in world.node_claims:
@@ -123,7 +124,7 @@ def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Ite
 
 
 def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
-    """What is wrong with the claims whose time is said to be up (docs/adr/0034): never late, a tenth or a day early at most."""
+    """Faults in the claims reported as expired: never late, at most a tenth of their life or a day early (ADR 34)."""
     found = [
         f"expiry: {name} is named twice or unknown"
         for name in named

@@ -1,4 +1,4 @@
-"""Whether every pod of a node that goes has a place where it may run: the scheduling judge on moves and replacements."""
+"""Whether every pod of a disrupted node has a place where it may run: the scheduling judge on moves and replacements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.property.naive_disruption.reason_rules import is_resting
 
 
 def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
-    """Everything that is wrong with where a command's pods go, in the world as it is when its turn comes."""
+    """Faults in where a command's pods go, in the world in which it is carried out."""
     yield from _each_pod_once(snapshot, command)
     yield from _targets(snapshot, command)
     if command.method == "static-drift":
@@ -47,12 +47,12 @@ def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
 
 
 def _remains(snapshot: Snapshot, command: Command, pod: Pod) -> bool:
-    """Whether a pod that the command says nothing of is still somewhere afterwards: DaemonSets' pods go with their node."""
+    """Whether a pod that the command does not name survives it: a DaemonSet's pod goes with its node."""
     return pod.node_name not in command.nodes and not is_pending(snapshot, pod)
 
 
 def is_quiet(snapshot: Snapshot) -> bool:
-    """Whether no other pod looks for a place; what a command does not tell of cannot be reckoned with."""
+    """Whether no other pod is pending; their placement is not part of the command and cannot be judged."""
     if any(is_pending(snapshot, pod) for pod in snapshot.pods):
         return False
     return not any(place.is_leaving for place in existing_places(snapshot))
@@ -63,7 +63,7 @@ def _each_pod_once(snapshot: Snapshot, command: Command) -> Iterator[str]:
     movable = {pod.key for pod in present if must_move(pod) and not stays(snapshot, pod)}
     named = [move.pod for move in command.moves]
     if command.method in ("emptiness", "static-drift"):
-        movable = set()  # nobody misses an empty node; the other kind is replaced whatever runs there
+        movable = set()  # removing an empty node needs no room; a static pool's node is replaced whatever runs there
     for key in sorted(movable | set(named)):
         if key not in movable:
             yield f"moves: {key} is moved, but need not or cannot"
@@ -97,7 +97,7 @@ def _is_fleeing(snapshot: Snapshot, key: str) -> bool:
 
 
 def _unfit(snapshot: Snapshot, command: Command, name: str) -> Iterator[str]:
-    """Why pods of other nodes are not to be put on a node that exists."""
+    """Why pods of other nodes may not move to an existing node."""
     node = next((node for node in snapshot.nodes if node.name == name), None)
     claim = next((c for c in snapshot.node_claims if node and c.provider_id == node.provider_id), None)
     if node is None or claim is None:
@@ -123,7 +123,7 @@ def _replacement(world: Snapshot, place: Place) -> Iterator[str]:
 
 
 def _static(snapshot: Snapshot, command: Command) -> Iterator[str]:
-    """One for one of the same NodePool, which has no more than it wants and room for one more."""
+    """A static pool's replacement belongs to the same NodePool, which has room for one more node."""
     claims = [claim for claim in snapshot.node_claims if claim.name in command.claims]
     pools = {claim.node_pool for claim in claims}
     if len(command.replacements) != 1 or {claim.node_pool for claim in command.replacements} != pools:
@@ -144,7 +144,7 @@ def _static(snapshot: Snapshot, command: Command) -> Iterator[str]:
 
 
 def static_limit_violations(before: Snapshot, after: Snapshot, launched_in: dict[str, int]) -> Iterator[str]:
-    """Whether the nodes of a static pool and their replacements together stay within `limits.nodes` while both are there."""
+    """Whether a static pool's nodes and their replacements stay within `limits.nodes` while both exist."""
     for pool in before.node_pools:
         present = sum(claim.node_pool == pool.name for claim in before.node_claims)
         most = present + launched_in.get(pool.name, 0)
@@ -153,7 +153,7 @@ def static_limit_violations(before: Snapshot, after: Snapshot, launched_in: dict
 
 
 def carried_out(snapshot: Snapshot, command: Command) -> Snapshot:
-    """The world once the command is done: its nodes gone, their pods moved, its replacements ready for pods."""
+    """The world after the command: its nodes gone, their pods moved, its replacements ready for pods."""
     target = {move.pod: move.to for move in command.moves}
     new = [launched(snapshot, claim, claim.name) for claim in command.replacements]
     pods = []

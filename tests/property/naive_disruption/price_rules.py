@@ -1,4 +1,4 @@
-"""Whether what a command does is worth it: strictly cheaper at the worst launch, never like for like."""
+"""Whether a command pays: strictly cheaper at the dearest possible launch, and never the same type again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fleet_cost(snapshot: Snapshot) -> int:
 
 
 def price_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
-    """Every way in which a command says a wrong price, or is not worth its while."""
+    """Every wrong price in a command, and every command that saves too little."""
     nodes = [node for node in snapshot.nodes if node.name in command.nodes]
     before = sum(price_of(snapshot, node) for node in nodes)
     kinds = {pool.name: {k.name: k for k in types_by_pool(snapshot, pool.name)} for pool in snapshot.node_pools}
@@ -96,7 +96,8 @@ def _capacity_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, no
 def _same_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, nodes: list[Node]) -> Iterator[str]:
     """Several nodes never become one of a type that is among them: deleting the others would do, with fewer moves.
 
-    A node that could be deleted by itself may have been: its deletion became part of the command that moves its pods on.
+    A node that could be deleted alone may have been: its deletion was then merged into the command that moves its pods
+    on.
     """
     for node in nodes if len(nodes) > 1 else ():
         name = node.labels[labels.INSTANCE_TYPE]
@@ -106,16 +107,16 @@ def _same_type(snapshot: Snapshot, command: Command, claim: PlannedClaim, nodes:
 
 
 def may_be_merged(snapshot: Snapshot, command: Command) -> bool:
-    """Whether one of several nodes could have gone before the others, so that the command was decided in more than one step.
+    """Whether one of several nodes could have been deleted first, so that the command was decided in several steps.
 
-    A deletion whose pods a later command moves on becomes part of that one, and was judged on its own before.
+    A deletion whose pods a later command moves on is merged into that command, and was judged alone before.
     """
     nodes = [node for node in snapshot.nodes if node.name in command.nodes]
     return len(nodes) > 1 and any(_goes_alone(snapshot, node) for node in nodes)
 
 
 def _goes_alone(snapshot: Snapshot, node: Node) -> bool:
-    """Whether the pods of a node have room elsewhere."""
+    """Whether the pods of a node fit elsewhere."""
     claim = next(claim for claim in snapshot.node_claims if claim.provider_id == node.provider_id)
     marked = (*snapshot.marked_for_deletion, claim.name)
     plan = schedule(msgspec.structs.replace(snapshot, marked_for_deletion=marked))
@@ -126,7 +127,7 @@ def _goes_alone(snapshot: Snapshot, node: Node) -> bool:
 
 
 def _unbalanced(snapshot: Snapshot, nodes: list[Node], price: int, savings: int) -> Iterator[str]:
-    """Every pool of policy Balanced whose share of the savings is less than half its share of the disturbance."""
+    """Every pool with policy Balanced whose share of the savings is less than half its share of the disruption."""
     for pool in snapshot.node_pools:
         own = [node for node in nodes if node.labels.get(labels.NODEPOOL) == pool.name]
         if pool.disruption.policy != "Balanced" or not own:
@@ -144,7 +145,7 @@ def _unbalanced(snapshot: Snapshot, nodes: list[Node], price: int, savings: int)
 
 
 def cost_violations(before: Snapshot, after: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Whether the plan says what the fleet costs, before and after."""
+    """Whether the plan states the fleet's cost before and after correctly."""
     truth = (fleet_cost(before), fleet_cost(after))
     if (plan.cost.before, plan.cost.after) != truth:
         yield f"cost: {plan.cost.before} and {plan.cost.after} are said, it is {truth}"

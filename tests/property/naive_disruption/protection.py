@@ -1,4 +1,4 @@
-"""What keeps a node, or a pod on it, from being disturbed: read one object at a time."""
+"""What protects a node, or a pod on it, from disruption: read one object at a time."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def pods_on(snapshot: Snapshot, node: str) -> list[Pod]:
 
 
 def is_going(snapshot: Snapshot, claim: NodeClaim) -> bool:
-    """Whether the node is on its way out already."""
+    """Whether the node is already being removed."""
     told = claim.conditions.get(INSTANCE_TERMINATING)
     is_ending = told is not None and told.status == "True"
     return claim.deleted_at is not None or is_ending or claim.name in snapshot.marked_for_deletion
 
 
 def node_hindrances(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterator[str]:
-    """Why nobody may disturb the node, its pods aside."""
+    """Why the node may not be disrupted, its pods aside."""
     if is_going(snapshot, claim) or node.deleted_at is not None:
         yield "it is going already"
     if node.labels.get(labels.INITIALIZED) != "true":
@@ -97,7 +97,7 @@ def evictions_allowed(snapshot: Snapshot, budget: PodDisruptionBudget) -> int:
 
 
 def pod_hindrances(snapshot: Snapshot, node: Node) -> Iterator[str]:
-    """Which pods of the node object to its going."""
+    """The pods that block the node's disruption."""
     for pod in pods_on(snapshot, node.name):
         if is_protected(pod, snapshot.now):
             yield f"pod {pod.key} is annotated do-not-disrupt"

@@ -1,4 +1,4 @@
-"""Whether each node that goes has the reason that is stated for it."""
+"""Whether each disrupted node has the reason that is stated for it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def moving_cost(pods: list[Pod]) -> int:
 
 
 def quiet_since(claim: NodeClaim) -> datetime | None:
-    """Since when no pod came or went."""
+    """The time since which no pod came or went."""
     begun = claim.conditions.get("Initialized")
     return claim.last_pod_event_at or (begun.changed_at if begun is not None else None) or claim.created_at
 
@@ -45,7 +45,7 @@ def is_resting(pool: NodePool, claim: NodeClaim, now: datetime) -> bool:
 
 
 def is_drifted(snapshot: Snapshot, claim: NodeClaim, pool: NodePool) -> bool:
-    """Whether it is no longer what its NodePool asks for; classes and images are not part of these worlds."""
+    """Whether it differs from its NodePool's template; classes and images are not part of these worlds."""
     told = claim.conditions.get("Drifted")
     if told is not None and told.status == "True":
         return True
@@ -64,7 +64,7 @@ def is_drifted(snapshot: Snapshot, claim: NodeClaim, pool: NodePool) -> bool:
 
 
 def reason_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
-    """Every node of a command that must not go, or not for that reason, in the world as it is when its turn comes."""
+    """Every node of a command that may not go, or not for that reason, when the command is carried out."""
     nodes, claims = ({one.name: one for one in found} for found in (snapshot.nodes, snapshot.node_claims))
     if len(command.nodes) != len(command.claims) or len(set(command.nodes)) != len(command.nodes) or not command.nodes:
         yield f"lists: {command.nodes} and {command.claims}"
@@ -78,14 +78,15 @@ def reason_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
             yield f"lists: {node_name} is to be launched by an earlier command"
         for why in may_not_go(snapshot, node, claim, command.reason):
             if why == _EMPTY and len(command.nodes) > 1:
-                continue  # pods may have come to it before it went; the command that brought them is part of this one
+                # pods may have moved to it before it went; the command that moved them is merged into this one
+                continue
             yield f"{command.method}: {node_name} goes for {command.reason} although {why}"
     if command.method in ("emptiness", "static-drift", "repair", "single") and len(command.nodes) != 1:
         yield f"lists: {command.method} takes {command.nodes}"
 
 
 def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) -> Iterator[str]:
-    """Why a node may not go for a reason; budgets and places for its pods aside."""
+    """Why a node may not be disrupted for a reason; budgets and places for its pods aside."""
     yield from node_hindrances(snapshot, node, claim)
     pool = pool_of(snapshot, claim)
     if pool is None:

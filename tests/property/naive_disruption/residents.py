@@ -1,4 +1,4 @@
-"""Pods that run on random nodes: they fit where they are, and have some of the rules that pods may have."""
+"""Running pods of random nodes: they fit where they are, and have some of the rules that pods may have."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SPACE: Final = "shop"
 
 
 class Residents:
-    """Makes pods, and keeps what they refer to.
+    """Makes pods, and keeps the objects that they refer to.
 
     Attributes:
         calm: No pod is protected.
-        plain: Pods have no rules at all for now.
+        plain: Pods have no rules for now.
     """
 
     def __init__(self, draw: Random, *, calm: bool) -> None:
@@ -45,7 +45,7 @@ class Residents:
         self._count = 0
 
     def move_in(self, node: Node, pool: NodePool, kind: InstanceType, count: int, share: float) -> tuple[Pod, ...]:
-        """So many pods that take at most that share of a node together."""
+        """So many pods that request at most that share of a node together."""
         room = room_of(kind)
         cpu, memory = (int(room[name] * share / max(count, 1)) for name in ("cpu", "memory"))
         found = []
@@ -109,7 +109,7 @@ class Residents:
         )  # fmt: skip
 
     def _kept(self, pod: Pod) -> Pod:
-        """Now and then something that makes a pod hard, or easy, to move."""
+        """Sometimes adds a property that makes a pod hard, or easy, to move."""
         draw = self.draw
         what = "" if self.calm and chance(draw, 0.8) else draw.choice((*("",) * 12, "kept", "hours", "over", "junk",
             "cheap", "dear", "going", "done", "unready", "stateful", "bare"))  # fmt: skip

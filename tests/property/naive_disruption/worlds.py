@@ -1,7 +1,7 @@
 """Random clusters of running nodes, each with some of the situations that call for a disruption.
 
-One seed gives one cluster, whatever the machine. Every situation is a NodePool of its own, so that several meet in one cluster
-and their nodes, budgets and pods get in each other's way.
+One seed gives one cluster on every machine. Every situation is a NodePool of its own, so that several occur in one
+cluster and their nodes, budgets and pods interfere.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SCHEDULES: Final = ("0 0 * * *", "30 23 * * *", "@daily", "@hourly", "*/20 * * 
 
 @dataclass(eq=False)
 class Machine:
-    """One node in the making."""
+    """One node under construction."""
 
     kind: InstanceType
     offering: Offering
@@ -55,10 +55,10 @@ class Machine:
 
 
 class World:
-    """A cluster in the making.
+    """A cluster under construction.
 
     Attributes:
-        calm: Nothing is protected and budgets are ample, so that what can go does go.
+        calm: Nothing is protected and budgets are ample, so that every disruptable node is disrupted.
     """
 
     def __init__(self, seed: int) -> None:
@@ -70,7 +70,7 @@ class World:
         self.residents = Residents(self.draw, calm=self.calm)
 
     def pool(self, name: str, **changes: object) -> NodePool:
-        """Add a NodePool. With a wall only its own pods may run there, and those only there."""
+        """Add a NodePool. With a wall, its taint and a node selector keep its pods and all others apart."""
         draw, own = self.draw, {}
         if chance(draw, 0.4):
             own = {TEAM: name}
@@ -112,7 +112,7 @@ class World:
         return tuple(found)
 
     def add(self, pool: NodePool, *, cpu: int | None = None, young: bool = False) -> Machine:
-        """A node of the pool that is ready for pods; of about that many cores where a number is given."""
+        """A node of the pool that is ready for pods; of about that many cores if a number is given."""
         draw = self.draw
         kinds = [kind for kind in self.types if cpu is None or kind.capacity["cpu"] == cpu * 1000] or list(self.types)
         kind = draw.choice(kinds)
@@ -127,7 +127,7 @@ class World:
         return NOW - (timedelta(minutes=self.draw.choice((1, 29, 30))) if young else timedelta(hours=2))
 
     def house(self, machine: Machine, pool: NodePool, count: int, share: float) -> None:
-        """Pods that together take at most that share of the node."""
+        """Pods that together request at most that share of the node."""
         machine.pods += self.residents.move_in(machine.node, pool, machine.kind, count, share)
 
     def snapshot(self) -> Snapshot:
@@ -171,7 +171,7 @@ class World:
 
 
 def _market(draw: Random) -> tuple[InstanceType, ...]:
-    """Types in several sizes; in some markets large ones cost more than what they have, in a few there are many types."""
+    """Types in several sizes; in some markets large ones cost more per core, in a few there are many types."""
     steep = draw.choice((0.8, 1.0, 1.25, 1.25))
     sizes = [2, 4, 8, 16, 32]
     if chance(draw, 0.25):
@@ -219,7 +219,7 @@ def _machine(name: str, kind: InstanceType, offering: Offering, pool: NodePool, 
 
 
 def _hindered(draw: Random, machine: Machine) -> None:
-    """Now and then something that keeps a node, or makes it another's business."""
+    """Sometimes adds a property that protects a node, or makes it unmanaged."""
     what = draw.choice((*("",) * 22, "kept", "kept", "young", "false", "booting", "unready", "deleted", "held", "over",
                         "unread", "terminating", "stranger", "orphan"))  # fmt: skip
     node, claim = machine.node, machine.claim
@@ -254,14 +254,14 @@ def _with(item: object, **changes: object) -> object:
 
 
 def _idle(world: World) -> None:
-    """Nodes that nobody needs."""
+    """Nodes without pods."""
     pool = world.pool("idle")
     for _ in range(world.draw.choice((1, 2, 3))):
         world.add(pool, young=not world.calm and chance(world.draw, 0.3))
 
 
 def _drifting(world: World) -> None:
-    """Nodes of which some are no longer what their NodePool asks for."""
+    """Nodes, some of which no longer match their NodePool."""
     draw = world.draw
     pool = world.pool("drifting", own_annotations={labels.NODEPOOL_HASH: "new", labels.NODEPOOL_HASH_VERSION: "v4"})
     for number in range(draw.choice((1, 2, 3))):
@@ -303,7 +303,7 @@ def _static(world: World) -> None:
 
 
 def _sparse(world: World) -> None:
-    """Several nodes that hold little."""
+    """Several nodes with few pods."""
     draw = world.draw
     pool = world.pool("sparse")
     for _ in range(draw.choice((2, 3, 4))):
@@ -312,14 +312,14 @@ def _sparse(world: World) -> None:
 
 
 def _oversized(world: World) -> None:
-    """One large node with a small pod, behind a wall of its own more often than not."""
+    """One large node with a small pod, usually behind a wall of its own."""
     draw = world.draw
     pool = world.pool("oversized", labels={TEAM: "oversized"} if chance(draw, 0.8) else {}, limits={})
     world.house(world.add(pool, cpu=draw.choice((16, 32))), pool, draw.choice((1, 2)), 0.1)
 
 
 def _splittable(world: World) -> None:
-    """A node, or two, whose pods fill small nodes that cost less together."""
+    """One or two nodes whose pods fit on small nodes that cost less together."""
     draw = world.draw
     pool = world.pool(
         "splittable", labels={TEAM: "splittable"}, limits={}, taints=(),
@@ -340,7 +340,7 @@ _AILMENTS: Final = (
 
 
 def _ill(world: World) -> None:
-    """Nodes of which one is ill, or several."""
+    """Nodes of which one or several are unhealthy."""
     draw = world.draw
     pool = world.pool("ill")
     sick = 1 if chance(draw, 0.9) else 3
@@ -355,7 +355,7 @@ def _ill(world: World) -> None:
 
 
 def _aged(world: World) -> None:
-    """Nodes near the end of their time, or past it."""
+    """Nodes near or past their expiration."""
     draw = world.draw
     pool = world.pool("aged")
     for _ in range(draw.choice((1, 2, 3))):
@@ -369,7 +369,7 @@ SITUATIONS: Final[tuple[Callable[[World], None], ...]] = (
     _idle, _drifting, _static, _sparse, _oversized, _splittable, _ill, _aged,
 )  # fmt: skip
 _SHARES: Final = (0.15, 0.4, 0.4, 0.35, 0.4, 0.5, 0.5, 0.35)
-"""How often each situation is met, so that each method finds something in a fifth of the worlds."""
+"""How often each situation is drawn, so that each method finds something in a fifth of the worlds."""
 
 
 def random_world(seed: int) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Two dials of random clusters: calm, as most clusters are, and hostile, where every rule meets every other."""
+"""Two settings of random clusters: calm, as most clusters are, and hostile, where rules interfere with each other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster(seed: int, dial: str) -> Snapshot:
 
 
 def _lasting(draw: Random, pool: NodePool) -> NodePool:
-    """The NodePool with terms that its claims are to carry."""
+    """The NodePool with labels, taints and other terms that its claims must carry."""
     return msgspec.structs.replace(
         pool,
         expire_after=draw.choice((None, timedelta(hours=720), timedelta(hours=48))),
@@ -42,7 +42,7 @@ def _lasting(draw: Random, pool: NodePool) -> NodePool:
 
 
 def _writable(snapshot: Snapshot) -> Snapshot:
-    """The cluster without what the API server refuses: minValues of what is excluded, claims without a class."""
+    """The cluster without objects that the API server refuses: minValues of excluded values, claims without a class."""
     pools = []
     for pool in snapshot.node_pools:
         kept = [msgspec.structs.replace(r, min_values=None) if _is_too_much(r) else r for r in pool.requirements]
@@ -60,7 +60,7 @@ def _is_too_much(requirement: Requirement) -> bool:
 
 
 def _calm(draw: Random) -> Snapshot:
-    """Some Deployments of small pods, a NodePool or three of many types, few rules, nothing impossible on purpose."""
+    """Some Deployments of small pods, one to three NodePools of many types, few rules, nothing impossible on purpose."""
     types = tuple(
         a_type(
             f"type-{number}-{cpu}", cpu=str(cpu), memory=f"{cpu * draw.choice((2, 4, 8))}Gi", pods="110",

@@ -1,7 +1,7 @@
 """Random clusters from manifests: `python -m tests.property.naive_manifests.fuzz --cases 2000 --dial calm`.
 
-Each cluster is written as the objects that an API server lists, in one of many ways, read by the product, planned, and judged
-as it was before it was written. Exit code 1 where anything is wrong; the last line says what was asked.
+Each cluster is written as the objects that an API server lists, in one of many ways, read by the product, planned, and
+judged against the original cluster. Exit code 1 if anything is wrong; the last line counts what was checked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _say(line: str) -> None:
 
 
 def check(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
-    """The seed, what is wrong with the plan of its cluster as it was read, and what was asked."""
+    """The seed, the faults in the plan of its cluster as it was read, and counts of what was checked."""
     try:
         return _checked(seed, dial)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are to be checked too
@@ -66,7 +66,7 @@ def _checked(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
 
 
 def _misread(truth: Snapshot, snapshot: Snapshot) -> list[str]:
-    """Pods and NodePools that are not what they were before they were written."""
+    """Pods and NodePools that differ from the original after they were written and read."""
     found = []
     known = {pod.key: pod for pod in snapshot.pods}
     for pod in truth.pods:
@@ -86,7 +86,7 @@ def _misread(truth: Snapshot, snapshot: Snapshot) -> list[str]:
 
 
 def _asked(truth: Snapshot, plan: Plan) -> Counter[str]:
-    """What was asked, by rule of the pods, and what came of it."""
+    """Counts of pods by rule, and of their outcomes."""
     counts = Counter(pods=0, claims=len(plan.claims), onClaims=sum(len(claim.pods) for claim in plan.claims))
     counts["onNodes"] = len(plan.bindings)
     counts["impossible"] = len(plan.unschedulable)
@@ -100,7 +100,7 @@ def _asked(truth: Snapshot, plan: Plan) -> Counter[str]:
 
 
 def run(seeds: Iterable[int], dial: str, processes: int) -> int:
-    """Check the seeds and print what was found; the number of failing cases."""
+    """Check the seeds and print the faults; returns the number of failing cases."""
     seeds = list(seeds)
     started, failing = time.monotonic(), 0
     kinds: Counter[str] = Counter()

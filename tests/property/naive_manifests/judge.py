@@ -1,4 +1,4 @@
-"""What the scheduling judge leaves out: preferences, weights, the terms that claims carry, and the price."""
+"""Rules that the scheduling judge leaves out: preferences, weights, the terms that claims carry, and the price."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.property.naive.reading import meets_all
 
 
 def further_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    """Everything that is wrong with what pods prefer and what claims carry; the first word names the rule."""
+    """Every fault in preferences and in claims; the first word names the rule."""
     places = places_after(snapshot, plan)
     pools = {pool.name: pool for pool in snapshot.node_pools}
     for claim in plan.claims:
         yield from _terms(pools[claim.node_pool], claim)
     if any(pool.limits or any(r.min_values for r in pool.requirements) for pool in snapshot.node_pools):
-        return  # what a node of one's own would have cost is not known then
+        return  # the price of a node for one pod alone is unknown then
     repels = any(pod.spec.anti_affinity for pod in snapshot.pods)
     for place in places:
         for pod in place.coming:
@@ -47,7 +47,7 @@ def _terms(pool: NodePool, claim: PlannedClaim) -> Iterator[str]:
 
 
 def _has_rules(pod: Pod) -> bool:
-    """Whether pods elsewhere have a say, or a pod elsewhere in its wishes: then its own node is not all that counts."""
+    """Whether other pods' places matter to the pod: then the best node for the pod alone proves nothing."""
     spec = pod.spec
     near = (*spec.spreads, *spec.affinity, *spec.anti_affinity, *spec.preferred_affinity, *spec.preferred_anti_affinity)
     return bool(near or spec.volumes or len(spec.required_terms) > 1)
@@ -58,11 +58,11 @@ def _wishes(pod: Pod) -> bool:
 
 
 def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
-    """A new node that does not meet what the pod wishes most, though another would; or one whose taint it would avoid."""
+    """A new node that misses the pod's heaviest preference, or has a taint to avoid, although another would do."""
     wished = sorted(pod.spec.preferred_terms, key=lambda preferred: -preferred.weight)
     least = PodRelaxation(snapshot, pod)
     if len({preferred.weight for preferred in wished}) == len(wished):
-        for preferred in wished:  # the heaviest counts alone; given up, the next does (Karpenter)
+        for preferred in wished:  # only the heaviest preference counts; once it is given up, the next does (Karpenter)
             there = least.node(preferred.term.requirements, avoid=True)
             if there:
                 if not all(meets_all(preferred.term.requirements, face.labels) for face in place.faces):
@@ -76,14 +76,14 @@ def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
 
 
 class PodRelaxation:
-    """Which nodes a pod could have if some of its wishes were demands."""
+    """The pod with some of its preferences turned into requirements."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         self._snapshot = snapshot
         self._pod = pod
 
     def node(self, wishes: tuple[Requirement, ...], *, avoid: bool) -> str:
-        """A new node that meets these, without a taint to avoid; empty where there is none."""
+        """A new node that meets these requirements without a taint to avoid; empty if there is none."""
         selector = (*self._pod.spec.node_selector, *wishes)
         demanding = msgspec.structs.replace(
             self._pod, spec=msgspec.structs.replace(self._pod.spec, node_selector=selector)
@@ -109,7 +109,7 @@ def _tolerates_softly(pod: Pod, taints: list[Taint]) -> bool:
 
 
 def _heavier(snapshot: Snapshot, pool: NodePool, place: Place) -> Iterator[str]:
-    """A claim whose pods, without wishes, could each have a node of a heavier NodePool."""
+    """A claim whose pods, preferences aside, could each have a node of a heavier NodePool."""
     pods = place.coming
     if any(_wishes(pod) for pod in pods):
         return

@@ -1,7 +1,7 @@
-"""Pods as manifests: what a pod needs is written in one of the many ways in which people write it.
+"""Pods as manifests: a pod's needs are written in one of the many ways in which people write them.
 
-The reverse of what `core/manifests` reads, by the Kubernetes documentation: whatever the way, the effective requests come to
-what the pod of the cluster needs.
+The reverse of what `core/manifests` reads, after the Kubernetes documentation: in every form, the effective requests
+equal those of the pod in the cluster.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _operator(requirement: Requirement) -> str:
 
 
 def node_expression(requirement: Requirement) -> JsonObject:
-    """The same in a node affinity, where only Gt and Lt exist."""
+    """The same in a node affinity, which has only Gt and Lt for numbers."""
     found = expression(requirement)
     if found["operator"] == "Gte":
         return {**found, "operator": "Gt", "values": [str(int(found["values"][0]) - 1)]}
@@ -64,7 +64,7 @@ def node_expression(requirement: Requirement) -> JsonObject:
 
 
 class PodWriter:
-    """Writes pods; `defaulted` with the fields that the API server fills in."""
+    """Writes pods; with `defaulted`, fields that the API server fills in are included."""
 
     def __init__(self, draw: Random, *, defaulted: bool) -> None:
         self.draw = draw
@@ -133,14 +133,14 @@ class PodWriter:
         return found
 
     def _requesting(self, needs: dict[str, int], ports: Iterable[HostPort]) -> JsonObject:
-        """Containers that come to these effective requests, in one of several ways."""
+        """Containers with these effective requests, in one of several forms."""
         draw, half = self.draw, {name: amount // 2 for name, amount in needs.items()}
         rest = {name: amount - half[name] for name, amount in needs.items()}
         extended = {name: amount for name, amount in needs.items() if name not in ("cpu", "memory")}
         common = {name: amount for name, amount in needs.items() if name in ("cpu", "memory")}
         way = draw.choice(("plain", "plain", "two", "limits", "init", "sidecar", "late", "overhead", "pod"))
         if extended and way in ("two", "sidecar", "late", "overhead", "pod", "init"):
-            way = "plain"  # devices are counted whole, and requests of them are their limits
+            way = "plain"  # devices are whole numbers, and their requests equal their limits
         spec: JsonObject
         if way == "two":
             spec = {"containers": [self._container("a", half), self._container("b", rest)]}

@@ -30,7 +30,7 @@ _RULES = (
 
 
 def a_plain_cluster(seed: int, *, steps: int) -> Snapshot:
-    """One random cluster; three in four lose the rules of all their pods."""
+    """One random cluster; in three of four, pods have no rules."""
     cluster = random_cluster(seed)
     if Random(seed).random() < 0.75:  # noqa: S311 - a test's dice
         plain = dict.fromkeys(_RULES, ())
@@ -40,12 +40,12 @@ def a_plain_cluster(seed: int, *, steps: int) -> Snapshot:
 
 
 def with_steps(cluster: Snapshot, steps: int | None) -> Snapshot:
-    """The same cluster while the search may take so many steps."""
+    """The same cluster with a bound on the steps of the search."""
     return msgspec.structs.replace(cluster, options=msgspec.structs.replace(cluster.options, improve_iterations=steps))
 
 
 def a_ruled_cluster(seed: int, *, steps: int) -> Snapshot:
-    """Services of every size under rules along zones and hostnames; some select another service's pods, some only prefer."""
+    """Services of every size with rules along zones and hostnames; some select other services' pods, some only prefer."""
     draw = Random(seed)  # noqa: S311 - a test's dice
     types = tuple(_type(draw, family, size) for family in ("c", "m", "r") for size in (1, 2, 4, 8, 16))
     names = [f"s{number}" for number in range(draw.randint(2, 8))]
@@ -63,7 +63,7 @@ def a_ruled_cluster(seed: int, *, steps: int) -> Snapshot:
 
 
 def _with_places(draw: Random, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-    """The types, one of them with a few reserved places."""
+    """The types; one of them has a little reserved capacity."""
     zone, places = draw.choice(ZONES), draw.randint(0, 3)
     chosen = draw.randrange(len(types))
     name = types[chosen].name

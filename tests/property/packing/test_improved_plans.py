@@ -1,4 +1,4 @@
-"""Laws of every plan that was searched for cheaper nodes, over random clusters."""
+"""Laws of every improved plan, over random clusters."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def placed(plan: Plan) -> list[str]:
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=100, deadline=None)
 def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed: int) -> None:
-    """Otherwise, a node is paid for, and the pod that it refuses stays pending."""
+    """Otherwise, a node is paid for while the pod that it refuses stays pending."""
     snapshot = make(seed, steps=STEPS)
     assert violations(snapshot, schedule(snapshot)) == []
 
 
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=40, deadline=None)
-def test_it_would_where_large_plans_are_split_by_zone(make: Maker, seed: int) -> None:
+def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: int) -> None:
     """Only plans for thousands of pods are split; here all are. A pod in a zone that it may not enter stays pending."""
     snapshot = make(seed, steps=STEPS)
     always = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, joint_pairs_max=0))
@@ -66,7 +66,7 @@ def test_it_would_where_large_plans_are_split_by_zone(make: Maker, seed: int) ->
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=80, deadline=None)
 def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(make: Maker, seed: int) -> None:
-    """Otherwise, searching costs money, or the lower bound is none."""
+    """Otherwise, the search raises the cost, or the lower bound is wrong."""
     cluster = make(seed, steps=STEPS)
     plan, greedy = schedule(cluster), schedule(with_steps(cluster, None))
     assert plan.cost.hourly == sum(claim.price for claim in plan.claims) <= greedy.cost.hourly
@@ -93,7 +93,7 @@ def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
 
 
 def test_plans_are_the_same_bytes_in_any_process() -> None:
-    """Otherwise, a hash, the solver's threads or its clock leak into a plan, and a run cannot be repeated."""
+    """Otherwise, a hash, the solver's threads or its clock changes a plan, and a run cannot be repeated."""
     printed = {
         subprocess.run(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-c", PRINT_PLANS],
@@ -111,10 +111,10 @@ def test_plans_are_the_same_bytes_in_any_process() -> None:
     "seed",
     [
         201,  # the solver covered pods twice on machines that cost nothing, and rounding lost some of them
-        6839,  # company that a pod without a place waited for was moved to where the pod could have joined it
+        6839,  # pods that an unplaced pod has an affinity to were moved to a place where it could have joined them
     ],
 )
-def test_what_random_clusters_found_stays_mended(seed: int) -> None:
+def test_seeds_that_once_failed(seed: int) -> None:
     """Each of these once stopped the planner or broke a rule."""
     snapshot = with_steps(random_cluster(seed), STEPS)
     assert violations(snapshot, schedule(snapshot)) == []

@@ -33,8 +33,8 @@ for seed in range(3):
 
 @given(SEEDS, st.integers(1, 12), st.integers(0, 60))
 @settings(max_examples=40, deadline=None)
-def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, items: int, steps: int) -> None:
-    """Otherwise, a pod is lost or doubled between two stages, searching costs money, or the lower bound is none."""
+def test_a_packing_is_complete_and_between_its_bound_and_the_old_cost(seed: int, items: int, steps: int) -> None:
+    """Otherwise, a pod is lost or doubled between two stages, the search raises the cost, or the lower bound is wrong."""
     problem = with_large_pods(seed, items=items, pods=60)
     before = one_pod_per_machine(problem)
     found = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
@@ -43,7 +43,7 @@ def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, 
 
 
 def test_packings_are_the_same_in_any_process() -> None:
-    """Otherwise, a hash, the solver's threads or its clock leak into a plan, and a run cannot be repeated."""
+    """Otherwise, a hash, the solver's threads or its clock changes a packing, and a run cannot be repeated."""
     printed = {
         subprocess.run(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-c", PRINT_PACKINGS],

@@ -1,4 +1,4 @@
-"""The planner's searches as the rules read: every node and claim is looked at by itself, and nothing is remembered."""
+"""The planner's searches as the rules define them: each node and claim is checked by itself, and nothing is cached."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from core.scheduling.topology.topology_group import AFFINITY, INVERSE, SPREAD
 
 
 class OneByOne(GreedyScheduler):
-    """A run of the planner that asks each node and each claim."""
+    """A planner run that checks each node and each claim."""
 
     def __post_init__(self) -> None:
-        """Take plain searches in place of those that ask all at once."""
+        """Replace the searches over bit sets by plain ones."""
         super().__post_init__()
         domain_counts = self.state.domain_counts
         self.nodes = EachNode(self.state, self.leaving)
@@ -36,7 +36,7 @@ class OneByOne(GreedyScheduler):
 
 
 class EachNode(ExistingNodeSearch):
-    """Nodes in order, the first that will do."""
+    """Nodes in order; the first that takes the pod."""
 
     def __init__(self, state: PlanState, leaving: frozenset[int]) -> None:
         super().__init__(state, leaving)
@@ -68,7 +68,7 @@ class EachNode(ExistingNodeSearch):
 
 
 class EachClaim(OpenClaimSearch):
-    """Claims by their number of pods, the older first, and the first that will do."""
+    """Claims by their number of pods, the older first; the first that takes the pod."""
 
     plain_choice: DomainChoice
 
@@ -114,5 +114,5 @@ class EachClaim(OpenClaimSearch):
         return there == 0
 
     def _counts(self, signature: PodSignature, rule: TopologyRule) -> bool:
-        """Whether pods of a shape count for a rule: those that own an inverse group, those that any other selects."""
+        """Whether pods of a shape count for a rule: owners count for an inverse group, selected pods for any other."""
         return rule.group in (signature.avoids if rule.kind == INVERSE else signature.selected_by)

@@ -1,4 +1,4 @@
-"""Random clusters as an API server lists them: read by the product, planned, and judged as they were before that."""
+"""Random clusters as an API server lists them: read by the product, planned, and judged against the originals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.property.naive_manifests.writing import read, written
 
 
 @pytest.mark.parametrize(("dial", "first"), [(CALM, 20), (HOSTILE, 0), (HOSTILE, 40), (HOSTILE, 80)])
-def test_what_is_read_from_manifests_is_planned_right(dial: str, first: int) -> None:
-    """A request that is read too small puts pods on nodes that are full; one too large buys nodes for nobody."""
+def test_clusters_read_from_manifests_are_planned_correctly(dial: str, first: int) -> None:
+    """A request that is read too small overfills nodes; one too large pays for capacity that no pod uses."""
     for seed in range(first, first + (20 if dial == CALM else 40)):
         assert check(seed, dial)[1] == [], f"seed {seed}"
 
 
-def test_the_calm_dial_is_calm_and_planned_right() -> None:
-    """Most pods of the hostile clusters have no place at all, and a claim holds two."""
+def test_calm_clusters_are_calm_and_planned_correctly() -> None:
+    """Most pods of the hostile clusters have no place at all, and a claim holds two pods."""
     asked: Counter[str] = Counter()
     for seed in range(20):
         _, found, counted = check(seed, CALM)
@@ -48,13 +48,13 @@ def test_many_clusters_from_manifests(dial: str, first: int) -> None:
 
 
 def _planned(seed: int, change: Callable[[Snapshot], Snapshot]) -> tuple[Snapshot, Plan]:
-    """The cluster, and a plan for what somebody made of it who overlooked something."""
+    """The cluster, and the plan for a copy of it with one detail lost."""
     truth = cluster(seed, CALM)
     return truth, schedule(change(truth))
 
 
 def _found(change: Callable[[Snapshot], Snapshot]) -> set[str]:
-    """Rules that plans break which are made for the changed clusters."""
+    """Rules that the plans for the changed clusters break."""
     broken = [line for seed in range(15) for line in further_violations(*_planned(seed, change))]
     return {line.partition(":")[0] for line in broken}
 
@@ -71,7 +71,7 @@ def _without_preferences(snapshot: Snapshot) -> Snapshot:
 
 
 def _lightest_first(snapshot: Snapshot) -> Snapshot:
-    """The preferences with their weights the other way round."""
+    """The preferences with their weights reversed."""
 
     def turned(spec: object) -> object:
         found = [msgspec.structs.replace(one, weight=101 - one.weight) for one in spec.preferred_terms]  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def _without_weights(snapshot: Snapshot) -> Snapshot:
         (_without_weights, "weight"),
     ],
 )
-def test_the_judge_sees_what_was_overlooked(change: Callable[[Snapshot], Snapshot], rule: str) -> None:
+def test_the_judge_sees_a_lost_detail(change: Callable[[Snapshot], Snapshot], rule: str) -> None:
     assert _found(lambda snapshot: snapshot) == set()
     assert rule in _found(change)
 
@@ -104,8 +104,8 @@ def test_the_judge_sees_what_was_overlooked(change: Callable[[Snapshot], Snapsho
 @pytest.mark.parametrize(
     "part", ["initContainers", "overhead", "resources", "tolerations", "topologySpreadConstraints"]
 )
-def test_a_part_of_a_pod_that_is_not_read_is_seen(part: str) -> None:
-    """The way from manifests to the model was judged by its own authors' examples alone."""
+def test_the_judge_sees_a_part_of_a_pod_that_is_not_read(part: str) -> None:
+    """Otherwise, only examples by the authors of the manifest reader test it."""
     for seed in range(40):
         truth = cluster(seed, HOSTILE)
         objects = written(truth, Random(seed), defaulted=False)  # noqa: S311 - a test's dice

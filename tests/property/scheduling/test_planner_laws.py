@@ -1,4 +1,4 @@
-"""Laws of asking one planner again and again, over random clusters."""
+"""Laws of using one planner repeatedly, over random clusters."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SEEDS = st.integers(0, 2**40)
 
 @given(SEEDS)
 @settings(max_examples=60, deadline=None)
-def test_a_planner_can_be_asked_again(seed: int) -> None:
-    """What one what-if does would leak into the next."""
+def test_a_planner_can_be_used_again(seed: int) -> None:
+    """Otherwise, state of one what-if leaks into the next."""
     snapshot = rich_cluster(seed)
     planner = Planner(snapshot)
     before = planner.plan()
@@ -31,21 +31,21 @@ def test_a_planner_can_be_asked_again(seed: int) -> None:
 
 @given(SEEDS)
 @settings(max_examples=60, deadline=None)
-def test_a_what_if_agrees_with_a_world_without_the_node(seed: int) -> None:
-    """Counts, limits or room of the vanished node would linger."""
+def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
+    """Otherwise, counts, limits or capacity of the removed node remain."""
     snapshot = random_cluster(seed, most_pods=25)
     free = [node.name for node in snapshot.nodes if not node.provider_id and node.deleted_at is None]
     assume(free)
     asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
     plan = schedule(_without(snapshot, free[0]))
-    if asked.unschedulable:  # a plan gives pods that are left behind a second turn, a what-if does not
+    if asked.unschedulable:  # a plan tries the pods that are left over again, a what-if does not
         assert {entry.pod for entry in plan.unschedulable} <= {entry.pod for entry in asked.unschedulable}
     else:
         assert _decided(asked) == _decided(plan)
 
 
 def _decided(plan: Plan) -> object:
-    """Who goes where at which price.
+    """Placements and prices.
 
     Which dearer types a claim keeps may differ: a rule of a pod that goes with its node still names its key.
     """
@@ -53,7 +53,7 @@ def _decided(plan: Plan) -> object:
 
 
 def _without(snapshot: Snapshot, name: str) -> Snapshot:
-    """The cluster without a node; its pods that run on wait for another."""
+    """The cluster without a node, whose running pods become pending."""
     pods = (_homeless(pod) if pod.node_name == name and is_reschedulable(pod) else pod for pod in snapshot.pods)
     return msgspec.structs.replace(
         snapshot,

@@ -1,4 +1,4 @@
-"""Laws of planning over random clusters, judged by the naive second reading in `tests/property/naive`."""
+"""Laws of planning over random clusters, checked by the naive judge in `tests/property/naive`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG = 20_000
 
 @pytest.mark.parametrize("first", range(0, _FAST, 50))
 def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int) -> None:
-    """A pod that is planned where it cannot run pays for an idle node; one that is given up in vain stays pending."""
+    """A pod that is planned where it cannot run pays for an idle node; a pod left over without need stays pending."""
     for seed in range(first, first + 50):
         snapshot = rich_cluster(seed)
         assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
@@ -37,7 +37,7 @@ def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int)
 
 @pytest.mark.parametrize("first", range(0, _IMPROVED, 20))
 def test_no_improved_plan_breaks_a_hard_rule(first: int) -> None:
-    """A cheaper plan is no use if the scheduler does not bind its pods."""
+    """A cheaper plan is useless if the scheduler does not bind its pods."""
     for seed in range(first, first + 20):
         snapshot = improving(rich_cluster(seed))
         assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
@@ -50,8 +50,8 @@ def test_the_order_of_the_input_does_not_matter() -> None:
         assert encode_plan(schedule(shuffled(snapshot, seed))) == encode_plan(schedule(snapshot)), f"seed {seed}"
 
 
-def test_a_plan_that_is_carried_out_wants_nothing_more() -> None:
-    """A provisioner that finds more to launch once its nodes are there never comes to rest."""
+def test_a_plan_that_is_carried_out_needs_no_second_plan() -> None:
+    """A provisioner that launches more once its nodes are there never settles."""
     for seed in range(80):
         assert unrest(rich_cluster(seed)) == [], f"seed {seed}"
 
@@ -64,18 +64,18 @@ def test_hash_seeds_do_not_matter() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, _LONG, 1000))
 def test_twenty_thousand_clusters(first: int) -> None:
-    """The same laws, long enough to meet the rare collisions of rules."""
+    """The same laws, over enough clusters to meet rare collisions of rules."""
     failing = {seed: found[0] for seed, found, _ in map(check, range(first, first + 1000)) if found}
     assert failing == {}
 
 
 class TestTheJudge:
-    """A judge that lets everything pass would make all of the above worthless."""
+    """A judge that accepts every plan would make all of the above worthless."""
 
     def test_sees_a_pod_that_is_missing_from_the_plan(self) -> None:
         self._finds("lists", _without_first_pod)
 
-    def test_sees_a_pod_that_is_given_up_in_vain(self) -> None:
+    def test_sees_a_pod_that_is_left_over_without_need(self) -> None:
         found = 0
         for snapshot, plan in _plans():
             if len(plan.claims[0].pods) > 1:
@@ -115,7 +115,7 @@ class TestTheJudge:
 
 @cache
 def _plans() -> list[tuple[Snapshot, Plan]]:
-    """Clusters and their plans, which no test changes."""
+    """Clusters and their plans; tests do not change them."""
     clusters = [random_cluster(seed) for seed in range(60)]
     planned = [(cluster, schedule(cluster)) for cluster in clusters]
     return [(cluster, plan) for cluster, plan in planned if plan.claims]
@@ -131,7 +131,7 @@ def _without_first_pod(plan: Plan) -> Plan:
 
 
 def _given_up(plan: Plan) -> Plan:
-    """The plan without the first pod of its first claim, which is called unschedulable instead."""
+    """The plan with the first pod of its first claim reported as unschedulable."""
     lost = Unschedulable(plan.claims[0].pods[0], "NoOfferingFits", "nothing is large enough")
     return msgspec.structs.replace(_without_first_pod(plan), unschedulable=(*plan.unschedulable, lost))
 
@@ -157,6 +157,6 @@ def _digest_in_a_process_of_its_own(hash_seed: str) -> str:
 
 
 def digest() -> str:
-    """The plans of a few clusters in one number."""
+    """A hash over the plans of a few clusters."""
     plans = b"".join(encode_plan(schedule(random_cluster(seed))) for seed in range(12))
     return hashlib.sha256(plans).hexdigest()

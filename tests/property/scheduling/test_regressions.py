@@ -1,4 +1,4 @@
-"""What random clusters found wrong, each as small as it gets and named by what was wrong."""
+"""Faults that random clusters found, each reduced to its smallest case and named after the law it broke."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SEEDS = (
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_clusters_that_once_failed(seed: int) -> None:
-    """Each of these once broke a rule, or left a pod without a place that there was."""
+    """Each of these once broke a rule, or left a pod over although a place existed."""
     snapshot = random_cluster(seed)
     assert violations(snapshot, schedule(snapshot)) == []
 
@@ -70,8 +70,9 @@ RICH_SEEDS = (
     1001285,
     1102990,
 )
-"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines
-are free; improved plans that parted a pod from the one with a volume whom it follows."""
+"""The same for `rich_cluster`: reservations, overlays, minValues, explanations, free machines in the search, and
+improved plans that separated a pod from the volume's pod that it must follow.
+"""
 
 
 @pytest.mark.parametrize("seed", RICH_SEEDS)
@@ -83,7 +84,7 @@ def test_richer_clusters_that_once_failed(seed: int) -> None:
     assert violations(snapshot, schedule(improving(snapshot))) == []
 
 
-def test_pods_apart_by_a_label_that_the_pool_leaves_open_get_different_values() -> None:
+def test_pods_kept_apart_by_a_label_that_the_pool_leaves_open_get_different_values() -> None:
     """All new nodes used to come up with team=0, one domain, although the pods must not share one."""
     apart = (PodAffinityTerm(TEAM, SELECTS_WEB),)
     pods = tuple(a_pod(f"p{n}", labels=WEB, anti_affinity=apart) for n in range(3))
@@ -91,7 +92,7 @@ def test_pods_apart_by_a_label_that_the_pool_leaves_open_get_different_values() 
     assert len({claim.labels[TEAM] for claim in plan.claims}) == len(plan.claims) == 3
 
 
-def test_a_value_that_pods_ask_for_is_a_domain_of_an_open_label() -> None:
+def test_a_value_that_pods_request_is_a_domain_of_an_open_label() -> None:
     """A second team appeared after the spread pods were all put on the first."""
     alternatives = a_pod("asks", cpu="100m", node_selector=(Requirement.one_of(TEAM, "y"),))
     plan = _sound(
@@ -112,7 +113,7 @@ def test_a_spread_over_an_open_label_opens_no_domain_that_it_does_not_need() -> 
     assert {claim.labels[TEAM] for claim in plan.claims} == {"0"}
 
 
-def test_a_daemon_pod_that_is_yet_to_come_keeps_its_host_port() -> None:
+def test_a_daemon_pod_that_has_not_started_keeps_its_host_port() -> None:
     """A pod took the port on an existing node, and the DaemonSet's pod could never start there."""
     claim, node = a_node_of(a_type())
     daemon = DaemonSet(namespace="kube-system", name="agent", spec=_daemon_spec())
@@ -127,13 +128,13 @@ def test_a_daemon_pod_that_is_yet_to_come_keeps_its_host_port() -> None:
 
 
 def test_a_pool_that_contradicts_itself_launches_nothing() -> None:
-    """It launched nodes without the label that it demands."""
+    """The pool launched nodes without the label that it requires."""
     pool = a_pool("default", Requirement.one_of(TEAM, "z"), NOT_Z)
     plan = _sound(a_snapshot(types=(a_type(),), node_pools=(pool,), pods=(a_pod(),)))
     assert "contradicts itself" in plan.unschedulable[0].message
 
 
-def test_a_label_that_a_pool_demands_stays_when_pods_narrow_it() -> None:
+def test_a_label_that_a_pool_requires_stays_when_pods_narrow_it() -> None:
     """One pod's NotIn made room for another's DoesNotExist, and the node came up without the label."""
     pool = a_pool("default", Requirement.of(TEAM, "Exists"))
     pods = (
@@ -156,8 +157,8 @@ def test_a_node_without_one_of_the_topology_keys_is_passed_over_for_all() -> Non
     assert reasons_of(_sound(a_snapshot(types=(a_type(),), nodes=(bare,), pods=(running, pod)))) == {}
 
 
-def test_a_choice_of_domain_leaves_as_many_types_as_min_values_wants() -> None:
-    """The cheapest architecture was chosen, had too few types, and the other was never tried."""
+def test_a_choice_of_domain_leaves_as_many_types_as_min_values_requires() -> None:
+    """The cheapest architecture was chosen and had too few types, and the other was never tried."""
     types = (a_type("cheap", price=0.01, **{labels.ARCH: "arm64"}), a_type("m1"), a_type("m2"), a_type("m3"))
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=3))
     pod = a_pod(labels=WEB, anti_affinity=(PodAffinityTerm(labels.ARCH, SELECTS_WEB),))
@@ -175,7 +176,7 @@ def test_limits_are_charged_for_the_types_that_are_left() -> None:
 
 
 def test_a_pool_without_a_type_makes_no_domain() -> None:
-    """Teams that only an impossible pool offered stayed empty for ever and held the others down."""
+    """Teams that only an impossible pool offered stayed empty and kept the spread's minimum at zero."""
     pools = (
         a_pool("default", Requirement.one_of(TEAM, "y")),
         a_pool("empty", Requirement.one_of(TEAM, "x", "z"), Requirement.one_of(labels.ARCH, "arm64")),
@@ -184,8 +185,8 @@ def test_a_pool_without_a_type_makes_no_domain() -> None:
     assert reasons_of(plan) == {}
 
 
-def test_a_domain_that_the_pod_cannot_reach_by_its_other_labels_does_not_count() -> None:
-    """A zone where only another team's nodes come up held the spread down to one pod a zone."""
+def test_a_domain_that_the_pods_other_labels_rule_out_does_not_count() -> None:
+    """A zone with nodes of another team only held the spread down to one pod per zone."""
     pools = (
         a_pool("mine", Requirement.one_of(TEAM, "x"), Requirement.one_of(labels.ZONE, *ZONES[:2])),
         a_pool("theirs", Requirement.one_of(TEAM, "y"), Requirement.one_of(labels.ZONE, ZONES[2])),
@@ -195,7 +196,7 @@ def test_a_domain_that_the_pod_cannot_reach_by_its_other_labels_does_not_count()
 
 
 def test_affinity_policy_ignore_counts_nodes_that_the_pod_cannot_use() -> None:
-    """The scheduler of Kubernetes counts them; the pods over the skew would have stayed pending beside their node."""
+    """kube-scheduler counts them; the pods beyond the skew would have stayed pending beside their node."""
     bare = _bare_node({labels.ZONE: ZONES[1]})
     pods = _spread_pods(
         labels.ZONE, 2, node_affinity_policy="Ignore", node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),)
@@ -204,7 +205,7 @@ def test_affinity_policy_ignore_counts_nodes_that_the_pod_cannot_use() -> None:
     assert list(reasons_of(plan).values()) == ["TopologySpread"]
 
 
-def test_a_claim_on_its_way_makes_a_domain() -> None:
+def test_a_claim_in_flight_makes_a_domain() -> None:
     """Its zone did not count until its node had joined."""
     claim, node = a_node_of(a_type(cpu="8"), "here", zone=ZONES[0])
     coming, _ = a_node_of(a_type(), "there", zone=ZONES[1])
@@ -227,8 +228,8 @@ def test_affinity_terms_that_contradict_themselves_admit_no_node() -> None:
     assert set(places(_sound(a_snapshot(node_pools=(), nodes=nodes, pods=pods))).values()) == {"mine"}
 
 
-def test_a_claim_that_cannot_become_a_node_of_interest_does_not_count() -> None:
-    """Before the last type was left, the claim might have been one; once it was certain, nobody looked again."""
+def test_a_claim_that_cannot_become_an_eligible_node_does_not_count() -> None:
+    """The claim was eligible while it had several types, and was not checked again once only one was left."""
     types = (a_type("small", cpu="2", family="b"), a_type("large", cpu="8", price=0.5, family="a"))
     large = a_pod("large", cpu="4", labels=WEB)
     only_b = (Requirement.one_of("family", "b"),)

@@ -1,4 +1,4 @@
-"""Asking all nodes and claims at once gives what asking each of them gives."""
+"""Searching all nodes and claims at once finds what checking each of them finds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ APPS = ("a", "b", "c")
 @given(SEEDS)
 @settings(max_examples=150, deadline=None)
 def test_plans_are_the_same(seed: int) -> None:
-    """A claim or node that the bit sets leave out, or take in, would hold other pods than the rules say."""
+    """Otherwise, bit sets miss or add a claim or node, and plans differ from what the rules say."""
     _agree(random_cluster(seed))
 
 
@@ -50,7 +50,7 @@ def test_plans_of_many_pods_on_many_claims_are_the_same(seed: int) -> None:
 @given(SEEDS)
 @settings(max_examples=40, deadline=None)
 def test_what_ifs_are_the_same(seed: int) -> None:
-    """A node that goes would still be offered, or its pods still counted."""
+    """Otherwise, a removed node is still offered, or its pods are still counted."""
     snapshot = random_cluster(seed)
     context = SchedulingContext(snapshot)
     for node in context.existing_nodes[:3]:
@@ -59,7 +59,7 @@ def test_what_ifs_are_the_same(seed: int) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=20), st.integers(1, 4))
 def test_host_counts_agree_with_counting(added: list[tuple[int, int]], highest: int) -> None:
-    """A spread over hosts would let one pod too many onto a node, or keep one out."""
+    """Otherwise, a spread over hosts admits one pod too many to a node, or too few."""
     counts, expected = HostnameCounts(highest), Counter[int]()
     for claim, times in added:
         counts.add(claim, times)
@@ -88,7 +88,7 @@ def _agree_without(context: SchedulingContext, gone: frozenset[int]) -> None:
 def _placed(
     kind: type[GreedyScheduler], context: SchedulingContext, gone: frozenset[int], displaced: list[Pod]
 ) -> object:
-    """All that a run decides: claims with what they are held to, places on nodes, and who is left."""
+    """All that a run decides: claims with their requirements, places on nodes, and pods left over."""
     pending_groups = queue_of(context, [((*context.pending, *context.moving), False), (displaced, True)])
     found = kind(context, pending_groups, context.leaving | gone, gone).run()
     claims = [
@@ -100,7 +100,7 @@ def _placed(
 
 
 def _crowd(draw: Random, count: int) -> Snapshot:
-    """Pods with every kind of rule on few sizes of machine; most claims end up full."""
+    """Pods with every kind of rule on few machine sizes; most claims end up full."""
     types = tuple(
         a_type(f"t{cpu}", cpu=str(cpu), memory=f"{memory}Gi", pods="12", price=cpu * 0.04, zones=ZONES[: 2 + cpu % 3])
         for cpu, memory in ((4, 8), (4, 32), (8, 16), (9, 64))

@@ -26,14 +26,14 @@ def test_ten_thousand_clusters(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [127, 205, 250, 252, 272])
-def test_pods_that_were_once_left_without_need_have_their_places(seed: int) -> None:
-    """Zones chosen one workload at a time: 14 pods waited where 12 need to, 3 where none does."""
+def test_pods_once_left_over_without_need_have_their_places(seed: int) -> None:
+    """Zones were chosen one workload at a time: 14 pods stayed pending where 12 must, and 3 where none must."""
     snapshot = improving(tight_cluster(seed))
     assert beaten(snapshot, schedule(snapshot)) == []
 
 
 def test_the_trivial_planners_place_most_pods() -> None:
-    """A planner that places nothing would never beat another."""
+    """A trivial planner that places nothing would never beat ours."""
     most = [max(len(planner.placed(order)) for order in zone_orders(0)) for planner in _planners()]
     assert sum(most) > sum(len(planner.waiting) for planner in _planners()) // 2
 

@@ -1,4 +1,4 @@
-"""Sets of types as bit masks agree with going through the types one by one."""
+"""Sets of types as bit masks agree with checking the types one by one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REQUIREMENTS = st.builds(
 
 @given(AMOUNTS, st.integers(-6, 21))
 def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) -> None:
-    """A type too small would be listed, or one within a limit refused."""
+    """Otherwise, a type too small is listed, or one within a limit is refused."""
     table = ThresholdIndex(amounts)
     assert list(positions(table.at_least(bound))) == [i for i, amount in enumerate(amounts) if amount >= bound]
     assert list(positions(table.at_most(bound))) == [i for i, amount in enumerate(amounts) if amount <= bound]
@@ -40,13 +40,13 @@ def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) ->
 
 @given(VECTORS, st.tuples(st.integers(0, 10), st.integers(0, 10)))
 def test_what_fits_any_fits_the_front(vectors: list[tuple[int, int]], wanted: tuple[int, int]) -> None:
-    """A node would be opened although an open one has room."""
+    """Otherwise, a node is opened although an open one has room."""
     assert any(within(wanted, v) for v in vectors) == any(within(wanted, v) for v in pareto(vectors))
 
 
 @given(st.lists(REQUIREMENTS, max_size=3), st.lists(st.sampled_from((None, *VALUES)), min_size=1, max_size=6))
 def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list[str | None]) -> None:
-    """A type whose label contradicts the pod would be launched for it."""
+    """Otherwise, a type whose label contradicts the pod is launched for it."""
     types = [
         a_type(f"t{number}", zones=ZONES[:1], **({"size": size} if size else {})) for number, size in enumerate(sizes)
     ]
@@ -61,8 +61,8 @@ def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list
         assert list(positions(found)) == expected
 
 
-def test_a_node_without_a_label_fails_a_demand_hidden_by_merging() -> None:
-    """Exists and NotIn merge to NotIn, which alone would let the node pass."""
+def test_a_node_without_a_label_fails_a_requirement_hidden_by_merging() -> None:
+    """Exists and NotIn merge to NotIn, which alone would admit the node."""
     table = RequirementTable(labels.WELL_KNOWN)
     asked = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
     assert not table.offers(Requirements(), asked)
@@ -72,7 +72,7 @@ def test_a_node_without_a_label_fails_a_demand_hidden_by_merging() -> None:
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 31))
 def test_an_index_below_a_price_is_that_of_the_cheaper_offerings(prices: list[int], bound: int) -> None:
-    """A repacked node would cost as much as those it replaces."""
+    """Otherwise, repacked nodes cost as much as those they replace."""
     types = tuple(a_type(f"t{number}", price=price, zones=ZONES[:1]) for number, price in enumerate(prices))
     cheap = index_of(types).below(nanodollars(bound))
     found = {(market, position) for market, entries in cheap.prices.items() for _, position in entries}

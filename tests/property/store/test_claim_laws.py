@@ -34,7 +34,7 @@ HISTORIES = st.lists(st.one_of(REQUEST, DISRUPT, STALE, TAINT, STAY, FORGET), ma
 
 
 class History:
-    """Plays what functions do to claims."""
+    """Does to claims what functions do."""
 
     def __init__(self, claims: ClaimStore, leases: Leases) -> None:
         self.claims = claims
@@ -43,7 +43,7 @@ class History:
         self._lease = lease
 
     def play(self, kind: str, what: str | list[str], bound: int = 0) -> None:
-        """One thing; what is not there stays so."""
+        """One operation; a missing claim stays missing."""
         found = [record for name in what if (record := self.claims.get(name)) is not None]
         if kind == "request":
             self._request(str(what))
@@ -59,7 +59,7 @@ class History:
             self.claims.forget(found[0])
 
     def disrupt(self, found: list[ClaimRecord], bound: int) -> None:
-        """All of them go or none, and never more than the bound lets go."""
+        """All of them leave or none, and never more than the bound allows."""
         before = self.counters()
         wanted = [ClaimChange(record, record) for record in found]
         spent = self.claims.disrupt(wanted, {"one": bound, "two": bound}).spent
@@ -83,12 +83,12 @@ class History:
         raise AssertionError("a claim that has changed was let go")
 
     def counters(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
-        """NodePool → what its counters say, but for those at zero."""
+        """NodePool → its counters, without those at zero."""
         found = {usage.node_pool: (usage.reserved, usage.disrupting) for usage in self.claims.usage()}
         return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
 
     def sums(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
-        """NodePool → what its claims hold, summed."""
+        """NodePool → the sum over its claims."""
         found: dict[str, tuple[dict[str, int], int]] = {}
         for record in self.claims.all():
             held, places = found.get(POOLS[record.name], ({}, 0))
@@ -100,7 +100,7 @@ class History:
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES)
 def test_counters_are_the_sums_of_what_claims_hold(history: list[tuple[str, str]]) -> None:
-    """Whatever happens in whatever order; and the table and the store of other tests tell the same story."""
+    """This holds after every operation, and the table and the store of other tests agree."""
     rows, account = Rows(), FakeAccount()
     table = DynamoTable(account.client("dynamodb"), account.table)
     in_memory = History(MemoryClaims(rows), MemoryLeases(rows))
