@@ -1,4 +1,4 @@
-"""What AWS' errors mean to whoever called."""
+"""What AWS errors mean to the caller."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def a_fleet_error(code: str, instance_type: str | None = None, subnet: str | Non
     ],
 )
 def test_codes_are_read_by_meaning(code: str, status: int, error: type[PortError]) -> None:
-    """Retrying what is denied, or giving up on a throttle, is wrong in opposite ways."""
+    """Retrying a denied call, or giving up on a throttled one, are opposite mistakes."""
     answer: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     translated = translate("ec2:X", ClientError(answer, "X"))
     assert type(translated) is error
@@ -73,12 +73,14 @@ def test_codes_are_read_by_meaning(code: str, status: int, error: type[PortError
         (NoCredentialsError(), DeniedError),
     ],
 )
-def test_a_lost_answer_is_told_from_a_request_that_never_left(raised: BotoCoreError, error: type[PortError]) -> None:
-    """Only after a lost answer must one look before doing it again."""
+def test_a_lost_reply_is_distinguished_from_a_request_that_never_left(
+    raised: BotoCoreError, error: type[PortError]
+) -> None:
+    """Only after a lost reply must the caller check before it repeats the call."""
     assert type(translate("ec2:X", raised)) is error
 
 
-def test_only_the_pool_that_refused_is_remembered() -> None:
+def test_only_the_offering_that_was_refused_is_remembered() -> None:
     """Other zones and types still have capacity."""
     errors = [a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")]
     refused = RefusedOffering(TRIED[0], "InsufficientInstanceCapacity", "…", "subnet-a")
@@ -97,15 +99,15 @@ def test_without_the_service_linked_role_there_is_no_spot_at_all() -> None:
     assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
 
 
-def test_a_denied_launch_is_no_lack_of_capacity() -> None:
-    """Capacity is remembered for all clusters; a typo in one EC2NodeClass must not be."""
+def test_a_denied_launch_is_not_a_lack_of_capacity() -> None:
+    """Lack of capacity is remembered for all clusters; a typo in one EC2NodeClass must not be."""
     errors = [a_fleet_error("UnauthorizedOperation", "m5.large", "subnet-a")]
     refused = refused_offerings(errors, TRIED, ZONES)
     assert type(failure("c", errors, refused, TRIED)) is LaunchDeniedError
 
 
 def test_a_failed_fleet_says_what_to_do_next() -> None:
-    """Plan again without the refused, try later, or raise an alarm."""
+    """Plan again without the refused offerings, try later, or raise an alarm."""
     ice = a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")
     throttled, denied = a_fleet_error("RequestLimitExceeded"), a_fleet_error("UnauthorizedOperation")
     refused = refused_offerings([ice, denied], TRIED, ZONES)
@@ -120,7 +122,7 @@ def test_a_failed_fleet_says_what_to_do_next() -> None:
     assert [found.offering for found in silence.refused] == list(TRIED)
 
 
-def test_reasons_are_told_in_words() -> None:
+def test_reasons_are_given_in_words() -> None:
     """An operator should not have to know EC2's codes."""
     assert describe({"ErrorCode": "VcpuLimitExceeded", "ErrorMessage": "m"}).startswith("VcpuQuotaExceeded")
     assert describe({"ErrorCode": "New", "ErrorMessage": "m"}) == "LaunchFailed (New: m)"

@@ -1,4 +1,4 @@
-"""Transactions that meet others: DynamoDB cancels one of them, and it may be sent again at once."""
+"""Conflicting transactions: DynamoDB cancels one of them, and it may be repeated at once."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PUT = ("Put", {"Item": {"pk": {"S": "a"}}})
 
 
 class TransactionCanceledError(ClientError):
-    """As the client of DynamoDB names it."""
+    """Named as in the client of DynamoDB."""
 
 
 class ConditionalCheckError(ClientError):
-    """As the client of DynamoDB names it."""
+    """Named as in the client of DynamoDB."""
 
 
 class Busy:
-    """A client whose table is busy for so many calls."""
+    """A client whose table reports conflicts for so many calls."""
 
     exceptions = SimpleNamespace(
         TransactionCanceledException=TransactionCanceledError, ConditionalCheckFailedException=ConditionalCheckError
@@ -48,8 +48,8 @@ class Busy:
 
 
 @pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-def test_a_transaction_that_met_another_is_sent_again(code: str) -> None:
-    """Every launch of a NodePool moves one counter; the run ended at the first meeting."""
+def test_a_transaction_that_conflicts_is_repeated(code: str) -> None:
+    """Every launch of a NodePool changes one counter; the run ended at the first conflict."""
     waited: list[timedelta] = []
     client = Busy(code, code)
     assert DynamoTable(client, "t", waited.append).transact([PUT]) is None
@@ -57,15 +57,15 @@ def test_a_transaction_that_met_another_is_sent_again(code: str) -> None:
     assert all(wait <= 2 * most for wait, most in zip(waited, CONFLICT_PAUSES, strict=False))
 
 
-def test_a_single_write_that_met_a_transaction_is_sent_again() -> None:
-    """It is refused by another code, for the same reason."""
+def test_a_single_write_that_conflicts_with_a_transaction_is_repeated() -> None:
+    """It fails with another code, for the same reason."""
     client = Busy("TransactionConflictException")
     DynamoTable(client, "t", lambda _: None).put({})
     assert client.calls == 2
 
 
-def test_it_is_not_sent_for_ever() -> None:
-    """The invocation has an end; who asked decides what then."""
+def test_it_is_not_repeated_forever() -> None:
+    """The invocation must end in time; the caller decides what to do then."""
     client = Busy(*["TransactionConflict"] * 10)
     with pytest.raises(TransientError):
         DynamoTable(client, "t", lambda _: None).transact([PUT])

@@ -1,4 +1,4 @@
-"""Rows that are read again and again: `execute` asks for a claim each second while its node boots."""
+"""Rows that are read again and again: `execute` reads a claim each second while its node boots."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def notes() -> tuple[RecordItems[Note], Rows]:
     return RecordItems(rows, "notes", Note), rows
 
 
-def test_a_row_is_unpacked_once_until_it_changes(notes: tuple[RecordItems[Note], Rows]) -> None:
-    """If this failed, each look at a claim would be paid as the first one, or show it as it was."""
+def test_a_row_is_decoded_once_until_it_changes(notes: tuple[RecordItems[Note], Rows]) -> None:
+    """Otherwise, each read of a claim costs as much as the first one, or returns an old version."""
     found, rows = notes
     rows.items["a"] = found.item("a", Note("x" * 2000, 1))
     first = found.get("a")
@@ -50,7 +50,7 @@ def test_a_row_is_unpacked_once_until_it_changes(notes: tuple[RecordItems[Note],
     assert found.get("a") == Note("y", 3)
 
 
-def test_a_sandbox_does_not_grow_with_every_row_it_ever_read(
+def test_a_sandbox_does_not_keep_every_row_it_ever_read(
     notes: tuple[RecordItems[Note], Rows], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "READ_AT_MOST", 3)

@@ -17,8 +17,8 @@ def a_status(instance_id: str, field: str, *details: dict[str, Any]) -> dict[str
     return {"InstanceId": instance_id, field: {"Status": "impaired", "Details": list(details)}}
 
 
-def test_both_checks_are_asked_in_pages_and_only_failed_details_with_a_time_count() -> None:
-    """Else a machine whose host is broken is not replaced, or one is that still starts."""
+def test_both_checks_are_read_in_pages_and_only_failed_details_with_a_time_count() -> None:
+    """Otherwise, a machine with a broken host is not replaced, or one that is still starting is."""
     client = boto3.client("ec2", region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
     failed = {"Name": "reachability", "Status": "failed", "ImpairedSince": SINCE}
     instance = {"Filters": [{"Name": "instance-status.status", "Values": ["impaired"]}], "MaxResults": 1000}

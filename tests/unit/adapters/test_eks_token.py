@@ -1,4 +1,4 @@
-"""The token with which the API server knows us."""
+"""The token that authenticates us to the API server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def signed(token: str) -> str:
     return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
 
 
-def test_the_token_proves_who_we_are_to_one_cluster() -> None:
+def test_the_token_authenticates_us_to_one_cluster() -> None:
     """EKS would answer 401 to everything; a token for one cluster must not open another."""
     url = urlsplit(signed(EksToken(presigner(a_session("eu-west-1"), cluster="shop"), Watch())()))
     query = parse_qs(url.query)

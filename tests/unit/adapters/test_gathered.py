@@ -1,4 +1,4 @@
-"""Calls about many ids, asked for by several threads."""
+"""Calls about many ids that several threads request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = ("b", "c", "d")
 
 
 class Slow:
-    """A service whose first call takes until `arrived` ids wait for the next one."""
+    """A service whose first call blocks until `arrived` ids wait for the next one."""
 
     def __init__(self, refused: str = "", error: type[Exception] | None = None) -> None:
         self.calls: list[tuple[str, ...]] = []
@@ -33,7 +33,10 @@ class Slow:
 
 
 def ask_together(service: Slow) -> list[dict[str, str] | BaseException]:
-    """`a` first; the others while that call is under way. Answers or errors, in the order of the names."""
+    """Request `a` first and the others while that call is under way.
+
+    Returns replies or errors, in the order of the names.
+    """
     gathered = Gathered(service)
     with ThreadPoolExecutor(max_workers=4) as pool:
         first = pool.submit(gathered, ["a"])
@@ -46,7 +49,7 @@ def ask_together(service: Slow) -> list[dict[str, str] | BaseException]:
         return [found.exception() or found.result() for found in (first, *rest)]
 
 
-def test_what_is_asked_for_meanwhile_goes_in_one_call() -> None:
+def test_ids_requested_during_a_call_share_the_next_one() -> None:
     """A call for each node of a wave would spend EC2's rate for the whole account."""
     service = Slow()
     answers = ask_together(service)
@@ -54,21 +57,21 @@ def test_what_is_asked_for_meanwhile_goes_in_one_call() -> None:
     assert all(isinstance(answer, dict) and name in answer for name, answer in zip("abcd", answers, strict=True))
 
 
-def test_an_id_that_is_refused_fails_nobody_else() -> None:
+def test_a_refused_id_fails_only_its_own_caller() -> None:
     service = Slow(refused="c", error=DeniedError)
     answers = ask_together(service)
     assert [isinstance(answer, DeniedError) for answer in answers] == [False, False, True, False]
 
 
-def test_a_throttled_call_is_not_made_again_for_each_who_asked() -> None:
-    """Ten more calls are what a service that is throttling needs least."""
+def test_a_throttled_call_is_not_repeated_for_each_caller() -> None:
+    """Ten more calls only make the throttling worse."""
     service = Slow(refused="c", error=TransientError)
     answers = ask_together(service)
     assert [isinstance(answer, TransientError) for answer in answers] == [False, True, True, True]
     assert len(service.calls) == 2
 
 
-def test_who_comes_alone_does_not_wait() -> None:
+def test_a_single_caller_does_not_wait() -> None:
     service = Slow()
     service.go_on.set()
     gathered = Gathered(service)

@@ -6,7 +6,7 @@ from lambdas.ports import DeniedError
 
 
 def test_a_kind_that_is_not_served_says_what_to_apply() -> None:
-    """Else a cluster with definitions of another release fails with a bare 404, which elsewhere means success."""
+    """Otherwise, a cluster with definitions of another release fails with a bare 404, which elsewhere means success."""
     error = of_listing("kube:list nodepools", kinds.NODE_POOLS, 404, b"404 page not found\n")
     assert isinstance(error, DeniedError)
     assert "karpenter.sh/v1" in str(error)

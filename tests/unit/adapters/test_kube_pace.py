@@ -1,4 +1,4 @@
-"""How fast one sandbox asks the API server."""
+"""The request rate of one sandbox to the API server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lambdas.adapters.kube.pace import Pace
 
 
 class Hand:
-    """A clock that stands still unless somebody waits or it is moved."""
+    """A clock that advances only when a caller sleeps or a test moves it."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -32,7 +32,7 @@ def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
     assert clock.seconds == pytest.approx(102.0)
 
 
-def test_rest_is_saved_up_to_a_burst_and_no_further() -> None:
+def test_unused_rate_is_saved_up_to_a_burst_and_no_further() -> None:
     clock = Hand()
     pace = Pace(10, 5, now=clock.now, pause=clock.pause)
     clock.seconds += 3600
@@ -41,8 +41,8 @@ def test_rest_is_saved_up_to_a_burst_and_no_further() -> None:
     assert clock.seconds == pytest.approx(3700.1)
 
 
-def test_those_who_wait_beside_each_other_wait_one_after_the_other() -> None:
-    """Threads that all woke at the same moment would be the burst that was to be kept from the server."""
+def test_concurrent_waiters_go_one_after_the_other() -> None:
+    """If all threads woke at the same moment, they would form the burst that the rate is to prevent."""
     waits: list[float] = []
     pace = Pace(10, 1, now=lambda: 100.0, pause=waits.append)
     for _ in range(4):

@@ -30,25 +30,25 @@ class Pager:
         return answer if is_last else {**answer, "NextToken": str(page + 1)}
 
 
-def test_all_pages_are_read_with_the_same_question() -> None:
+def test_all_pages_are_read_with_the_same_parameters() -> None:
     """Types, instances or prices beyond the first page would not exist for us."""
     assert list(AwsService(Pager(3)).items("DescribeThings", "Things", Kind="x")) == ["x-0", "x-1", "x-2"]
 
 
-def test_a_listing_without_end_is_given_up() -> None:
+def test_an_endless_listing_is_given_up() -> None:
     """A token that never ends would keep the function busy until it is killed."""
     with pytest.raises(TransientError, match=str(PAGES_MAX)):
         list(AwsService(Pager(None)).items("DescribeThings", "Things", Kind="x"))
 
 
-def test_half_a_listing_is_none() -> None:
-    """Half of the instances would make orphans of the others' claims."""
+def test_a_partial_listing_is_not_used() -> None:
+    """With half of the instances missing, their claims would look lost."""
     with pytest.raises(TransientError, match="ec2:DescribeThings"):
         list(AwsService(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
-def test_a_call_is_given_up_within_the_function_s_own_time(function: FunctionSpec) -> None:
-    """Else the function is killed while it waits, and nobody hears which call it was."""
+def test_a_call_times_out_within_the_function_s_own_time(function: FunctionSpec) -> None:
+    """Otherwise, the function is killed while it waits, and no log names the call."""
     only_queues = function.reads_audit_log
     assert longest(QUICK if only_queues else PATIENT) < function.timeout - timedelta(seconds=5)

@@ -1,4 +1,4 @@
-"""A node to write user data for, and how its parts are read back."""
+"""A node to render user data for, and helpers that parse the parts of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def changed(**changes: Any) -> Bootstrap:
 
 
 def documents(text: str) -> list[Message]:
-    """Read as cloud-init reads it: by Python's own MIME parser."""
+    """The parts, parsed as cloud-init does: with Python's own MIME parser."""
     parsed = email.message_from_string(text)
     assert parsed.is_multipart()
     return [part for part in parsed.walk() if not part.is_multipart()]

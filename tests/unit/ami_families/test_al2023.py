@@ -17,7 +17,7 @@ from tests.unit.ami_families.nodes import (
 
 
 def test_an_al2023_node_joins_with_its_labels_and_taints() -> None:
-    """Without any of this the instance runs, costs money, and never becomes a node."""
+    """If any of this is missing, the instance runs, costs money, and never becomes a node."""
     config = node_config(AL2023.user_data(NODE))
     assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
     assert config["spec"]["cluster"] == {
@@ -50,7 +50,7 @@ def test_al2023_passes_every_kubelet_setting_on() -> None:
 
 
 def test_al2023_without_service_addresses_is_refused() -> None:
-    """Nodeadm fails on the node, where nobody looks."""
+    """Nodeadm fails on the node, where no user sees it."""
     with pytest.raises(InvalidInputError, match="Services"):
         AL2023.user_data(changed(cluster=msgspec.structs.replace(CLUSTER, service_cidr="")))
 
@@ -69,8 +69,8 @@ def test_al2023_without_service_addresses_is_refused() -> None:
         ('{\n  "apiVersion": "node.eks.aws/v1alpha1",\n  "kind": "NodeConfig"\n}\n', "application/node.eks.aws"),
     ],
 )
-def test_the_users_own_document_comes_first_under_its_type(own: str, content_type: str) -> None:
-    """Nodeadm lets later documents win: the user's must not undo how the node joins."""
+def test_the_users_own_document_comes_first_with_its_type(own: str, content_type: str) -> None:
+    """In nodeadm, later documents win: the user's must not change how the node joins."""
     first, last = documents(AL2023.user_data(changed(user_data=own)))
     assert first.get_content_type() == content_type
     assert str(first.get_payload()).strip() == own.strip()

@@ -20,7 +20,7 @@ from tests.unit.ami_families.nodes import (
 @pytest.mark.parametrize("family", [AL2, BOTTLEROCKET, BY_ALIAS["windows2022"]], ids=lambda family: family.name)
 @pytest.mark.parametrize("text", ["", "dns", "10.0.0.10%x"])
 def test_a_dns_server_that_is_no_address_names_the_field(family: AmiFamily, text: str) -> None:
-    """Bottlerocket left an empty one out and started pods with another server than the class names."""
+    """Bottlerocket omitted an empty address and started pods with another server than the class names."""
     with pytest.raises(InvalidInputError, match="clusterDNS"):
         family.user_data(changed(kubelet={"clusterDNS": [text]}))
 

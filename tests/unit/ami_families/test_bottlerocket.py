@@ -58,7 +58,7 @@ essential = false
     [("latest", False), ("1.46.0", False), ("v1.50.1", False), ("1.45.9", True), ("", True)],
 )
 def test_bottlerocket_mounts_local_disks(version: str, names_directories: bool) -> None:
-    """Older releases bind nothing unless told which directories; pods would fill the small root volume."""
+    """Older releases mount nothing unless the directories are named; pods would fill the small root volume."""
     text = BOTTLEROCKET.user_data(changed(raids_instance_store=True, alias_release=version))
     command = tomllib.loads(text)["settings"]["bootstrap-commands"]["000-mount-instance-storage"]
     assert command["commands"][0] == ["apiclient", "ephemeral-storage", "init"]

@@ -1,4 +1,4 @@
-"""What holds for the user data of every family."""
+"""Rules for the user data of every family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.ami_families.nodes import (
 )
 
 
-def test_user_data_that_ec2_would_refuse_is_refused_here() -> None:
-    """EC2's message names no object; ours does."""
+def test_user_data_that_ec2_would_refuse_is_refused_early() -> None:
+    """EC2's message does not name the object; ours does."""
     with pytest.raises(InvalidInputError, match=str(USER_DATA_BYTES_MAX)):
         CUSTOM.user_data(changed(user_data="x" * (USER_DATA_BYTES_MAX + 1)))

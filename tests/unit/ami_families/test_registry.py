@@ -1,4 +1,4 @@
-"""All families: what each must answer, and that nobody else answers for it."""
+"""What each family must define, and that no other module compares family names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.ami_families.registry import BY_ALIAS, FAMILIES, family_of
 
 ROOT = Path(__file__).parents[3]
 OLD_VERSIONS = {"core/api/v1beta1.py", "core/api/v1alpha5.py"}
-"""They know the families of their time."""
+"""Instance types that older families support."""
 
 NODE = Bootstrap(
     cluster=Cluster(name="shop", endpoint="https://api.example", service_cidr="10.100.0.0/16"), labels={}, taints=()
@@ -33,8 +33,8 @@ NODE = Bootstrap(
         ("Ubuntu", "al2023@latest", "Custom"),
     ],
 )
-def test_the_name_comes_before_the_alias_and_the_unknown_is_custom(name: str, alias: str, expected: str) -> None:
-    """Nodes would be started in another family's way and never join."""
+def test_the_name_wins_over_the_alias_and_an_unknown_name_is_custom(name: str, alias: str, expected: str) -> None:
+    """Otherwise, nodes start as another family's and never join."""
     assert family_of(name, alias) is FAMILIES[expected]
 
 
@@ -49,14 +49,14 @@ def test_a_family_with_an_alias_says_where_its_images_are(family: AmiFamily) -> 
 
 @pytest.mark.parametrize("family", BY_ALIAS.values(), ids=BY_ALIAS)
 def test_only_families_with_releases_may_be_pinned(family: AmiFamily) -> None:
-    """A pin that changes nothing would be taken for one."""
+    """A pin without effect would be taken for a real one."""
     pinned, latest = (family.images("1.34", release) for release in ("v20260101", "latest"))
     assert (pinned != latest) == family.has_releases
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_the_volume_for_pods_is_one_of_the_family_s(family: AmiFamily) -> None:
-    """Sizing would reckon with a volume that the node does not have."""
+def test_the_volume_for_pods_is_one_of_the_familys_devices(family: AmiFamily) -> None:
+    """Otherwise, sizing counts on a volume that the node does not have."""
     assert not family.ephemeral_device or family.ephemeral_device in dict(family.default_volumes)
 
 
@@ -84,8 +84,8 @@ def test_the_versions_that_a_family_is_published_for_are_known(family: str, vers
     assert is_published or (family in problem and version in problem)
 
 
-def test_nobody_else_asks_for_a_family_by_its_name() -> None:
-    """A new family would be one module, and a place that compares names would be wrong about it without a word."""
+def test_no_other_module_compares_family_names() -> None:
+    """Otherwise, adding a family takes more than its own module, and code elsewhere treats it wrongly."""
     names = {*FAMILIES, *BY_ALIAS} - {CUSTOM.name}
     found = [
         f"{path.relative_to(ROOT)}: {text}"

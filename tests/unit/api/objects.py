@@ -10,7 +10,7 @@ from tests.builders import a_class_manifest
 JsonObject = dict[str, Any]
 
 ABSENT: Any = object()
-"""Stands for a field that is taken away."""
+"""Marks a field to remove."""
 
 _CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 _ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -49,7 +49,7 @@ NODE_CLASS: JsonObject = a_class_manifest(role="nodes")
 
 
 def changed(obj: JsonObject, path: str, value: Any) -> JsonObject:
-    """A copy of the object with the field at `path` (`spec.taints.0.key`) set, or taken away where it is ABSENT."""
+    """A copy of the object with the field at `path` (`spec.taints.0.key`) set, or removed if the value is ABSENT."""
     result = copy.deepcopy(obj)
     *parents, last = path.split(".")
     holder: Any = result

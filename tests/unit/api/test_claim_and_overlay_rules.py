@@ -66,22 +66,22 @@ def test_signed_amounts_and_percentages_adjust_a_price(adjustment: str) -> None:
     assert fields(changed(NODE_OVERLAY, "spec.priceAdjustment", adjustment)) == []
 
 
-def test_a_price_is_set_or_adjusted_not_both() -> None:
+def test_a_price_is_either_set_or_adjusted() -> None:
     both = changed(changed(NODE_OVERLAY, "spec.price", "0.1"), "spec.priceAdjustment", "+0.1")
     assert fields(both) == ["spec.priceAdjustment"]
 
 
 def test_an_unknown_version_or_kind_of_our_groups_is_a_problem() -> None:
-    """An object that we silently skip is an object that a user believes we obey."""
+    """A user believes that we obey an object that we silently skip."""
     assert fields({"apiVersion": "karpenter.sh/v9", "kind": "NodePool", "metadata": {"name": "x"}}) == ["apiVersion"]
     assert fields({"apiVersion": "karpenter.sh/v1", "kind": "Nodepool", "metadata": {"name": "x"}}) == ["apiVersion"]
 
 
-def test_objects_of_others_are_none_of_our_business() -> None:
+def test_objects_of_other_groups_are_ignored() -> None:
     assert fields({"apiVersion": "v1", "kind": "Pod", "spec": 5}) == []
 
 
 def test_an_object_without_version_or_kind_is_a_problem() -> None:
-    """It is nobody's, so nobody else would complain."""
+    """No other tool reports it either."""
     assert fields({"kind": "NodePool", "metadata": {"name": "x"}}) == ["apiVersion"]
     assert fields({"metadata": {"name": "x"}}) == ["apiVersion", "kind"]

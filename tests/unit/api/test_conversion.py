@@ -1,4 +1,4 @@
-"""Older API versions keep their meaning in v1, and what comes out is valid."""
+"""Older API versions keep their meaning in v1, and the result is valid."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_requirements_that_were_given_are_not_added_to() -> None:
     assert new["template"]["spec"]["requirements"] == given
 
 
-def test_the_rest_of_a_provisioner_finds_its_place() -> None:
+def test_all_other_provisioner_fields_are_converted() -> None:
     new = converted(
         a_provisioner(
             labels={"team": "a"},
@@ -208,7 +208,7 @@ def test_a_selector_becomes_one_term_for_each_choice(selector: JsonObject, terms
         ({"team": "x", "aws::owners": "self"}, [{"owner": "self", "tags": {"team": "x"}}]),
     ],
 )
-def test_images_are_selected_by_every_name_with_every_owner(selector: JsonObject, terms: list[JsonObject]) -> None:
+def test_images_are_selected_by_every_name_and_owner(selector: JsonObject, terms: list[JsonObject]) -> None:
     new = converted(a_template(amiSelector=selector))
     assert (new["amiFamily"], new["amiSelectorTerms"]) == ("AL2", terms)
 
@@ -219,7 +219,7 @@ def test_a_template_without_a_profile_gets_a_role_to_fill_in() -> None:
     assert any("spec.role" in remark for remark in conversion.remarks(new))
 
 
-def test_a_launch_template_of_one_s_own_cannot_be_converted() -> None:
+def test_a_users_own_launch_template_cannot_be_converted() -> None:
     with pytest.raises(InvalidInputError, match=r"AWSNodeTemplate default: spec\.launchTemplate"):
         api.as_v1(a_template(launchTemplate="mine"))
     assert [p.field for p in api.problems(a_template(launchTemplate="mine"))] == ["spec.launchTemplate"]
@@ -240,8 +240,8 @@ def test_the_kubelet_s_settings_move_to_the_class() -> None:
     assert "kubelet" not in pool["spec"]["template"]["spec"]
 
 
-def test_a_pool_with_settings_of_its_own_gets_a_class_of_its_own() -> None:
-    """Otherwise the nodes of the other pools of that class would change."""
+def test_a_pool_with_its_own_settings_gets_its_own_class() -> None:
+    """Otherwise, the nodes of the other pools of that class change."""
     pools = [a_beta_pool("plain"), a_beta_pool("dense", kubelet={"maxPods": 200})]
     plain, dense, shared, own = api.all_as_v1([*pools, a_beta_class()])
     assert "kubelet" not in shared["spec"]
@@ -250,7 +250,7 @@ def test_a_pool_with_settings_of_its_own_gets_a_class_of_its_own() -> None:
     assert plain["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "default"
 
 
-def test_without_its_class_a_pool_keeps_the_settings_and_says_so() -> None:
+def test_without_its_class_a_pool_keeps_the_settings_and_reports_it() -> None:
     (pool,) = api.all_as_v1([a_beta_pool(kubelet={"maxPods": 20})])
     (text,) = pool["metadata"]["annotations"].values()
     assert json.loads(text) == {"maxPods": 20}
@@ -258,7 +258,7 @@ def test_without_its_class_a_pool_keeps_the_settings_and_says_so() -> None:
 
 
 def test_a_claim_takes_the_expiry_of_its_pool() -> None:
-    """v1beta1 kept it on the pool alone; the v1 default of 720h would end nodes that were to stay."""
+    """v1beta1 has it on the pool only; the v1 default of 720h would end nodes that must stay."""
     claim = {
         "apiVersion": "karpenter.sh/v1beta1",
         "kind": "NodeClaim",
@@ -270,7 +270,7 @@ def test_a_claim_takes_the_expiry_of_its_pool() -> None:
     assert api.problems(new) == ()
 
 
-def test_what_is_in_v1_or_of_others_comes_back_as_it_is() -> None:
+def test_v1_objects_and_objects_of_other_groups_are_unchanged() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     current = api.as_v1(a_beta_pool())
     assert api.all_as_v1([pod, current]) == [pod, current]
@@ -278,7 +278,7 @@ def test_what_is_in_v1_or_of_others_comes_back_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, 5, {"template": 5}, {"template": {"spec": []}}, {"disruption": "no"}])
-def test_nonsense_of_an_older_version_is_a_problem_not_a_crash(spec: Any) -> None:
+def test_malformed_older_objects_are_problems_and_not_crashes(spec: Any) -> None:
     old = {**a_beta_pool(), "spec": spec}
     assert api.problems(old)
 

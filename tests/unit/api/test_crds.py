@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions say what the models say; a real API server is asked about them by `make e2e`."""
+"""The CustomResourceDefinitions agree with the models; `make e2e` checks them on a real API server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reachable(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
 
 
 def rules_of_specs() -> list[Rule]:
-    """All but those on metadata, which the API server keeps to itself."""
+    """All rules but those on metadata, which only the API server can check."""
     specs = [part for model in MODELS.values() for name, part in parts(model) if name == "spec"]
     return [rule for spec in specs for model in reachable(spec) for rule in model.rules]
 
@@ -50,17 +50,17 @@ def spec(kind: str) -> JsonObject:
 
 
 def test_every_kind_that_validate_knows_has_a_definition() -> None:
-    """A manifest that validate takes would find no such kind in the cluster."""
+    """Otherwise, `validate` accepts a manifest that the cluster does not know."""
     assert {(kind.group, kind.version, kind.name) for kind in KINDS} == set(MODELS)
 
 
-def test_every_rule_on_a_spec_is_said_to_the_api_server() -> None:
-    """What validate refuses would be let into the cluster, and only the functions' log would tell."""
+def test_the_api_server_knows_every_rule_on_a_spec() -> None:
+    """Otherwise, the cluster accepts what `validate` refuses, and only the functions' log shows it."""
     assert not [rule.message for rule in rules_of_specs() if not rule.cel]
 
 
-def test_every_rule_is_broken_by_some_object_of_the_corpus() -> None:
-    """The real API server would be asked about the other rules only."""
+def test_some_object_of_the_corpus_breaks_each_rule() -> None:
+    """Otherwise, the real API server is never asked about that rule."""
     unbroken = {rule.message for rule in rules_of_specs()}
     for _, obj in corpus():
         unbroken.difference_update(problem.message for problem in problems(obj))
@@ -81,7 +81,7 @@ def test_schemas_are_structural(definition: JsonObject) -> None:
 
 
 def test_defaults_are_karpenters() -> None:
-    """The API server writes them into the object, where drift hashes and people read them."""
+    """The API server writes them into the object, where drift hashes and users read them."""
     assert spec("NodePool")["properties"]["disruption"]["default"] == {
         "consolidateAfter": "0s",
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
@@ -108,13 +108,13 @@ def test_types_are_the_models() -> None:
 
 
 def test_a_claim_cannot_be_changed_and_a_pool_keeps_its_class_kind() -> None:
-    """An edit would seem to work, and nothing would come of it."""
+    """Otherwise, an edit seems to work and has no effect."""
     claim = spec("NodeClaim")["x-kubernetes-validations"]
     reference = spec("NodePool")["properties"]["template"]["properties"]["spec"]["properties"]["nodeClassRef"]
     assert "self == oldSelf" in [rule["rule"] for rule in claim]
     assert "self.kind == oldSelf.kind" in [rule["rule"] for rule in reference["x-kubernetes-validations"]]
 
 
-def test_the_same_text_every_time() -> None:
+def test_the_text_is_deterministic() -> None:
     assert [schema_of(kind.model) for kind in KINDS] == [schema_of(kind.model) for kind in KINDS]
     assert definitions() == definitions()

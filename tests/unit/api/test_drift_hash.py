@@ -27,7 +27,7 @@ TEMPLATE = "spec.template.spec"
     ],
 )
 def test_a_changed_template_changes_the_hash(path: str, value: Any) -> None:
-    """If not, nodes of an outdated template would stay for ever."""
+    """Otherwise, nodes of an outdated template stay forever."""
     assert api.node_pool(changed(NODE_POOL, path, value)).template_hash != api.node_pool(NODE_POOL).template_hash
 
 
@@ -44,8 +44,8 @@ def test_a_changed_template_changes_the_hash(path: str, value: Any) -> None:
         (f"{TEMPLATE}.unknown", "x"),
     ],
 )
-def test_what_needs_no_new_nodes_keeps_the_hash(path: str, value: Any) -> None:
-    """If not, a raised limit would replace the whole pool."""
+def test_fields_that_do_not_concern_nodes_keep_the_hash(path: str, value: Any) -> None:
+    """Otherwise, a raised limit replaces the whole pool."""
     assert api.node_pool(changed(NODE_POOL, path, value)).template_hash == api.node_pool(NODE_POOL).template_hash
 
 
@@ -78,16 +78,16 @@ def test_a_changed_class_changes_the_hash(path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("field", ["encrypted", "deleteOnTermination"])
-def test_a_volume_that_must_not_differs_from_one_left_to_ec2(field: str) -> None:
-    """The account's default may say the opposite of an explicit false; volumes of old nodes would keep to it for ever."""
+def test_an_explicit_false_of_a_volume_differs_from_no_value(field: str) -> None:
+    """The account's default may be true; old nodes would keep volumes that contradict the class."""
     left, forbidden = ([{"ebs": {"volumeSize": "10Gi", **more}}] for more in ({}, {field: False}))
     one, other = (api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", way)) for way in (left, forbidden))
     assert one.spec_hash != other.spec_hash
 
 
 @pytest.mark.parametrize(("size", "same"), [("1024Gi", "1Ti"), ("1000G", "1T")])
-def test_a_volume_s_size_written_otherwise_replaces_no_node(size: str, same: str) -> None:
-    """Tidying a manifest would roll the whole cluster."""
+def test_another_notation_of_a_volume_size_replaces_no_node(size: str, same: str) -> None:
+    """Tidying a manifest must not replace the whole cluster."""
     ways = ([{"ebs": {"volumeSize": written}}] for written in (size, same))
     one, other = (api.node_class(changed(NODE_CLASS, "spec.blockDeviceMappings", way)) for way in ways)
     assert one.spec_hash == other.spec_hash
@@ -108,11 +108,11 @@ def test_a_volume_s_size_written_otherwise_replaces_no_node(size: str, same: str
         ("spec.networkInterfaces", []),
     ],
 )
-def test_what_is_resolved_or_defaulted_keeps_the_hash(path: str, value: Any) -> None:
+def test_resolved_and_defaulted_fields_keep_the_hash(path: str, value: Any) -> None:
     assert api.node_class(changed(NODE_CLASS, path, value)).spec_hash == api.node_class(NODE_CLASS).spec_hash
 
 
-def test_hashes_are_the_same_tomorrow() -> None:
-    """They are stored on nodes: another number for the same object would replace every node there is."""
+def test_hashes_are_stable_between_releases() -> None:
+    """They are stored on nodes: another hash for the same object replaces every node."""
     assert api.node_pool(NODE_POOL).template_hash == "74fd90cab2611f22"
     assert api.node_class(NODE_CLASS).spec_hash == "7ead897523f7be95"

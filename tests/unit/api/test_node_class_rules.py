@@ -79,8 +79,8 @@ def test_an_alias_stands_alone_and_other_terms_need_a_family() -> None:
     assert fields(("spec.amiSelectorTerms", [{"id": "ami-1"}]), ("spec.amiFamily", "AL2")) == []
 
 
-def test_one_term_that_mixes_is_borne_beside_a_sound_one() -> None:
-    """Karpenter takes such a class and lets the id win; we would strand its nodes by refusing it."""
+def test_a_term_with_id_and_other_fields_is_accepted_beside_a_valid_one() -> None:
+    """Karpenter accepts such a class and uses the id; refusing it would strand its nodes."""
     terms = [{"id": "subnet-1", "tags": {"a": "b"}}, {"tags": {"a": "b"}}]
     assert fields(("spec.subnetSelectorTerms", terms)) == []
 
@@ -103,7 +103,7 @@ def test_a_bad_block_device_is_named(device: dict[str, Any], part: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["1Gi", "59000Gi", "64000G", "58Ti", "18Ti", "64T"])
-def test_volumes_may_be_as_large_as_ebs_makes_them(size: str) -> None:
+def test_volumes_may_have_the_largest_size_of_ebs(size: str) -> None:
     assert fields(("spec.blockDeviceMappings", [{"ebs": {"volumeSize": size}}])) == []
 
 
@@ -154,7 +154,7 @@ def test_network_interfaces_have_a_primary_one_distinct_places_and_one_efa_a_car
         ({"nodeStatusUpdateFrequency": "often"}, "nodeStatusUpdateFrequency"),
     ],
 )
-def test_the_kubelet_is_told_nothing_that_it_would_not_know(kubelet: dict[str, Any], part: str) -> None:
+def test_kubelet_settings_that_a_family_does_not_know_are_refused(kubelet: dict[str, Any], part: str) -> None:
     assert fields(("spec.kubelet", kubelet)) == [f"spec.kubelet.{part}"]
 
 
@@ -171,7 +171,7 @@ def test_the_kubelet_is_told_nothing_that_it_would_not_know(kubelet: dict[str, A
         {"clusterDNS": ["10.0.0.1", "10.0.0.2"], "logging": {"flushFrequency": 5, "format": "json"}},
     ],
 )
-def test_al2023_passes_on_what_the_kubelet_knows(kubelet: dict[str, Any]) -> None:
+def test_al2023_passes_on_all_settings_of_the_kubelet(kubelet: dict[str, Any]) -> None:
     assert fields(("spec.kubelet", kubelet)) == []
 
 
@@ -183,7 +183,7 @@ def test_al2023_passes_on_what_the_kubelet_knows(kubelet: dict[str, Any]) -> Non
         ("bottlerocket", {"podsPerCore": 5}, "podsPerCore"),
     ],
 )
-def test_other_families_pass_on_less(family: str, kubelet: dict[str, Any], part: str) -> None:
+def test_other_families_pass_on_fewer_settings(family: str, kubelet: dict[str, Any], part: str) -> None:
     alias = ("spec.amiSelectorTerms", [{"alias": f"{family}@latest"}])
     assert fields(alias, ("spec.kubelet", kubelet)) == [f"spec.kubelet.{part}"]
     assert fields(alias, ("spec.amiFamily", "Custom"), ("spec.kubelet", kubelet)) == []
@@ -193,14 +193,14 @@ def test_other_families_pass_on_less(family: str, kubelet: dict[str, Any], part:
     ("is_public", "count", "expected"),
     [(True, 1, []), (True, 2, ["spec.associatePublicIPAddress"]), (False, 2, [])],
 )
-def test_a_public_address_goes_with_a_single_interface(is_public: bool, count: int, expected: list[str]) -> None:
-    """EC2 refuses every launch, and the class says that it is ready."""
+def test_a_public_address_needs_a_single_interface(is_public: bool, count: int, expected: list[str]) -> None:
+    """EC2 would refuse every launch of a class that reports ready."""
     interfaces = [
         {"networkCardIndex": card, "deviceIndex": min(card, 1), "interfaceType": "interface"} for card in range(count)
     ]
     assert fields(("spec.networkInterfaces", interfaces), ("spec.associatePublicIPAddress", is_public)) == expected
 
 
-def test_as_many_tags_as_ec2_leaves_room_for_are_fine() -> None:
-    """A class that Karpenter launches would be refused for nothing."""
+def test_as_many_tags_as_ec2_allows_are_valid() -> None:
+    """Otherwise, a class that Karpenter launches is refused."""
     assert fields(("spec.tags", {f"tag-{n}": "x" for n in range(TAGS_MAX)})) == []

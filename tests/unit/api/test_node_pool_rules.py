@@ -1,4 +1,4 @@
-"""What makes a NodePool invalid, field by field; and that nothing else does."""
+"""What makes a NodePool invalid, field by field, and that everything else is valid."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_fault_is_named_by_its_own_path(path: str, value: Any, field: str) -> 
         ("spec.template.spec.kubelet", {"maxPods": 3}),
     ],
 )
-def test_what_the_api_server_takes_is_valid(path: str, value: Any) -> None:
+def test_pools_that_the_api_server_accepts_are_valid(path: str, value: Any) -> None:
     assert fields(path, value) == []
 
 
@@ -129,11 +129,11 @@ def test_a_bad_requirement_is_named_by_place_and_part(requirement: dict[str, Any
         {"operator": "Exists", "key": "node.kubernetes.io/instance-type"},
     ],
 )
-def test_a_requirement_that_karpenter_takes_is_valid(requirement: dict[str, Any]) -> None:
+def test_requirements_that_karpenter_accepts_are_valid(requirement: dict[str, Any]) -> None:
     assert fields(f"{TEMPLATE}.requirements", a_requirement(**requirement)) == []
 
 
-def test_a_requirement_that_is_too_few_known_values_for_min_values_is_refused() -> None:
+def test_a_requirement_with_fewer_values_than_min_values_is_refused() -> None:
     entry = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "moon"], "minValues": 2}
     assert fields(REQUIREMENT, entry) == [f"{TEMPLATE}.requirements[0].values"]
 
@@ -180,7 +180,7 @@ def test_other_template_labels_are_free(key: str) -> None:
     ],
 )
 def test_a_bad_taint_is_named_by_place_and_part(taint: dict[str, Any], part: str) -> None:
-    """The last is the startup taint of the same key and effect: the two would be one on the node."""
+    """The last is a startup taint of the same key and effect: on the node, both would be one taint."""
     expected = f"{TEMPLATE}.startupTaints[0]" if not part else f"{TEMPLATE}.taints[0]{part}"
     assert fields(f"{TEMPLATE}.taints", [taint]) == [expected]
 
@@ -222,7 +222,7 @@ def test_a_bad_budget_is_named_by_its_place_in_the_list(budget: dict[str, Any], 
         {"nodes": "10", "schedule": "0 9 * * 1-5", "duration": "8h30m0s"},
     ],
 )
-def test_budgets_that_karpenter_takes_are_valid(budget: dict[str, Any]) -> None:
+def test_budgets_that_karpenter_accepts_are_valid(budget: dict[str, Any]) -> None:
     assert fields("spec.disruption.budgets", [budget]) == []
 
 
@@ -239,8 +239,8 @@ def test_a_static_pool_has_no_weight_and_no_limit_but_nodes() -> None:
     assert api.problems(sound) == ()
 
 
-def test_every_fault_is_told_not_only_the_first() -> None:
-    """A user who mends one fault at a time would otherwise run us once per fault."""
+def test_every_fault_is_reported_not_only_the_first() -> None:
+    """Otherwise, a user who corrects one fault at a time runs us once for each."""
     broken = changed(NODE_POOL, "spec.weight", 0)
     broken = changed(broken, f"{TEMPLATE}.nodeClassRef.name", ABSENT)
     broken = changed(
@@ -256,7 +256,7 @@ def test_every_fault_is_told_not_only_the_first() -> None:
     }
 
 
-def test_a_number_out_of_bounds_is_told_its_bound() -> None:
-    """The message is all that the author of a manifest sees."""
+def test_a_number_out_of_bounds_is_reported_with_its_bound() -> None:
+    """The author of a manifest sees nothing but the message."""
     found = [problem.message for problem in api.problems(changed(NODE_POOL, "spec.weight", 101))]
     assert any("at most 100" in message for message in found), found

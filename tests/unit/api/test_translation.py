@@ -1,4 +1,4 @@
-"""Users' objects as decisions read them."""
+"""Users' objects as the core reads them."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_never_is_no_duration() -> None:
 
 
 @pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
-def test_only_a_true_condition_makes_ready(status: str, ready: bool) -> None:
+def test_only_a_condition_with_status_true_makes_an_object_ready(status: str, ready: bool) -> None:
     obj = changed(NODE_POOL, "status", {"conditions": [{"type": "Ready", "status": status}]})
     assert api.node_pool(obj).is_ready is ready
 
 
 def test_an_empty_list_of_budgets_is_not_the_default_one() -> None:
-    """Karpenter: no budgets at all means no limit, and no word about budgets means ten percent."""
+    """Karpenter: an empty list of budgets means no limit, and no list means ten percent."""
     assert api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [])).disruption.budgets == ()
 
 
@@ -73,8 +73,8 @@ def test_an_empty_list_of_budgets_is_not_the_default_one() -> None:
         ({"nodes": "1", "reasons": []}, Budget("1", reasons=())),
     ],
 )
-def test_a_bad_budget_closes_its_pool_and_spoils_nothing_else(written: dict[str, Any], read: Budget) -> None:
-    """Such a pool still launches nodes; the budget's own reader finds the fault and lets none go."""
+def test_a_bad_budget_closes_only_its_own_pool(written: dict[str, Any], read: Budget) -> None:
+    """Such a pool still launches nodes; the budget's reader finds the fault and allows no disruption."""
     assert api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [written])).disruption.budgets == (read,)
 
 
@@ -84,7 +84,7 @@ def test_any_other_fault_names_object_and_field() -> None:
     assert (caught.value.subject, caught.value.field) == ("NodePool default", "spec.weight")
 
 
-def test_older_versions_are_read_as_they_are() -> None:
+def test_older_versions_are_read_like_v1() -> None:
     old = {
         "apiVersion": "karpenter.sh/v1beta1",
         "kind": "NodePool",
@@ -94,7 +94,7 @@ def test_older_versions_are_read_as_they_are() -> None:
     assert api.node_pool(old).node_class.name == "c"
 
 
-def test_a_class_is_read_with_what_it_resolved_to() -> None:
+def test_a_class_is_read_with_its_resolved_status() -> None:
     found = {
         "amis": [
             {"id": "ami-1", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
@@ -145,7 +145,7 @@ def test_an_overlay_s_price_is_exact() -> None:
 
 
 @pytest.mark.parametrize(("read", "obj"), [(api.node_pool, NODE_POOL), (api.node_class, NODE_CLASS)])
-def test_what_is_unchanged_is_read_once_and_what_changes_is_read_anew(read: Any, obj: dict[str, Any]) -> None:
+def test_unchanged_objects_are_read_once_and_changed_ones_again(read: Any, obj: dict[str, Any]) -> None:
     own = changed(obj, "metadata.uid", "kept")
     first = read(own)
     assert read(changed(obj, "metadata.uid", "kept")) is first
@@ -154,12 +154,12 @@ def test_what_is_unchanged_is_read_once_and_what_changes_is_read_anew(read: Any,
     assert (first.uid, read(own).uid) == ("kept", "other")
 
 
-def test_alike_values_of_other_types_are_not_taken_for_each_other() -> None:
+def test_equal_values_of_different_types_are_distinguished() -> None:
     assert api.node_pool(changed(NODE_POOL, "spec.weight", 1)).weight == 1
     with pytest.raises(InvalidInputError):
         api.node_pool(changed(NODE_POOL, "spec.weight", True))
     assert api.node_pool(changed(NODE_POOL, "metadata.annotations", {"day": "2026-11-22"})).own_annotations["day"]
-    # YAML files have dates, which are no text.
+    # YAML files have dates, which are not text.
     with_date = changed(
         NODE_POOL, f"{TEMPLATE.removesuffix('.spec')}.metadata.labels", {"day": datetime(2026, 11, 22, tzinfo=UTC)}
     )

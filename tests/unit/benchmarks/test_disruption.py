@@ -1,4 +1,4 @@
-"""The benchmark of disruption measures what it says."""
+"""The benchmark of disruption reports correct figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.measure import decoded
 from benchmarks.workloads.ec2 import ec2_catalogue
 
 
-def test_a_small_cluster_ends_between_its_bound_and_what_it_cost(tmp_path: Path) -> None:
+def test_a_small_cluster_ends_between_its_bound_and_its_old_cost(tmp_path: Path) -> None:
     snapshot = decoded(written(fragmented(12, 1, ec2_catalogue(tmp_path)), tmp_path / "cluster"))
     assert len(snapshot.nodes) == 12
     found = measured(snapshot, ("balanced",))

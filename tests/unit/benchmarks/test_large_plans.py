@@ -1,4 +1,4 @@
-"""The judge of large plans passes what the planner makes and calls out whatever is changed for the worse."""
+"""The judge of large plans accepts the planner's plans and rejects every change for the worse."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("name", list(WORLDS))
-def test_what_the_planner_makes_passes(name: str) -> None:
-    """A judge that finds fault with right plans would hide the wrong ones."""
+def test_the_planners_plans_are_accepted(name: str) -> None:
+    """False alarms on correct plans would hide real faults."""
     assert large_plan_violations(WORLDS[name], schedule(WORLDS[name])) == []
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_agrees_with_the_small_judge_on_random_clusters(seed: int) -> None:
-    """Two readings of the same rules: where one cries, the other must, or say that it cannot judge."""
+def test_it_agrees_with_the_judge_of_small_plans_on_random_clusters(seed: int) -> None:
+    """Both check the same rules: if one reports a fault, so must the other, or say that it cannot judge."""
     world = a_plain_cluster(seed, steps=20)
     plan = schedule(world)
     found = large_plan_violations(world, plan)
@@ -108,7 +108,7 @@ def _crowded(plan: Plan) -> Plan:
         ("hosts", _crowded, "spread or affinity"),
     ],
 )
-def test_what_is_changed_for_the_worse_is_called_out(world: str, change: Callable[[Plan], Plan], rule: str) -> None:
+def test_changes_for_the_worse_are_reported(world: str, change: Callable[[Plan], Plan], rule: str) -> None:
     snapshot = WORLDS[world]
     plan = schedule(snapshot)
     assert rule in rules(snapshot, change(plan))
@@ -120,8 +120,8 @@ def _in_zone(claim: PlannedClaim, zone: str) -> PlannedClaim:
     return msgspec.structs.replace(claim, zones=(zone,), requirements=asked)
 
 
-def test_pods_that_crowd_into_one_of_two_zones_are_called_out() -> None:
-    """The skew must hold at the moment of each placing; here no order does it."""
+def test_pods_crowded_into_one_of_two_zones_are_reported() -> None:
+    """The skew must hold whenever a pod is placed; here no order achieves that."""
     snapshot = WORLDS["zones"]
     plan = schedule(snapshot)
     zones = dict(zip(ZONES, (ZONES[0], ZONES[0], ZONES[1]), strict=True))
@@ -129,7 +129,7 @@ def test_pods_that_crowd_into_one_of_two_zones_are_called_out() -> None:
     assert "spread or affinity" in rules(snapshot, msgspec.structs.replace(plan, claims=moved))
 
 
-def test_pods_apart_that_must_be_in_one_zone_are_called_out() -> None:
+def test_separated_pods_that_must_share_a_zone_are_reported() -> None:
     snapshot = WORLDS["together"]
     plan = schedule(snapshot)
     (claim,) = plan.claims
@@ -141,8 +141,8 @@ def test_pods_apart_that_must_be_in_one_zone_are_called_out() -> None:
 
 
 @pytest.mark.parametrize(("app", "broken"), [("web", set()), ("other", {"spread or affinity"})])
-def test_pods_without_rules_come_in_time_for_those_with_rules(app: str, broken: set[str]) -> None:
-    """Two pods of a spread may share a zone once others count in the other zones: in that order, and only then."""
+def test_pods_without_rules_may_be_placed_before_those_with_rules(app: str, broken: set[str]) -> None:
+    """Two pods of a spread may share a zone once other pods count in the other zones: only in that order."""
     owners = some_pods(2, spreads=zone_spread())
     free = [a_pod(f"f{n}", cpu="500m", labels={"app": label}) for n, label in enumerate(("web", app))]
     (claim,) = schedule(a_world(owners[0])).claims
@@ -155,8 +155,8 @@ def test_pods_without_rules_come_in_time_for_those_with_rules(app: str, broken: 
     assert rules(snapshot, Plan(now=snapshot.now, claims=claims)) == broken
 
 
-def test_pods_on_one_host_are_placed_in_the_one_order_that_works() -> None:
-    """Each looks for the other's label; whoever is counted twice must come after those who mind."""
+def test_pods_on_one_host_are_placed_in_the_only_order_that_works() -> None:
+    """Each looks for the other's label; pods that both count must come after the pods that own the rules."""
 
     def rule(app: str) -> tuple[TopologySpread, ...]:
         return (TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=a_selector(app=app)),)
@@ -170,15 +170,15 @@ def test_pods_on_one_host_are_placed_in_the_one_order_that_works() -> None:
     assert rules(snapshot, Plan(now=snapshot.now, claims=(here, there))) == set()
 
 
-def test_a_pod_is_not_put_where_its_selector_forbids() -> None:
+def test_a_pod_may_not_be_where_its_selector_forbids() -> None:
     picky = a_pod("picky", node_selector=(Requirement.one_of(labels.ARCH, "arm64"),))
     snapshot = a_world(picky)
     plan = schedule(a_world(a_pod("picky")))
     assert "selector" in rules(snapshot, plan)
 
 
-def test_pods_that_run_already_take_room_and_count() -> None:
-    """A node is as full as its pods make it, whoever put them there."""
+def test_running_pods_use_room_and_count() -> None:
+    """A node is as full as its pods make it, planned or not."""
     claim, node = a_node_of(TYPES[0])
     running = a_pod("old", cpu="1500m", node_name=node.name, phase="Running")
     pods = (a_pod("new", cpu="1"), running)
@@ -198,13 +198,13 @@ def test_pods_that_run_already_take_room_and_count() -> None:
         a_world(a_pod("p"), marked_for_deletion=("c",)),
     ],
 )
-def test_what_it_cannot_judge_it_does_not_pass(world: Snapshot) -> None:
-    """A plan that nobody looked at must not stand in the table as checked."""
+def test_rules_that_it_does_not_support_are_not_accepted(world: Snapshot) -> None:
+    """The table must not show a plan as checked that nothing has checked."""
     assert rules(world, schedule(world)) == {"not judged"}
 
 
-def test_a_plan_that_places_nobody_is_wrong() -> None:
-    """It costs nothing, so it would be the best of all."""
+def test_a_plan_that_places_no_pod_is_wrong() -> None:
+    """It costs nothing, so it would be the best plan of all."""
     snapshot = WORLDS["plain"]
     nobody = Plan(
         now=snapshot.now, unschedulable=tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in snapshot.pods)
@@ -212,7 +212,7 @@ def test_a_plan_that_places_nobody_is_wrong() -> None:
     assert rules(snapshot, nobody) == {"left"}
 
 
-def test_a_pod_that_fits_nowhere_may_be_given_up() -> None:
+def test_a_pod_that_fits_nowhere_may_be_left_over() -> None:
     snapshot = a_world(a_pod("huge", cpu="9"))
     plan = schedule(snapshot)
     assert [entry.pod for entry in plan.unschedulable] == ["default/huge"]

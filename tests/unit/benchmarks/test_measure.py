@@ -1,4 +1,4 @@
-"""Figures that a table shows are those of the plan; a wrong plan is called wrong."""
+"""The table shows the figures of the plan, and marks a wrong plan as wrong."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def a_claim(*types: str, price: int) -> PlannedClaim:
 
 
 def test_only_types_within_the_band_count_as_choice() -> None:
-    """Types that nobody would pay for make no launch surer."""
+    """Types that are too expensive do not make a launch safer."""
     label = {"karpenter.k8s.aws/instance-category": "m"}
     types = tuple(a_type(f"m5.{n:02}", price=1.0 + n * 0.05, **label) for n in range(20))
     snapshot = a_snapshot(types=types)
@@ -85,7 +85,7 @@ RESULT: dict[str, Any] = {
 
 
 def test_each_row_has_the_speed_and_the_cost_of_the_same_plan() -> None:
-    """Readers would take the fast plan's speed and the cheap plan's cost for those of one plan."""
+    """Otherwise, readers take the fast plan's speed and the cheap plan's cost for figures of one plan."""
     text = table([RESULT], "")
     greedy, improved = text.splitlines()[1:3]
     for cell in ("greedy", "20,000", "0.0400 to 0.0700", "20.0%", "100.0x", "200.0x", "15.00", " ok"):
@@ -98,7 +98,7 @@ def test_each_row_has_the_speed_and_the_cost_of_the_same_plan() -> None:
 
 
 def test_the_page_has_the_same_rows_as_the_table() -> None:
-    """Figures by hand would stay when the code has changed."""
+    """Figures copied by hand would stay when the code changes."""
     run = {"quick": True, "commit": "0123456789abcdef", "cpus": 2, "peer": "v1", "cases": [{**RESULT, "load": 0.5}]}
     written = figures(run)
     for row in plan_rows([RESULT]):
@@ -106,8 +106,8 @@ def test_the_page_has_the_same_rows_as_the_table() -> None:
     assert "`make bench-quick` at commit 0123456789ab on 2 processors" in written
 
 
-def test_a_bound_that_karpenter_undercuts_is_no_bound() -> None:
-    """A proof that is wrong would make every gap in the table look better than it is."""
+def test_a_bound_that_karpenter_undercuts_is_rejected() -> None:
+    """A wrong proof would make every gap in the table look better than it is."""
     assert not below_bound(RESULT)
     cheaper = {**RESULT, "peer": {**RESULT["peer"], "cost": 9.0, "unschedulable": 0}}
     assert below_bound(cheaper)
@@ -115,7 +115,7 @@ def test_a_bound_that_karpenter_undercuts_is_no_bound() -> None:
 
 
 def test_plans_that_place_fewer_pods_save_nothing() -> None:
-    """A plan that leaves every pod without a place costs nothing at all: the cheapest of the table, and wrong."""
+    """A plan without any placed pod costs nothing: the cheapest of the table, and wrong."""
     assert not gives_up_more(RESULT)
     nobody = {**RESULT["improved"][0], "unschedulable": 1000, "cost": 0.0}
     assert gives_up_more({**RESULT, "improved": [nobody]})
@@ -132,13 +132,13 @@ def test_the_table_says_why_karpenter_is_absent_and_what_was_skipped() -> None:
 
 
 def test_without_go_the_peer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A laptop without Go must still get our half of the table."""
+    """A laptop without Go must still show our half of the table."""
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(PeerError, match="Go is not installed"):
         Peer(tmp_path, None).build()
 
 
-def test_a_peer_that_breaks_is_told_from_one_that_answers(tmp_path: Path, files: Files) -> None:
+def test_a_failure_of_the_peer_differs_from_an_answer(tmp_path: Path, files: Files) -> None:
     program = tmp_path / "karpenter"
     program.write_text("#!/bin/sh\necho oh no >&2\n")
     program.chmod(0o755)
@@ -146,8 +146,8 @@ def test_a_peer_that_breaks_is_told_from_one_that_answers(tmp_path: Path, files:
         Peer(tmp_path, None).plan(files, 1)
 
 
-def test_the_peers_answer_is_remembered_for_the_same_files(tmp_path: Path, files: Files) -> None:
-    """Karpenter takes minutes for large cases; asking twice for the same would double that."""
+def test_the_peers_answer_is_kept_for_the_same_files(tmp_path: Path, files: Files) -> None:
+    """Karpenter takes minutes for large cases; a second run would double that."""
     answer = (
         '{"timing":{"solveSeconds":1,"solveCpuSeconds":2,"scheduleSeconds":1,"runs":[1],"peakBytes":1},'
         '"nodeClaims":[1,2],"bindings":[],"unschedulable":[],"cost":{"hourly":3.5}}'

@@ -1,4 +1,4 @@
-"""A picture or a bill would say something else than what was told."""
+"""Pictures and bills agree with the metrics and usage that they are made from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_sums_are_added_and_levels_are_not() -> None:
     assert list(in_periods(told, "Maximum").values()) == [3.0, 7.0]
 
 
-def test_a_bill_is_use_by_price() -> None:
+def test_a_bill_is_usage_times_price() -> None:
     counts = dict.fromkeys(bill.PRICES, 0) | {"lambdaRequests": 1_000_000, "logBytes": 10**9}
     usage = SimpleNamespace(counts=counts, gigabyte_seconds={"provision": 1000.0}, metrics=lambda: 2)
     found = bill.monthly(cast("Any", SimpleNamespace(usage=usage, nodes=0)))

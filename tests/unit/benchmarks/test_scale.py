@@ -1,4 +1,4 @@
-"""The large cluster in small: where what measures the functions breaks, nobody hears that they outgrow their memory."""
+"""The benchmark of large clusters at a small scale: a fault in it would hide that functions need more memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def test_functions_are_measured_beside_a_served_cluster(tmp_path: Path, monkeypa
     assert main() == 0
     found = json.loads(result.read_text())["functions"]
     asked = found["execute"]["requestsOfAllRuns"]
-    assert (asked["get nodes"], asked["list nodes"], asked["list pods"]) == (10, 2, 3)  # the second look alone lists
+    assert (asked["get nodes"], asked["list nodes"], asked["list pods"]) == (10, 2, 3)  # only the second run lists
     assert found["reconcile"]["counts"]["claims"] == found["reconcile"]["counts"]["instances"] == 600
     assert all(0 < result["share"] < 1 for result in found.values())

@@ -1,4 +1,4 @@
-"""What is measured is what the table says: Go's draws, whole workloads, the same bytes each time."""
+"""Workloads are what the table says: Go's random draws, complete, and the same bytes each time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def snapshot_of(workload: Workload, folder: Path) -> Snapshot:
 
 
 def test_draws_are_those_of_go() -> None:
-    """One draw off, and the pods are not those of Karpenter's benchmark: costs could not be compared with anybody's."""
+    """With one draw off, the pods are not those of Karpenter's benchmark, and costs cannot be compared."""
     draws = GoRandom()
     assert [draws.intn(n) for _ in range(4) for n in (7, 5, 8)] == [5, 2, 4, 1, 3, 1, 6, 1, 0, 3, 4, 7]
 
@@ -44,7 +44,7 @@ def test_draws_stay_those_of_go_far_beyond_the_words_on_file() -> None:
 
 
 def test_the_diverse_benchmark_has_its_five_fifths(tmp_path: Path) -> None:
-    """A lost rule would make the benchmark easier than Karpenter's."""
+    """Without one of its rules, the benchmark would be easier than Karpenter's."""
     pods = snapshot_of(diverse(503, 400), tmp_path).pods
     kinds = Counter((len(pod.spec.spreads), len(pod.spec.affinity), len(pod.spec.anti_affinity)) for pod in pods)
     assert kinds == {(0, 0, 0): 103, (1, 0, 0): 200, (0, 1, 0): 100, (0, 0, 1): 100}
@@ -69,7 +69,7 @@ def test_skewed_pods_come_in_two_kinds(tmp_path: Path) -> None:
 
 
 def test_existing_nodes_are_ours_and_hold_their_pods(tmp_path: Path) -> None:
-    """Pods lost between the file and the snapshot would leave nodes emptier than they are: too easy."""
+    """Pods lost between the file and the snapshot would make nodes emptier, and the case easier."""
     snapshot = snapshot_of(existing(12, 10, ec2_catalogue(NO_DATA)), tmp_path)
     assert len(snapshot.nodes) == len(snapshot.node_claims) == 12
     names = {node.name for node in snapshot.nodes}
@@ -77,22 +77,22 @@ def test_existing_nodes_are_ours_and_hold_their_pods(tmp_path: Path) -> None:
     assert sum(not pod.node_name for pod in snapshot.pods) == 10
 
 
-def test_pods_as_an_api_server_sends_them_are_as_large(tmp_path: Path) -> None:
-    """Decoding is timed with them: slim pods would flatter it."""
+def test_pods_as_an_api_server_sends_them_have_real_sizes(tmp_path: Path) -> None:
+    """Decoding is timed with them; small pods would make it look faster."""
     workload = as_sent(40, 5, ec2_catalogue(NO_DATA))
     assert 6_000 < len(json.dumps(workload.pods[0], separators=(",", ":"))) < 8_000
     assert len(snapshot_of(workload, tmp_path).pods) == 40
 
 
 def test_the_same_workload_is_the_same_bytes_and_another_is_not(tmp_path: Path) -> None:
-    """The digest decides whether Karpenter's remembered answer belongs to the files."""
+    """The digest decides whether Karpenter's stored answer belongs to the files."""
     one = written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "one")
     assert len(one.pages) == 3
     assert one.digest() == written(diverse(2 * PAGE_PODS + 1, 5), tmp_path / "two").digest()
     assert one.digest() != written(diverse(2 * PAGE_PODS, 5), tmp_path / "three").digest()
 
 
-def test_a_smaller_workload_leaves_no_pages_of_a_larger_one(tmp_path: Path) -> None:
+def test_a_smaller_workload_removes_the_pages_of_a_larger_one(tmp_path: Path) -> None:
     written(diverse(2 * PAGE_PODS, 5), tmp_path)
     assert len(written(diverse(10, 5), tmp_path).pages) == 1
 
@@ -104,8 +104,8 @@ def test_cases_are_picked_by_name_by_beginning_and_for_two_minutes() -> None:
         selected("diverse-7", quick=False)
 
 
-def test_a_workload_is_drawn_again_with_other_dice_when_asked_for(tmp_path: Path) -> None:
-    """One draw of a dozen nodes says little; all of them in every run would take an hour."""
+def test_a_workload_can_be_drawn_again_with_another_seed(tmp_path: Path) -> None:
+    """One draw of a dozen nodes says little; many draws in every run would take an hour."""
     cases = selected("again-lognormal-1k-1*", quick=False)
     assert len(cases) == len(SEEDS)
     assert len({written(case.make(NO_DATA), tmp_path).digest() for case in cases[:2]}) == 2
@@ -118,8 +118,8 @@ def test_the_quick_selection_leaves_long_searches_out() -> None:
     assert budgets_of(case, quick=True) == [1.5]
 
 
-def test_cases_on_the_public_trace_say_what_they_lack() -> None:
-    """Where the trace is not at hand, the rest of the benchmark must run."""
+def test_cases_on_the_public_trace_say_which_files_they_lack() -> None:
+    """Without the trace, the rest of the benchmark must still run."""
     case = next(case for case in CASES if case.needs_trace)
     assert "openb-pods" in case.missing(NO_DATA)
     assert not next(case for case in CASES if not case.needs_trace).missing(NO_DATA)

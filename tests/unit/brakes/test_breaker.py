@@ -56,8 +56,8 @@ def test_no_pause_is_longer_than_the_longest(waits: list[int]) -> None:
 
 
 @given(st.lists(st.booleans(), max_size=12))
-def test_registration_is_told_from_the_last_four_results_alone(results: list[bool]) -> None:
-    """Two of four that failed are too many, and one that joined says more than none (Karpenter)."""
+def test_registration_health_depends_on_the_last_four_results(results: list[bool]) -> None:
+    """Two failures of four are too many, and one success is better than no result (Karpenter)."""
     breaker = CLOSED
     for joined in results:
         breaker = breaker.after_success() if joined else breaker.after_failure("did not join", NOW)
@@ -69,14 +69,14 @@ def test_registration_is_told_from_the_last_four_results_alone(results: list[boo
 
 
 def test_nodes_that_join_one_after_another_change_nothing_more() -> None:
-    """Else a thousand nodes that join together would all write one row."""
+    """Otherwise, a thousand nodes that join together all write one row."""
     breaker = CLOSED
     for _ in range(4):
         breaker = breaker.after_success()
     assert breaker.after_success() == breaker
 
 
-def test_failures_that_lie_a_day_apart_are_not_in_a_row() -> None:
+def test_failures_a_day_apart_are_not_consecutive() -> None:
     later = failing(CLOSED, OPENS_AFTER - 1).after_failure("did not join", NOW + FORGOTTEN_AFTER)
     assert later.brake(NOW + FORGOTTEN_AFTER) is None
     assert later.failures == 1

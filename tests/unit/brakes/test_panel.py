@@ -1,4 +1,4 @@
-"""What the functions hear of the brakes while one of them cannot be asked."""
+"""What functions read of the brakes while one source does not answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.world import FakeClock
 
 
 class Silent:
-    """A source that answers nothing for longer than a reading serves."""
+    """A source that stays silent for longer than a reading is valid."""
 
     name = "a parameter"
 
@@ -28,8 +28,8 @@ class Silent:
         raise TransientError("ssm:GetParameter", "timed out")
 
 
-def test_a_source_that_does_not_answer_is_not_waited_for_at_each_question() -> None:
-    """Else launches and drains, which it does not stop, come to nothing until their function's time-out."""
+def test_a_source_that_does_not_answer_is_not_waited_for_each_time() -> None:
+    """Otherwise, launches and drains, which the source does not control, wait until the function's time-out."""
     clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
     source = Silent(clock)
     panel = Panel([source], clock)
@@ -42,8 +42,8 @@ def test_a_source_that_does_not_answer_is_not_waited_for_at_each_question() -> N
     assert source.asked == 2
 
 
-def test_a_brake_that_cannot_be_read_is_not_counted_with_those_that_are_engaged() -> None:
-    """Else one hiccup of SSM pages as an engaged brake, although the alarm on unreadable ones waits for a second."""
+def test_a_brake_that_cannot_be_read_is_not_counted_as_engaged() -> None:
+    """Otherwise, one failure of SSM pages as an engaged brake; the alarm on unreadable brakes waits for a second one."""
     report = RunReport()
     skipped(Brake(BrakeKind.UNREADABLE, "m"), "s", report)
     assert report.counts == {stopped_by(BrakeKind.UNREADABLE): 1}

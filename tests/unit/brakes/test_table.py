@@ -1,4 +1,4 @@
-"""What each brake stops, and what it leaves alone."""
+"""What each brake stops, and what it does not stop."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_stop_stops_everything() -> None:
     assert all(brakes.stopping(action) for action in Action)
 
 
-def test_a_pools_brake_stops_no_other_pool_and_not_the_whole() -> None:
+def test_a_pools_brake_stops_no_other_pool_and_not_the_cluster() -> None:
     brakes = EngagedBrakes((Brake(BrakeKind.POOL_BREAKER, "because", node_pool="a"),))
     assert brakes.stopping(Action.DISRUPT, "a") is not None
     assert brakes.stopping(Action.DISRUPT, "b") is None
     assert brakes.stopping(Action.DISRUPT) is None
 
 
-def test_zones_are_told_once_each() -> None:
+def test_zones_are_reported_once_each() -> None:
     shifts = [Brake(BrakeKind.ZONAL_SHIFT, f"shift {n}", zone="use1-az1") for n in range(2)]
     assert EngagedBrakes((*shifts, Brake(BrakeKind.ALARM, "x"))).zones == ("use1-az1",)
 
@@ -51,7 +51,7 @@ def test_zones_are_told_once_each() -> None:
         ("InstanceGone", Action.EVACUATE),
     ],
 )
-def test_a_reason_to_go_is_one_action(reason: str, action: Action) -> None:
+def test_each_termination_reason_is_one_action(reason: str, action: Action) -> None:
     assert action_of(reason) is action
 
 

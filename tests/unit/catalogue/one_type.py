@@ -1,4 +1,4 @@
-"""One instance type as EC2 describes it, and a market that sells it."""
+"""One instance type as EC2 describes it, and a market that offers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods with security groups of their own."""
+"""Pods with their own security groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.catalogue.sized_types import (
 @pytest.mark.parametrize(
     ("name", "limit"), [("m5.large", 9), ("c5.18xlarge", 107), ("p4d.24xlarge", None), ("t3.large", 0)]
 )
-def test_pods_with_security_groups_of_their_own_are_counted(name: str, limit: int | None) -> None:
-    """Such pods ask for a branch interface each, and would find no node."""
+def test_pods_with_their_own_security_groups_are_counted(name: str, limit: int | None) -> None:
+    """Such pods request a branch interface each, and would find no node without it."""
     found = default_types()[name].capacity.get("vpc.amazonaws.com/pod-eni", 0)
     assert found == limit if limit is not None else found > 0

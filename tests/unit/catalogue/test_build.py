@@ -1,4 +1,4 @@
-"""Shapes, market and node classes put together."""
+"""The catalogue, built from shapes, market and node classes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_zones_without_a_subnet_price_nodes_but_launch_none() -> None:
         ({"amiFamily": "Windows2022"}, {"ProcessorInfo": {"SupportedArchitectures": ["arm64"]}}),
     ],
 )
-def test_types_that_the_class_settings_do_not_work_on_are_not_launched(
+def test_types_that_contradict_the_class_settings_are_not_launched(
     spec: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     """EC2 would refuse every launch of such a type."""
@@ -47,7 +47,7 @@ def test_types_that_the_class_settings_do_not_work_on_are_not_launched(
     assert all(o.available for o in build_catalogue([shape()], MARKET).default[0].offerings)
 
 
-def test_a_class_that_cannot_be_read_sinks_no_other() -> None:
+def test_a_class_that_cannot_be_read_does_not_affect_others() -> None:
     """One typo in one EC2NodeClass would stop the whole cluster from scaling."""
     bad = {"metadata": {"name": "bad"}, "spec": {"kubelet": {"maxPods": -1}}}
     good = {"metadata": {"name": "good"}, "spec": {"kubelet": {"maxPods": 7}}}
@@ -57,7 +57,7 @@ def test_a_class_that_cannot_be_read_sinks_no_other() -> None:
 
 
 def test_the_order_of_descriptions_changes_nothing() -> None:
-    """Pages of EC2's answer come in any order; a plan must not depend on it."""
+    """EC2 returns pages in any order; a plan must not depend on it."""
     shapes = list(builtin_shapes("us-east-1"))[:40]
     market = builtin_market("us-east-1")
     assert instance_types(shapes, market) == instance_types(reversed(shapes), market)

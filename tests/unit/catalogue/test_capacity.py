@@ -1,4 +1,4 @@
-"""How much a node has, against figures that Karpenter documents for its defaults."""
+"""A node's capacity, compared with figures that Karpenter documents for its defaults."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.unit.catalogue.sized_types import (
         ("a1.medium", 940, 1392, 8),
     ],
 )
-def test_a_node_offers_what_karpenter_says_it_offers(
+def test_a_node_has_the_capacity_that_karpenter_documents(
     name: str, cpu: int | None, memory_mib: int, pods: int | None
 ) -> None:
-    """If this fails, pods are planned onto nodes that turn out too small, or nodes stay half empty."""
+    """Otherwise, pods are planned onto nodes that turn out too small, or nodes stay half empty."""
     left = default_types()[name].allocatable()
     assert left["memory"] // MIB == memory_mib
     assert cpu is None or left["cpu"] == cpu
@@ -75,14 +75,14 @@ def test_an_efa_only_interface_takes_a_pod_interface_away() -> None:
     assert one_type("m6idn.32xlarge", networkInterfaces=interfaces).capacity["pods"] == 345
 
 
-def test_volumes_that_a_node_can_take_leave_out_its_own() -> None:
+def test_a_nodes_own_volumes_do_not_count_for_pods() -> None:
     """A StatefulSet's pods would be planned onto nodes that cannot attach their volumes."""
     assert one_type("m5.large").attach_limit == 25
     assert one_type("p4d.24xlarge").attach_limit == 27
 
 
 def test_windows_nodes_admit_a_fixed_number_of_pods_and_count_addresses() -> None:
-    """Windows pods ask for an address each; without the resource they find no node."""
+    """Each Windows pod requests an address; without the resource it finds no node."""
     shaped = one_type("t3.large", amiSelectorTerms=[{"alias": "windows2022@latest"}])
     assert shaped.capacity["pods"] == 110
     assert shaped.overhead["memory"] == (1465 + 100) * MIB
@@ -93,6 +93,6 @@ def test_windows_nodes_admit_a_fixed_number_of_pods_and_count_addresses() -> Non
     assert labels.OS not in one_type("c7g.large", amiSelectorTerms=[{"alias": "windows2022@latest"}]).labels
 
 
-def test_interfaces_that_are_all_set_aside_leave_no_pods() -> None:
-    """A negative count would go through every sum."""
+def test_a_node_whose_interfaces_are_all_reserved_has_no_pods() -> None:
+    """Otherwise, a negative count enters every sum."""
     assert one_type("t3.nano", SizingSettings(reserved_enis=9)).capacity["pods"] == 0

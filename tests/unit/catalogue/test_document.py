@@ -1,4 +1,4 @@
-"""The catalogue's document."""
+"""The catalogue as a JSON document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_document(*types: dict[str, Any]) -> bytes:
 
 
 def test_every_field_of_the_contract_is_read() -> None:
-    """People keep catalogues in this form."""
+    """Users store catalogues in this format."""
     (found,) = document.decode(a_document(a_written_type())).default
     assert found.labels == {"example.com/size": ("small",), "kubernetes.io/arch": ("amd64",)}
     assert found.capacity == {"cpu": 4000, "memory": 8 * 2**30, "pods": 40}
@@ -40,27 +40,27 @@ def test_every_field_of_the_contract_is_read() -> None:
 
 
 def test_prices_are_read_to_the_last_digit() -> None:
-    """Ties between offerings are decided by them."""
+    """They break ties between offerings."""
     offering = b'{"zone": "a", "capacityType": "spot", "price": 0.123456789}'
     raw = b'{"instanceTypes": [{"name": "x", "capacity": {}, "offerings": [' + offering + b"]}]}"
     assert document.decode(raw).default[0].offerings[0].price == 123_456_789
 
 
-def test_labels_that_a_type_has_anyway_are_not_taken_twice() -> None:
-    """Name, zone and capacity type come from the name and the offerings."""
+def test_labels_that_every_type_has_are_not_read_twice() -> None:
+    """Name, zone and capacity type come from the type's name and its offerings."""
     own = {labels.INSTANCE_TYPE: ["fake-it-3"], labels.ZONE: ["z"], labels.CAPACITY_TYPE: ["spot"], "a": ["b"]}
     (found,) = document.decode(a_document(a_written_type(requirements=own))).default
     assert found.labels == {"a": ("b",)}
 
 
-def test_a_gzipped_document_is_the_same() -> None:
+def test_a_gzipped_document_is_read_alike() -> None:
     """Catalogues of all EC2 types are large."""
     raw = a_document(a_written_type())
     assert document.decode(gzip.compress(raw)) == document.decode(raw)
 
 
-def test_a_catalogue_comes_back_as_it_was() -> None:
-    """It is kept in this form between invocations."""
+def test_a_catalogue_round_trips() -> None:
+    """It is stored in this format between invocations."""
     reserved = (labels.RESERVED, labels.SPOT)
     catalogue = Catalogue(
         default=(a_type(), a_type("m5.xlarge", price=0.192, extra={"nvidia.com/gpu": "1"})),
@@ -89,8 +89,8 @@ def test_a_catalogue_comes_back_as_it_was() -> None:
         (a_document(a_written_type(name=3)), "instanceTypes[0].name"),
     ],
 )
-def test_what_is_wrong_is_named(raw: bytes, message: str) -> None:
-    """A price with a sign too many would be bought by the thousand."""
+def test_a_fault_is_named(raw: bytes, message: str) -> None:
+    """Thousands of launches would rely on a wrong price."""
     with pytest.raises(InvalidInputError) as caught:
         document.decode(raw)
     assert message in str(caught.value)

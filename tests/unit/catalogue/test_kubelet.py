@@ -1,4 +1,4 @@
-"""The kubelet settings that size a node."""
+"""The kubelet settings that affect a node's size."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from tests.unit.catalogue.sized_types import (
 )
 
 
-def test_reservations_by_expression_count_for_nothing() -> None:
-    """Karpenter's gate for expressions is off by default; sizes must agree with its default."""
+def test_reservations_given_as_expressions_are_ignored() -> None:
+    """Karpenter's feature gate for expressions is off by default; sizes must agree with that."""
     assert one_type("m5.large", kubelet={"kubeReserved": {"cpu": "vcpus * 10"}}) == one_type("m5.large")

@@ -1,4 +1,4 @@
-"""An EC2NodeClass as it is read."""
+"""Reading an EC2NodeClass."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tests.unit.catalogue.sized_types import (
 
 
 def test_nulls_mean_not_set() -> None:
-    """Manifests written by tools carry nulls; the API server drops them."""
+    """Manifests written by tools contain nulls; the API server drops them."""
     assert one_type("m5.large", kubelet=None, blockDeviceMappings=None, userData=None) == one_type("m5.large")

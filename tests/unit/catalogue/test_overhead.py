@@ -1,4 +1,4 @@
-"""What of a node is not for pods."""
+"""The part of a node that is not allocatable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.unit.catalogue.sized_types import (
 
 @pytest.mark.parametrize(("vcpus", "reserved"), [(1, 60), (2, 70), (4, 80), (8, 90), (16, 110), (96, 310)])
 def test_the_kubelet_keeps_less_of_each_further_core(vcpus: int, reserved: int) -> None:
-    """CPU kept back would differ from what the node's bootstrap sets."""
+    """Otherwise, reserved CPU differs from what the node's bootstrap sets."""
     assert cpu_reserved_millicores(vcpus * 1000) == reserved
 
 
-def test_bottlerocket_reserves_memory_by_the_pods_it_admits() -> None:
-    """Bottlerocket's kubelet computes its reservation from max-pods; a lower guess overbooks the node."""
+def test_bottlerocket_reserves_memory_for_its_maximum_of_pods() -> None:
+    """Bottlerocket's kubelet computes its reservation from max-pods; a lower estimate overbooks the node."""
     shaped = one_type(
         "m5.xlarge", amiFamily="Bottlerocket", amiSelectorTerms=[{"id": "ami-1"}], kubelet={"maxPods": 110}
     )
@@ -28,7 +28,7 @@ def test_bottlerocket_reserves_memory_by_the_pods_it_admits() -> None:
 
 
 def test_the_kubelet_block_replaces_reservations_name_by_name() -> None:
-    """A user's reservation that is ignored overbooks every node of the class."""
+    """Ignoring a user's reservation overbooks every node of the class."""
     block = {
         "kubeReserved": {"cpu": "200m"},
         "systemReserved": {"memory": "100Mi"},

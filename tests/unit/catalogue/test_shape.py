@@ -25,11 +25,11 @@ from tests.unit.catalogue.one_type import (
     ],
 )
 def test_machines_that_cannot_be_nodes_are_left_out(changes: dict[str, Any]) -> None:
-    """A Mac, a paravirtual type, or one that the region does not sell."""
+    """Examples: a Mac, a paravirtual type, a type that the region does not sell."""
     assert instance_types([shape(**changes)], MARKET) == ()
 
 
 def test_an_incomplete_description_names_the_type_and_the_field() -> None:
-    """Somebody has to find out which type EC2 describes in a new way."""
+    """An operator must find out which type EC2 describes in a new way."""
     with pytest.raises(InvalidInputError, match=r"m5\.large.*VCpuInfo"):
         read_shape({k: v for k, v in M5.items() if k != "VCpuInfo"})

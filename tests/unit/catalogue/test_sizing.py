@@ -1,4 +1,4 @@
-"""What decides the size of a node besides its type."""
+"""What determines a node's size besides its type."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_ephemeral_storage_is_that_of_the_volume_pods_live_on(spec: dict[str, An
 
 
 @pytest.mark.parametrize("share", ["7.5%", "1.5", "-0.1", "NaN", ""])
-def test_a_memory_overhead_that_is_no_share_is_refused(share: str) -> None:
+def test_a_memory_overhead_that_is_not_a_fraction_is_refused(share: str) -> None:
     """75 instead of 0.075 would leave nodes without memory, and every pod unschedulable."""
     with pytest.raises(InvalidInputError, match="VM_MEMORY_OVERHEAD_PERCENT"):
         settings_from(vm_memory_overhead_percent=share, reserved_enis=0)
@@ -58,14 +58,14 @@ def test_a_memory_overhead_that_is_no_share_is_refused(share: str) -> None:
         ({"subnetSelectorTerms": "all"}, r"spec\.subnetSelectorTerms"),
     ],
 )
-def test_a_class_that_cannot_be_sized_names_itself_and_the_field(spec: dict[str, Any], field: str) -> None:
+def test_a_class_that_cannot_be_sized_is_named_with_its_field(spec: dict[str, Any], field: str) -> None:
     """Its NodePools launch nothing; the user must learn why."""
     with pytest.raises(InvalidInputError, match=rf"EC2NodeClass c: {field}"):
         sizing_of(read_node_class(a_class(**spec)), SizingSettings())
 
 
-def test_a_custom_image_lives_on_its_last_volume() -> None:
-    """Nobody knows which device a custom image puts pods on; Karpenter takes the last."""
+def test_a_custom_image_uses_its_last_volume_for_pods() -> None:
+    """The image's device for pods is unknown; Karpenter assumes the last."""
     devices = [
         {"deviceName": "/dev/a", "ebs": {"volumeSize": "5Gi"}},
         {"deviceName": "/dev/b", "ebs": {"volumeSize": "7Gi"}},

@@ -1,4 +1,4 @@
-"""The labels that a node carries because of its type."""
+"""The labels that a node has because of its type."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def test_labels_describe_the_machine() -> None:
         ("m4.large", None),
     ],
 )
-def test_network_bandwidth_is_the_speed_that_lasts(name: str, mbps: tuple[str, ...] | None) -> None:
-    """A NodePool that asks for bandwidth would get burstable machines, or twice what a machine has."""
+def test_network_bandwidth_is_the_sustained_rate(name: str, mbps: tuple[str, ...] | None) -> None:
+    """Otherwise, a NodePool that requires bandwidth gets burstable machines, or twice what a machine has."""
     assert default_types()[name].labels.get(f"{labels.AWS_GROUP}/instance-network-bandwidth") == mbps

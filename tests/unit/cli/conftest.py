@@ -56,7 +56,7 @@ CATALOG = {
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> list[str]:
-    """The arguments that name a cluster of one pool, four pods and a node that is not ours."""
+    """The arguments for a cluster of one pool, four pods and an unmanaged node."""
     (tmp_path / "cluster").mkdir()
     (tmp_path / "cluster" / "all.yaml").write_text(MANIFESTS)
     (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))

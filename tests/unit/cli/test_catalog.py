@@ -1,4 +1,4 @@
-"""A region's catalogue as a file."""
+"""A region's catalogue written to a file."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def region(monkeypatch: pytest.MonkeyPatch) -> Region:
 
 
 @pytest.mark.parametrize("name", ["eu.json", "eu.json.gz"])
-def test_what_was_fetched_is_planned_with(name: str, region: Region, tmp_path: Path, capsys: Capture) -> None:
-    """Prices of us-east-1 are wrong for most of the world."""
+def test_a_fetched_catalogue_can_be_planned_with(name: str, region: Region, tmp_path: Path, capsys: Capture) -> None:
+    """Prices of us-east-1 are wrong for most regions."""
     target = tmp_path / name
     assert main(["catalog", "fetch", "--region", "eu-west-1", "--to", str(target)]) == 0
     assert "3 instance types of eu-west-1, prices of 2026-" in capsys.readouterr().err
@@ -54,7 +54,7 @@ def test_what_was_fetched_is_planned_with(name: str, region: Region, tmp_path: P
     )
 
 
-def test_prices_that_cannot_be_read_are_estimated_and_the_answer_says_so(region: Region, capsys: Capture) -> None:
+def test_prices_that_cannot_be_read_are_estimated_with_a_warning(region: Region, capsys: Capture) -> None:
     region.broken = {"GetProducts"}
     assert main(["catalog", "fetch"]) == 0
     said = capsys.readouterr().err

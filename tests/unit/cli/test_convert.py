@@ -1,4 +1,4 @@
-"""`fleetwright convert`: older objects in, v1 out, nothing lost and nothing half done."""
+"""`fleetwright convert`: reads older objects, writes v1, loses nothing, and writes all objects or none."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def write(path: Path, *objects: dict[str, Any]) -> str:
     return str(path)
 
 
-def test_old_objects_come_out_in_v1_and_all_others_as_they_were(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_old_objects_become_v1_and_all_others_are_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", write(tmp_path / "a.yaml", CONFIG_MAP, OLD_POOL, NODE_POOL)]) == 0
     documents = list(yaml.safe_load_all(capsys.readouterr().out))
     assert (documents[0], documents[2]) == (CONFIG_MAP, NODE_POOL)
@@ -47,13 +45,13 @@ def test_the_output_is_valid_input(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["validate", "-f", str(tmp_path / "b.yaml")]) == 0
 
 
-def test_what_a_person_must_still_do_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_manual_steps_are_listed_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", write(tmp_path / "a.yaml", OLD_TEMPLATE)]) == 0
     assert capsys.readouterr().err.startswith("warning: EC2NodeClass default: it had no instance profile")
 
 
 def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Half an output, applied, would leave pools without their classes."""
+    """Partial output, applied, would leave pools without their classes."""
     own = {**OLD_TEMPLATE, "spec": {"launchTemplate": "mine"}}
     file = write(tmp_path / "a.yaml", OLD_POOL, own)
     assert main(["convert", "-f", file]) == 1

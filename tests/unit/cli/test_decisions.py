@@ -24,8 +24,8 @@ def answer(capsys: Capture, *arguments: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_every_pending_pod_is_in_one_place(cluster: list[str], capsys: Capture) -> None:
-    """The plan says what to launch, what fits and what does not; one pod left over makes the answer negative."""
+def test_every_pending_pod_is_in_exactly_one_place(cluster: list[str], capsys: Capture) -> None:
+    """The plan lists what to launch, what fits and what does not; one unschedulable pod makes the exit code 1."""
     plan = answer(capsys, "plan", *cluster, code=1)
     assert (plan["kind"], plan["now"]) == ("Plan", "2026-11-20T00:00:00Z")
     assert [claim["pods"] for claim in plan["nodeClaims"]] == [["shop/cart-0", "shop/cart-1"]]
@@ -38,7 +38,7 @@ def test_every_pending_pod_is_in_one_place(cluster: list[str], capsys: Capture) 
     assert plan["timing"]["stoppedBy"] in ("iterations", "time")
 
 
-def test_warnings_stay_out_of_the_data(cluster: list[str], capsys: Capture) -> None:
+def test_warnings_do_not_mix_with_the_output(cluster: list[str], capsys: Capture) -> None:
     """Other programs read standard output."""
     main(["plan", *cluster, "-o", "yaml"])
     captured = capsys.readouterr()
@@ -60,8 +60,8 @@ def test_the_table_names_nodes_pods_and_reasons(cluster: list[str], capsys: Capt
     assert "\x1b[1m4 pods wait\x1b[0m" in capsys.readouterr().out
 
 
-def test_any_form_of_the_answer_can_be_had(cluster: list[str], capsys: Capture) -> None:
-    """Scripts want names or one value, people all columns."""
+def test_the_answer_is_available_in_every_format(cluster: list[str], capsys: Capture) -> None:
+    """Scripts need names or one value, people all columns."""
     for form, told in (
         ("name", "nodeclaim.karpenter.sh/default-0\n"),
         ("jsonpath={.nodeClaims[*].pods[*]}", "shop/cart-0 shop/cart-1\n"),
@@ -80,8 +80,8 @@ def test_any_form_of_the_answer_can_be_had(cluster: list[str], capsys: Capture) 
     assert "did you mean json?" in capsys.readouterr().err
 
 
-def test_what_a_question_needs_and_the_input_lacks_is_said(cluster: list[str], capsys: Capture) -> None:
-    """A dump without NodeClaims looks complete, and every node then counts as somebody else's."""
+def test_objects_that_a_question_needs_are_named_if_missing(cluster: list[str], capsys: Capture) -> None:
+    """A dump without NodeClaims looks complete, and every node then counts as unmanaged."""
     main(["consolidate", *cluster, "-o", "json"])
     told = capsys.readouterr().err
     assert "the input has Nodes but no NodeClaims (no node counts as ours), DaemonSets" in told
@@ -111,8 +111,8 @@ def test_an_iteration_bound_gives_the_same_bytes_in_any_process(cluster: list[st
     assert json.loads(outputs.pop())["timing"] == {"decodeSeconds": None, "solveSeconds": None}
 
 
-def test_a_node_that_is_not_ours_stays(cluster: list[str], capsys: Capture) -> None:
-    """Nobody asked us to touch it."""
+def test_an_unmanaged_node_stays(cluster: list[str], capsys: Capture) -> None:
+    """We may not touch it."""
     plan = answer(capsys, "consolidate", *cluster)
     assert plan["kind"] == "DisruptionPlan"
     assert plan["commands"] == []
@@ -130,24 +130,24 @@ def test_a_node_that_is_not_ours_stays(cluster: list[str], capsys: Capture) -> N
         ("old", "NotManaged", 0, ("stays",)),
     ],
 )
-def test_explain_says_what_became_of_an_object(
+def test_explain_says_what_happened_to_an_object(
     cluster: list[str], capsys: Capture, target: str, reason: str | None, code: int, parts: tuple[str, ...]
 ) -> None:
-    """The question that a controller in a cluster cannot be asked; a pod without a place is a negative answer."""
+    """A controller in a cluster cannot answer this; an unschedulable pod is a negative answer."""
     assert answer(capsys, "explain", target, *cluster, code=code)["reason"] == reason
     assert main(["explain", target, *cluster, "-o", "table"]) == code
     text = capsys.readouterr().out
     assert all(part in text for part in parts), text
 
 
-def test_explain_of_nothing_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
-    """A slip in the name must not read like an answer."""
+def test_explain_of_an_unknown_object_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
+    """A typo in the name must not look like an answer."""
     assert main(["explain", "nobody", *cluster]) == 2
     assert "'nobody'" in capsys.readouterr().err
 
 
-def test_a_bad_object_stops_the_command_before_anything_is_planned(cluster: list[str], capsys: Capture) -> None:
-    """Half a plan would be taken for a whole one."""
+def test_a_bad_object_stops_the_command_before_planning(cluster: list[str], capsys: Capture) -> None:
+    """A partial plan would be taken for a complete one."""
     bad = "kind: Pod\nmetadata: {name: bad}\nspec: {tolerations: [{operator: Like}]}"
     (Path(cluster[1]) / "bad.yaml").write_text(bad)
     assert main(["plan", *cluster, "-o", "json"]) == 2
@@ -161,7 +161,7 @@ def test_a_bad_object_stops_the_command_before_anything_is_planned(cluster: list
     ("content", "part"), [("{", "not JSON"), ('{"instanceTypes": [{"name": "a", "capacity": {"cpu": "x"}}]}', "cpu")]
 )
 def test_a_bad_catalogue_is_named(cluster: list[str], capsys: Capture, content: str, part: str) -> None:
-    """With its file, the type and the field."""
+    """The message gives file, type and field."""
     Path(cluster[3]).write_text(content)
     assert main(["plan", *cluster]) == 2
     message = capsys.readouterr().err
@@ -203,7 +203,7 @@ spec: {scalableRef: {kind: Deployment, name: cart}, percentage: 50}
 def test_a_capacity_buffer_keeps_room_beside_the_pods(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of three pods more, rounded up; and who forgets the gate is told."""
+    """Half of three pods more, rounded up; a missing feature gate is reported."""
     file = tmp_path / "all.yaml"
     file.write_text(POOL_AND_CART + BUFFER)
     monkeypatch.setenv("FEATURE_GATES", "CapacityBuffer=true")
@@ -218,8 +218,8 @@ def test_a_capacity_buffer_keeps_room_beside_the_pods(
     assert "FEATURE_GATES=CapacityBuffer=true" in captured.err
 
 
-def test_default_spreads_of_the_scheduler_hold_for_workloads_in_files(tmp_path: Path, capsys: Capture) -> None:
-    """Pods that a Deployment stands for have no ReplicaSet whose selector could be looked up."""
+def test_the_schedulers_default_spreads_apply_to_workloads_in_files(tmp_path: Path, capsys: Capture) -> None:
+    """Pods expanded from a Deployment have no ReplicaSet with a selector."""
     file, config = tmp_path / "all.yaml", tmp_path / "scheduler.yaml"
     file.write_text(POOL_AND_CART)
     config.write_text(

@@ -39,14 +39,14 @@ def answer(arguments: list[str], capsys: Capture, *more: str) -> tuple[int, dict
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_sides_that_are_alike_do_not_differ(sides: tuple[Path, list[str]], capsys: Capture) -> None:
+def test_equal_sides_do_not_differ(sides: tuple[Path, list[str]], capsys: Capture) -> None:
     code, found = answer(sides[1], capsys, "--fail-on", "pods-lost", "--fail-on", "cost+0", "--fail-on", "drift")
     assert (code, found["kind"], found["before"]) == (0, "Difference", found["after"])
     assert found["before"] == {"hourly": 0.1, "monthly": 73.0, "nodes": 1, "unschedulable": ["shop/huge"]}
     assert (found["podsLost"], found["podsGained"], found["nodesDrifted"]) == ([], [], [])
 
 
-def test_what_a_change_costs_fails_where_it_is_asked_to(sides: tuple[Path, list[str]], capsys: Capture) -> None:
+def test_a_cost_increase_fails_on_request(sides: tuple[Path, list[str]], capsys: Capture) -> None:
     folder, arguments = sides
     change(folder, "Deployment", replicas=5)
     code, found = answer(arguments, capsys, "--fail-on", "cost+200%", "--fail-on", "pods-lost", "--fail-on", "drift")
@@ -55,7 +55,7 @@ def test_what_a_change_costs_fails_where_it_is_asked_to(sides: tuple[Path, list[
     assert "$0.2000 an hour more" in capsys.readouterr().err
 
 
-def test_pods_that_lose_and_gain_a_place_are_named(sides: tuple[Path, list[str]], capsys: Capture) -> None:
+def test_pods_that_lose_or_gain_a_place_are_named(sides: tuple[Path, list[str]], capsys: Capture) -> None:
     folder, arguments = sides
     change(folder, "NodePool", limits={"cpu": "1"})
     code, found = answer(arguments, capsys, "--fail-on", "pods-lost")
@@ -105,13 +105,11 @@ def test_a_pull_request_gets_a_table(sides: tuple[Path, list[str]], capsys: Capt
 
 
 @pytest.mark.parametrize("condition", ["cost+", "cost-5", "pods", ""])
-def test_a_condition_that_is_none_is_wrong_usage(
-    condition: str, sides: tuple[Path, list[str]], capsys: Capture
-) -> None:
+def test_an_unknown_condition_is_wrong_usage(condition: str, sides: tuple[Path, list[str]], capsys: Capture) -> None:
     assert main([*sides[1], "--fail-on", condition]) == 2
     assert "cost+PERCENT" in capsys.readouterr().err
 
 
-def test_standard_input_feeds_one_side_only(sides: tuple[Path, list[str]], capsys: Capture) -> None:
+def test_standard_input_is_for_one_side_only(sides: tuple[Path, list[str]], capsys: Capture) -> None:
     assert main(["diff", "--from", "-", "--to", "-"]) == 2
     assert "once only" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A disruption plan is read by people before they dare."""
+"""A disruption plan as people read it before they run it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def a_document(*commands: dict[str, Any], stay: int = 0) -> dict[str, Any]:
 
 
 def test_the_summary_comes_first_and_node_names_stay_whole() -> None:
-    """Which nodes go is the one thing that one must know."""
+    """The names of the disrupted nodes matter most."""
     lines = disruption_table(a_document(a_command(NODES))).splitlines()
     assert lines[0] == "4 nodes go, 1 comes, 4 pods move: saves $0.5000 an hour, $365 a month, 25%"
     assert lines[1] == "$2.0000 an hour before, $1.5000 after; the proven minimum is $1.2500 an hour, 20.0% above it"
@@ -42,8 +42,8 @@ def test_the_summary_comes_first_and_node_names_stay_whole() -> None:
     assert lines[4].split()[-1] == "0.5000"
 
 
-def test_nodes_that_stay_for_one_reason_share_an_entry() -> None:
-    """Forty nodes were ninety lines that said the same."""
+def test_nodes_that_stay_for_the_same_reason_share_an_entry() -> None:
+    """Forty nodes took ninety lines with the same text."""
     document = a_document(stay=36)
     text = disruption_table(document)
     assert text.startswith("no node goes; $2.0000 an hour, $1,460 a month")

@@ -1,4 +1,4 @@
-"""A deployment would fail, or fail to work, for a reason that could have been known."""
+"""Reasons why a deployment would fail, or not work, that can be found in advance."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ REGION = "us-east-1"
 
 
 class Answered:
-    """The HTTP half of an answer."""
+    """The HTTP metadata of a response."""
 
     def __init__(self, status_code: int = 200) -> None:
         self.status_code = status_code
 
 
 def answer(session: boto3.Session, call: str, body: dict[str, Any], status: int = 200) -> None:
-    """What moto does not answer."""
+    """Calls that moto does not implement."""
     known = vars(session).setdefault("answers", {})
     if call not in known:
         session.events.register(f"before-call.{call}", lambda **_: known[call])
@@ -66,7 +66,7 @@ def found(session: boto3.Session) -> dict[str, AccountFinding]:
     return {finding.check: finding for finding in diagnose(account, datetime.now(UTC))}
 
 
-def test_a_broken_account_is_told_everything_that_is_wrong_with_what_mends_it(session: boto3.Session) -> None:
+def test_a_broken_account_gets_a_complete_list_of_problems_and_fixes(session: boto3.Session) -> None:
     a_cluster(
         session,
         resourcesVpcConfig={
@@ -87,7 +87,7 @@ def test_a_broken_account_is_told_everything_that_is_wrong_with_what_mends_it(se
     assert "security, search" in problems["subscription"].says
 
 
-def test_a_right_account_has_no_problem(session: boto3.Session) -> None:
+def test_a_correct_account_has_no_problem(session: boto3.Session) -> None:
     described = {
         "resourcesVpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]},
         "accessConfig": {"authenticationMode": "API"},
@@ -120,7 +120,7 @@ def test_an_api_server_that_functions_cannot_reach_is_a_problem(
 
 
 def test_a_private_api_server_is_reached_by_functions_in_its_vpc(session: boto3.Session) -> None:
-    """Before the deployment the check gives the context key for it, with what the cluster itself is in."""
+    """Before the deployment, the check prints the context key for it, with the cluster's own subnets."""
     network = {
         "endpointPublicAccess": False,
         "vpcId": "vpc-0a1b2c3d",
@@ -142,8 +142,8 @@ def test_a_private_api_server_is_reached_by_functions_in_its_vpc(session: boto3.
     assert found(session)["endpoint"].state == OK
 
 
-def test_nodes_need_an_entry(session: boto3.Session) -> None:
-    """Else they boot, are billed, and never join."""
+def test_nodes_need_an_access_entry(session: boto3.Session) -> None:
+    """Otherwise, they boot, are billed, and never join."""
     answer(session, "eks.DescribeCluster", {"cluster": {}})
     concurrency(session, 1000)
     answer(session, "eks.ListAccessEntries", {"accessEntries": []})
@@ -152,7 +152,7 @@ def test_nodes_need_an_entry(session: boto3.Session) -> None:
     assert found(session)["node-entries"].says == "nodes of arn:aws:iam::123456789012:role/nodes may join"
 
 
-def test_old_prices_are_a_problem_once_it_is_deployed(session: boto3.Session) -> None:
+def test_old_prices_are_a_problem_after_deployment(session: boto3.Session) -> None:
     answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
     parts = [{"ResourceType": "AWS::S3::Bucket", "PhysicalResourceId": "kept"}]
     answer(session, "cloudformation.DescribeStackResources", {"StackResources": parts})
@@ -170,7 +170,7 @@ def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
     assert found(session)["cluster"].says == "there is no EKS cluster prod in us-east-1"
 
 
-def test_what_credentials_may_not_ask_is_unknown() -> None:
+def test_checks_that_the_credentials_do_not_permit_are_unknown() -> None:
     class Refusing(Account):
         def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
             raise checks.NotAllowedError(f"{service}:{operation}")
@@ -179,5 +179,5 @@ def test_what_credentials_may_not_ask_is_unknown() -> None:
     assert {finding.state for finding in diagnose(refusing, datetime.now(UTC))} == {UNKNOWN}
 
 
-def test_what_is_asked_for_is_what_the_functions_reserve() -> None:
+def test_the_checked_concurrency_is_what_the_functions_reserve() -> None:
     assert sum(spec.concurrency or 0 for spec in FUNCTIONS) == checks.RESERVED

@@ -1,4 +1,4 @@
-"""What the input holds."""
+"""Counting what the input holds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_unknown_kinds_are_counted_in_one_line() -> None:
 
 
 def test_an_unknown_kind_needs_no_name() -> None:
-    """A kustomization.yaml lies in many folders of manifests."""
+    """Many folders of manifests contain a kustomization.yaml."""
     found = inventory("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []")
     assert found.skipped == {"Kustomization": 1}
 
@@ -41,7 +41,7 @@ def test_a_kind_of_another_group_is_another_kind() -> None:
 
 
 def test_an_object_given_twice_counts_once() -> None:
-    """The later one, as with kubectl apply; a pod planned twice would buy a node too many."""
+    """The later one counts, as with kubectl apply; a pod counted twice would launch a node too many."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a%s}\nspec: {priority: %d}"
     found = inventory("\n---\n".join([pod % ("", 1), pod % (", namespace: b", 2), pod % (", namespace: default", 3)]))
     assert [(p.metadata.namespace, p.spec.priority) for p in found.objects[kinds.PODS]] == [("b", 2), ("default", 3)]
@@ -49,7 +49,7 @@ def test_an_object_given_twice_counts_once() -> None:
 
 
 def test_workloads_are_expanded_with_their_document() -> None:
-    """A fault in a template must lead to the workload's document."""
+    """A fault in a template must be reported with the workload's document."""
     text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: cart}\nspec: {replicas: 2}"
     found = inventory(text)
     assert [pod.metadata.name for pod in found.objects[kinds.PODS]] == ["cart-0", "cart-1"]
@@ -57,7 +57,7 @@ def test_workloads_are_expanded_with_their_document() -> None:
 
 
 def test_older_karpenter_objects_are_converted() -> None:
-    """The contract takes v1beta1 and v1alpha5."""
+    """The contract accepts v1beta1 and v1alpha5."""
     text = """
 apiVersion: karpenter.sh/v1alpha5
 kind: Provisioner
@@ -97,6 +97,6 @@ spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
     ],
 )
 def test_a_bad_object_is_named_with_file_document_and_field(text: str, parts: tuple[str, ...]) -> None:
-    """Nothing is half-applied, and the place is found at once."""
+    """No part of the input is used, and the place is easy to find."""
     message = fault(text)
     assert all(part in message for part in parts), message

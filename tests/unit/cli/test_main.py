@@ -17,12 +17,12 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize("command", sorted(program.COMMANDS))
 def test_every_command_has_help_that_ends_in_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody remembers options."""
+    """Users do not remember options."""
     assert program.main([command, "--help"]) == 0
     assert f"fleetwright {command}" in capsys.readouterr().out.rsplit("examples:", 1)[-1]
 
 
-def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["help", "plan"]) == 0
     assert "fleetwright plan" in capsys.readouterr().out
     assert program.main(["help"]) == 0
@@ -42,14 +42,16 @@ def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Scripts tell by the code whether to try again."""
+    """By the code, scripts decide whether to try again."""
     assert program.main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err
 
 
-def test_a_bug_ends_with_3_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_internal_error_ends_with_3_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A traceback helps us, not the user; --debug shows it."""
 
     def broken(_: object) -> int:
@@ -65,7 +67,7 @@ def test_a_bug_ends_with_3_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_it_runs_as_a_module_without_heavy_imports() -> None:
-    """Help must come at once: no SDK, no simulator, no validation library for it."""
+    """Help must appear at once: no SDK, no simulator, no validation library for it."""
     code = (
         "import sys; from cli.__main__ import main; main(['plan', '--help']);"
         "print([m for m in ('boto3', 'moto', 'pydantic', 'numpy', 'core.scheduling') if m in sys.modules])"
@@ -78,16 +80,14 @@ def test_it_runs_as_a_module_without_heavy_imports() -> None:
     assert all(command in listed.stdout for command in program.COMMANDS)
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first line of every report of a bug."""
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every bug report starts with it."""
     assert program.main(["--version"]) == 0
     assert capsys.readouterr().out == f"fleetwright {VERSION}\n"
 
 
 @pytest.mark.parametrize(("given", "meant"), [("valdiate", "validate"), ("explian", "explain")])
-def test_a_slip_in_a_command_gets_the_command_that_was_meant(
-    given: str, meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_typo_in_a_command_gets_a_suggestion(given: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main([given, "-f", "x"]) == 2
     assert f"did you mean {meant!r}?" in capsys.readouterr().err
 
@@ -100,8 +100,8 @@ def test_a_slip_in_a_command_gets_the_command_that_was_meant(
         ("fleetwright validate -o s", ["sarif "]),
     ],
 )
-def test_a_tab_completes_commands_options_and_values(typed: str, expected: list[str]) -> None:
-    """The shell asks the program itself, so that completion never lags behind it."""
+def test_completion_covers_commands_options_and_values(typed: str, expected: list[str]) -> None:
+    """The shell asks the program itself, so completion is never out of date."""
     environment = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\v", "COMP_LINE": typed, "COMP_POINT": str(len(typed))}
     environment |= {"COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": "/dev/stderr", "PATH": ""}
     done = subprocess.run([sys.executable, "-m", "cli"], cwd=ROOT, capture_output=True, text=True, env=environment)  # noqa: PLW1510
@@ -124,10 +124,10 @@ def test_the_manual_has_every_command(capsys: pytest.CaptureFixture[str], monkey
     assert all(f"'fleetwright {command}'" in page.replace("\\-", "-") for command in program.COMMANDS)
 
 
-def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(
+def test_a_missing_library_is_named_with_the_extra_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The wheel is light: `simulate` needs more than a question about manifests."""
+    """The wheel has few dependencies; `simulate` needs more than `plan`."""
 
     def without(_: object) -> int:
         raise ModuleNotFoundError("No module named 'moto'", name="moto.ec2")

@@ -1,4 +1,4 @@
-"""How the program behaves at its edges: pipes that close, Ctrl-C, slips of the hand, narrow windows."""
+"""Behaviour at the edges: closed pipes, Ctrl-C, typos, narrow terminals."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def pods(count: int) -> str:
 
 
 @pytest.mark.parametrize("form", ["json", "table"])
-def test_a_closed_pipe_is_no_bug(form: str, tmp_path: Path) -> None:
-    """`| head` is how people look at long answers; a traceback would follow each time."""
+def test_a_closed_pipe_is_not_an_error(form: str, tmp_path: Path) -> None:
+    """`| head` is common with long output; a traceback would follow each time."""
     (tmp_path / "pods.yaml").write_text(pods(2000))
     command = [sys.executable, "-m", "cli", "plan", "-f", str(tmp_path / "pods.yaml"), "-o", form]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603
@@ -48,7 +48,7 @@ def test_a_closed_pipe_is_no_bug(form: str, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_quietly_with_130(tmp_path: Path) -> None:
-    """Shells tell an interrupted command from a failed one by its code."""
+    """By the exit code, shells distinguish an interrupted command from a failed one."""
     fifo = tmp_path / "pods.yaml"
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "cli", "validate", "-f", str(fifo)]
@@ -60,8 +60,8 @@ def test_ctrl_c_ends_quietly_with_130(tmp_path: Path) -> None:
     assert told.decode() == "fleetwright: interrupted\n"
 
 
-def test_an_empty_input_is_said_to_be_empty(tmp_path: Path, capsys: Capture) -> None:
-    """Zero new nodes for zero pods looks like an answer; mostly the command before the pipe failed."""
+def test_an_empty_input_is_reported_as_empty(tmp_path: Path, capsys: Capture) -> None:
+    """Zero new nodes for zero pods looks like an answer; usually the command before the pipe failed."""
     (tmp_path / "empty.yaml").write_text("---\n")
     for command in ("plan", "consolidate", "validate", "convert"):
         assert main([command, "-f", str(tmp_path / "empty.yaml")]) == 2
@@ -69,16 +69,16 @@ def test_an_empty_input_is_said_to_be_empty(tmp_path: Path, capsys: Capture) -> 
         assert main([command, "-f", str(tmp_path / "empty.yaml"), "--allow-empty"]) == 0
 
 
-def test_a_slip_in_a_name_gets_the_names_that_are_near(cluster: list[str], capsys: Capture) -> None:
-    """The pods of a workload have names that people guess."""
+def test_a_typo_in_a_name_gets_similar_names(cluster: list[str], capsys: Capture) -> None:
+    """Users guess the names of a workload's pods."""
     assert main(["explain", "shop/cart-O", *cluster]) == 2
     assert "hint: near it there is shop/cart-" in capsys.readouterr().err
     assert main(["explain", "zzz", *cluster]) == 2
     assert "<workload>-<n>" in capsys.readouterr().err
 
 
-def test_a_bad_object_comes_with_what_to_do_next(tmp_path: Path, capsys: Capture) -> None:
-    """`plan` stops at the first problem; `validate` has them all."""
+def test_a_bad_object_is_reported_with_the_next_step(tmp_path: Path, capsys: Capture) -> None:
+    """`plan` stops at the first problem; `validate` lists all of them."""
     file = tmp_path / "my pool.yaml"
     file.write_text("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: {spec: {}}}")
     assert main(["plan", "-f", str(file)]) == 2
@@ -88,7 +88,7 @@ def test_a_bad_object_comes_with_what_to_do_next(tmp_path: Path, capsys: Capture
 
 
 def test_a_workloads_field_is_named_by_its_path_in_the_workload(tmp_path: Path, capsys: Capture) -> None:
-    """People look for the field in the file that they wrote, not in the pod that comes of it."""
+    """Users look for the field in the file that they wrote, not in the pod created from it."""
     workload: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -103,8 +103,8 @@ def test_a_workloads_field_is_named_by_its_path_in_the_workload(tmp_path: Path, 
     assert f"{tmp_path / 'a.yaml'}:13:13: document 0: {path}\n" in capsys.readouterr().out
 
 
-def test_validate_judges_pods_too(tmp_path: Path, capsys: Capture) -> None:
-    """A manifest that passes here and stops `plan` would make the check worthless."""
+def test_validate_checks_pods_too(tmp_path: Path, capsys: Capture) -> None:
+    """Otherwise, `validate` accepts a manifest that stops `plan`."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -118,7 +118,7 @@ def test_validate_judges_pods_too(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_wide_tables_are_folded() -> None:
-    """A terminal breaks lines anywhere; a reader loses the columns."""
+    """Without folding, the terminal breaks lines anywhere and columns are lost."""
     rows = [("node-1", "PodDisruptionBudget", "word " * 30), ("node-2", "Budget", "short")]
     lines = output.table(("NODE THAT STAYS", "REASON", "WHY"), rows).splitlines()
     assert max(len(line) for line in lines) <= output.WIDTH_MAX
@@ -126,21 +126,21 @@ def test_wide_tables_are_folded() -> None:
     assert lines[-1].split() == ["node-2", "Budget", "short"]
 
 
-def test_a_table_of_what_cannot_be_folded_is_left_wide() -> None:
-    """Names must stay whole enough to be copied; and the program must end."""
+def test_a_table_that_cannot_be_folded_stays_wide() -> None:
+    """Names must stay whole so that they can be copied, and folding must end."""
     names = tuple(f"COLUMN-{number}-OF-EIGHT" for number in range(8))
     assert output.table(names, []).split() == list(names)
 
 
-def test_continued_lines_hang() -> None:
-    """Else the second line of a NodePool's entry reads like an entry."""
+def test_continuation_lines_are_indented() -> None:
+    """Otherwise, the second line of a NodePool's entry looks like an entry of its own."""
     lines = output.wrapped(f"  NodePool a  {'word ' * 40}\nnext").splitlines()
     assert all(line.startswith("      word") for line in lines[1:-1])
     assert lines[-1] == "next"
 
 
-def test_pods_that_share_a_fate_share_an_entry() -> None:
-    """A thousand pods of one Deployment without a place are one problem."""
+def test_pods_with_the_same_verdict_share_an_entry() -> None:
+    """A thousand unschedulable pods of one Deployment are one problem."""
     lost = [
         {"pod": f"shop/p{n}", "reason": "NoOfferingFits", "message": "NodePool a: full\nNodePool b: full"}
         for n in range(5)
@@ -158,8 +158,8 @@ def test_pods_that_share_a_fate_share_an_entry() -> None:
     assert "  NodePool b: full" in plan_table(document, shows_all=True)
 
 
-def test_nodes_that_are_alike_share_a_row() -> None:
-    """Forty rows that differ in a number hide the one that differs in price."""
+def test_nodes_with_equal_columns_share_a_row() -> None:
+    """Forty rows that differ in a number hide the one with another price."""
     claim = {"nodePool": "a", "instanceTypes": ["m.s", "m.l"], "capacityTypes": ["spot"], "zones": ["z1"], "price": 0.1}
     claims = [{**claim, "name": f"a-{n}", "pods": [f"p{n}"] * (n + 1)} for n in range(3)]
     cost = {"hourly": 0.3, "lowerBound": 0.2, "gap": 1 / 3}
@@ -183,7 +183,9 @@ def test_nodes_that_are_alike_share_a_row() -> None:
         ("never", {}, True, False),
     ],
 )
-def test_colour_is_for_terminals(when: str, environment: dict[str, str], is_terminal: bool, expected: bool) -> None:
+def test_colour_is_for_terminals_only(
+    when: str, environment: dict[str, str], is_terminal: bool, expected: bool
+) -> None:
     found = Style()
     found.choose(when, environment, is_terminal=is_terminal)
     assert found.is_on is expected

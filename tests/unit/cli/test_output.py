@@ -1,4 +1,4 @@
-"""Answers in their three forms."""
+"""Output in its three formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLAIM = PlannedClaim(
 )
 
 
-def test_a_claim_has_the_contracts_form() -> None:
+def test_a_claim_has_the_format_of_the_contract() -> None:
     """Other programs read it."""
     assert claim_document(CLAIM) == {
         "name": "default-0",
@@ -53,7 +53,7 @@ def test_a_claim_has_the_contracts_form() -> None:
 
 
 def test_a_plan_says_cost_bound_and_gap() -> None:
-    """Without a bound both stay open; a plan that costs nothing has no gap."""
+    """Without a bound, both stay empty; a plan that costs nothing has no gap."""
     plan = Plan(
         now=NOW,
         claims=(CLAIM,),
@@ -71,26 +71,26 @@ def test_a_plan_says_cost_bound_and_gap() -> None:
 
 
 def test_an_unlimited_budget_is_null() -> None:
-    """Zero would mean that no node may go."""
+    """Zero would mean that no node may be disrupted."""
     plan = DisruptionPlan(now=NOW, budgets={"default": {"Empty": None, "Drifted": 0}}, cost=DisruptionCost(2, 1, 1))
     assert disruption_document(plan)["budgets"] == {"default": {"Empty": None, "Drifted": 0}}
 
 
-def test_a_table_lines_up() -> None:
-    """It must be readable without colour or a wide screen."""
+def test_table_columns_are_aligned() -> None:
+    """It must be readable without colour or a wide terminal."""
     text = output.table(("NAME", "N"), [("a", 1), ("longer", 20)])
     assert text.splitlines() == ["NAME     N", "a        1", "longer  20"]
 
 
 def test_long_lists_are_cut_with_a_count() -> None:
-    """Sixty instance types fill no line."""
+    """Sixty instance types do not fit on a line."""
     assert output.several(["a", "b", "c", "d"], 2) == "a, b +2"
     assert output.several(["a"]) == "a"
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_data_goes_to_standard_output_in_the_form_asked_for(form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pipe changes nothing: people page through tables, programs ask for JSON."""
+def test_output_goes_to_standard_output_in_the_requested_format(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipe does not change the format: people page through tables, programs ask for JSON."""
     document = {"kind": "Plan", "text": "größer", "list": [1, None]}
     output.show(document, form, lambda _: "table")
     text = capsys.readouterr().out

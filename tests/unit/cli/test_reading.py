@@ -23,58 +23,58 @@ def fault(text: str, source: str = "x.yaml") -> str:
     return str(caught.value)
 
 
-def test_a_folder_is_read_all_the_way_down_in_order(tmp_path: Path) -> None:
-    """The order on disk differs between machines; the answer must not."""
+def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
+    """The order of files on disk differs between machines; the output must not."""
     for path in ("b.yml", "a/z.yaml", "a/b/c.json", "notes.txt"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(POD % path)
     assert [document.name for document in read([str(tmp_path)])] == ["a/b/c.json", "a/z.yaml", "b.yml"]
 
 
-def test_a_file_of_any_name_is_read_when_named(tmp_path: Path) -> None:
-    """Who names it means it."""
+def test_a_file_named_on_the_command_line_is_read_whatever_its_suffix(tmp_path: Path) -> None:
+    """The user chose it."""
     file = tmp_path / "dump"
     file.write_text(POD % "a")
     assert [(d.source, d.index, d.name) for d in read([str(file)])] == [(str(file), 0, "a")]
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that kubectl's output can be piped in."""
+    """This allows piping kubectl's output."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((POD % "a").encode())))
     assert [(d.source, d.name) for d in read(["-"])] == [("-", "a")]
 
 
 def test_documents_are_counted_with_the_empty_ones() -> None:
-    """The index in a message must lead to the document as an editor counts them."""
+    """The index in a message must match how an editor counts documents."""
     documents = parse(f"---\n# nothing\n---\n{POD % 'a'}---\n{POD % 'b'}", "x.yaml")
     assert [(document.index, document.name) for document in documents] == [(1, "a"), (2, "b")]
 
 
 def test_json_documents_may_follow_one_another() -> None:
-    """Two outputs of kubectl joined."""
+    """For example, two outputs of kubectl in a row."""
     assert names('{"kind": "Pod", "metadata": {"name": "a"}}\n{"kind": "Pod", "metadata": {"name": "b"}}') == ["a", "b"]
 
 
-def test_yaml_in_braces_is_no_json_and_still_read() -> None:
-    """Flow style begins with a brace too."""
+def test_yaml_that_begins_with_a_brace_is_read() -> None:
+    """YAML's flow style begins with a brace too, and is not JSON."""
     assert names("{kind: Pod, metadata: {name: a}}") == ["a"]
 
 
-def test_lists_are_unfolded_and_their_items_know_their_place() -> None:
-    """`kubectl get` answers with lists; items of a typed list carry no kind of their own."""
+def test_lists_are_unfolded_and_their_items_keep_their_place() -> None:
+    """`kubectl get` returns lists; items of a typed list have no kind of their own."""
     mixed = '{"kind": "List", "items": [{"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}]}'
     (document,) = parse(mixed, "x.json")
     assert (document.kind, document.name, document.item) == ("Pod", "a", "items[0].items[0]")
 
 
-def test_what_looks_like_a_date_stays_text() -> None:
+def test_values_that_look_like_dates_stay_text() -> None:
     """A label of 2026-11-20 is a text for Kubernetes."""
     (document,) = parse("kind: Pod\nmetadata: {name: a, creationTimestamp: 2026-11-20T00:00:00Z}", "x.yaml")
     assert document.object["metadata"]["creationTimestamp"] == "2026-11-20T00:00:00Z"
 
 
-def test_anchors_and_merges_work() -> None:
-    """People write them."""
+def test_anchors_and_merge_keys_work() -> None:
+    """Users write them."""
     (document,) = parse("base: &b {x: 1}\nkind: Pod\nspec: {<<: *b, y: 2}", "x.yaml")
     assert document.object["spec"] == {"x": 1, "y": 2}
 
@@ -90,20 +90,20 @@ def test_anchors_and_merges_work() -> None:
         ("a: \x00", "x.yaml", ("not YAML",)),
     ],
 )
-def test_what_cannot_be_read_is_placed(text: str, source: str, parts: tuple[str, ...]) -> None:
-    """File, document and line: the way to mend it."""
+def test_unreadable_input_is_reported_with_its_place(text: str, source: str, parts: tuple[str, ...]) -> None:
+    """The message gives file, document and line."""
     message = fault(text, source)
     assert all(part in message for part in parts), message
 
 
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """A typing slip must not look like an empty cluster."""
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
+    """A typo must not look like an empty cluster."""
     with pytest.raises(InputError, match="no such file or folder"):
         read([str(tmp_path / "nothing.yaml")])
 
 
-def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
-    """A wrong file was named."""
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
+    """The user named a wrong file."""
     file = tmp_path / "x.yaml"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):

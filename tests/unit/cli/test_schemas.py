@@ -1,4 +1,4 @@
-"""Each answer is what its published schema says."""
+"""Each output conforms to its published schema."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from cli.schemas import ANSWERS
         ("status", ()),
     ],
 )
-def test_an_answer_keeps_to_its_schema(
+def test_an_output_conforms_to_its_schema(
     command: str, more: Sequence[str], cluster: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A renamed field breaks programs that nobody here knows."""
+    """A renamed field breaks programs that we do not know."""
     given = [command, *more, *cluster, "-o", "json"]
     if command == "diff":
         given = ["diff", "--from", cluster[1], "--to", cluster[1], *cluster[2:], "-o", "json"]
@@ -36,6 +36,6 @@ def test_an_answer_keeps_to_its_schema(
     msgspec.json.decode(capsys.readouterr().out, type=ANSWERS[command])
 
 
-def test_an_answer_that_lacks_a_field_is_noticed() -> None:
+def test_a_missing_field_is_reported() -> None:
     with pytest.raises(msgspec.ValidationError, match="missing required field `now`"):
         msgspec.convert({"apiVersion": "fleetwright.dev/v1", "kind": "Plan"}, ANSWERS["plan"])

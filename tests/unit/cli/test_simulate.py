@@ -38,8 +38,8 @@ def an_event(minute: int, name: str, **fields: Any) -> Event:
     return Event((NOW + timedelta(minutes=minute)).isoformat(), name, fields)
 
 
-def test_the_timeline_tells_what_happened_and_how_things_stood() -> None:
-    """A person sees at a glance when pods waited and what it cost."""
+def test_the_timeline_shows_events_and_totals() -> None:
+    """A person sees at once when pods waited and what it cost."""
     events = [
         an_event(0, "simulationStarted"),
         an_event(0, "podCreated", pod="a/b"),
@@ -58,13 +58,13 @@ def test_the_timeline_tells_what_happened_and_how_things_stood() -> None:
 
 
 def test_two_days_fit_on_a_screen() -> None:
-    """Nobody reads three thousand lines."""
+    """Three thousand lines are too many to read."""
     events = [an_event(minute, "podCreated", pod=f"a/{minute}") for minute in range(0, 2880, 3)]
     assert len(timeline(events).splitlines()) <= LINES_MAX + 2
 
 
-def test_a_scenario_is_played_and_written_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Summary, record and page come out of one run, and nothing else is on standard output."""
+def test_a_scenario_is_played_and_its_files_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One run gives summary, record and page, and standard output has nothing else."""
     (tmp_path / "s.yaml").write_text(SCENARIO)
     (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
     page, record = tmp_path / "out" / "page.html", tmp_path / "out" / "record.jsonl"
@@ -80,10 +80,10 @@ def test_a_scenario_is_played_and_written_down(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("content", [None, "kind: Scenario\nspec: {duration: soon}", "["])
-def test_a_scenario_that_cannot_be_read_is_wrong_usage(
+def test_an_unreadable_scenario_is_wrong_usage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
 ) -> None:
-    """Not an internal error, and not an empty run."""
+    """It is neither an internal error nor an empty run."""
     path = tmp_path / "s.yaml"
     if content is not None:
         path.write_text(content)

@@ -1,4 +1,4 @@
-"""`fleetwright validate`: one line for each problem, and an exit code that a pipeline can trust."""
+"""`fleetwright validate`: one line for each problem, and an exit code that a pipeline can rely on."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def write(path: Path, *objects: dict[str, Any]) -> str:
     return str(path)
 
 
-def test_valid_objects_get_a_word_and_exit_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_objects_are_confirmed_with_exit_code_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "-f", write(tmp_path / "a.yaml", NODE_POOL, NODE_CLASS)]) == 0
     assert capsys.readouterr() == ("2 objects, no problem\n", "")
 
 
-def test_a_problem_is_told_with_file_document_object_field_and_reason(
+def test_a_problem_is_reported_with_file_document_object_field_and_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path / "a.yaml", NODE_POOL, BAD_POOL, NODE_CLASS)
@@ -47,14 +47,14 @@ def test_good_objects_do_not_hide_bad_ones_in_any_file(tmp_path: Path, capsys: p
     assert [line.rsplit(": ", 2)[1] for line in lines] == ["spec.limits.cpu", "spec.weight", "spec.role"]
 
 
-def test_an_object_in_a_list_is_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_in_a_list_is_located(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [NODE_POOL, BAD_POOL]}
     assert main(["validate", "-f", write(tmp_path / "a.yaml", listed)]) == 1
     assert "document 0, items[1]: NodePool wrong: spec.weight" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_the_answer_can_be_read_by_programs(
+def test_the_json_output_can_be_parsed(
     form: str, load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path / "a.yaml", BAD_POOL, NODE_CLASS)
@@ -96,8 +96,8 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert capsys.readouterr().out.startswith("-:")
 
 
-def test_kinds_that_nobody_looks_at_are_counted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt kind would otherwise pass for valid."""
+def test_ignored_kinds_are_counted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise, a misspelt kind passes as valid."""
     others = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Pod", "Widget", "Widget")]
     assert main(["validate", "-f", write(tmp_path / "a.yaml", *others)]) == 0
     assert capsys.readouterr().err == "warning: skipped 2 objects of kinds that are not read here: Widget 2\n"
@@ -156,10 +156,8 @@ def found_in(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *mor
     return [tuple(problem[key] for key in keys) for problem in json.loads(capsys.readouterr().out)["problems"]]
 
 
-def test_the_commonest_mistakes_are_found_with_what_was_probably_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each of these passed in silence: a budget that stops disruption for ever, a pool that launches nothing."""
+def test_the_commonest_mistakes_are_found_with_a_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of these passed silently: a budget that stops disruption forever, a pool that launches nothing."""
     pool = "NodePool/default"
     required = "spec.template.spec.requirements"
     assert found_in(COMMON_MISTAKES, tmp_path, capsys) == [
@@ -182,9 +180,7 @@ def test_the_commonest_mistakes_are_found_with_what_was_probably_meant(
     ]
 
 
-def test_lenient_makes_warnings_of_misspelt_fields_and_of_nothing_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lenient_turns_only_misspelt_fields_into_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     strict = found_in(COMMON_MISTAKES, tmp_path, capsys)
     lenient = found_in(COMMON_MISTAKES, tmp_path, capsys, "--lenient")
     assert [(was[1], was[0], now[0]) for was, now in zip(strict, lenient, strict=True) if was != now] == [
@@ -193,8 +189,8 @@ def test_lenient_makes_warnings_of_misspelt_fields_and_of_nothing_else(
     ]
 
 
-def test_a_class_that_is_kept_elsewhere_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pools and classes may lie in different repositories; where classes are given, a name among them is a slip."""
+def test_a_class_outside_of_the_input_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pools and classes may be in different repositories; if the input has classes, an unknown name is a typo."""
     assert main(["validate", "-f", write(tmp_path / "a.yaml", NODE_POOL)]) == 0
     assert "there is no EC2NodeClass" in capsys.readouterr().out
     other = changed(NODE_CLASS, "metadata.name", "other")
@@ -202,7 +198,7 @@ def test_a_class_that_is_kept_elsewhere_is_a_warning(tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("form", ["github", "sarif", "junit"])
-def test_ci_systems_are_given_the_same_problems(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ci_formats_report_the_same_problems(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.yaml").write_text(COMMON_MISTAKES)
     assert main(["validate", "-f", str(tmp_path / "a.yaml"), "-o", form]) == 1
     text = capsys.readouterr().out
@@ -225,10 +221,10 @@ def test_json_input_has_lines_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert '"weight"' in (tmp_path / "a.json").read_text().splitlines()[problem["line"] - 1]
 
 
-def test_a_bare_number_of_seconds_converts_to_something_that_validates(
+def test_a_bare_number_of_seconds_converts_to_a_valid_duration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Old manifests mean seconds by it; v1 wants text."""
+    """Old manifests mean seconds; v1 needs a unit."""
     pool = {
         "apiVersion": "karpenter.sh/v1beta1",
         "kind": "NodePool",

@@ -1,4 +1,4 @@
-"""YAML as plain data: the same as PyYAML makes of it, but for dates and keys."""
+"""YAML as plain data: the same as PyYAML gives, except for dates and keys."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ VALUES = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(VALUES, st.booleans())
-def test_what_is_written_is_read_again(value: Any, flow: bool) -> None:
-    """A quantity, a label or a flag that changes on the way in changes the plan."""
+def test_yaml_round_trips(value: Any, flow: bool) -> None:
+    """A quantity, label or flag that changes when it is read changes the plan."""
     text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
     assert list(documents(text)) == [value]
 
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_again(value: Any, flow: bool) -> None:
     ],
 )
 def test_it_agrees_with_pyyaml(text: str) -> None:
-    """On values, and on what is no YAML."""
+    """On values, and on what is not YAML."""
     try:
         expected = list(yaml.safe_load_all(text))
     except yaml.YAMLError:
@@ -58,6 +58,6 @@ def test_it_agrees_with_pyyaml(text: str) -> None:
 
 
 def test_dates_stay_text_and_keys_are_text() -> None:
-    """Kubernetes' tools read YAML as JSON, which has neither dates nor other keys."""
+    """Kubernetes tools read YAML as JSON, which has neither dates nor keys other than text."""
     text = "2026-11-20: 2026-11-20\n1: 2026-11-20T00:00:00Z\ntrue: x"
     assert list(documents(text)) == [{"2026-11-20": "2026-11-20", "1": "2026-11-20T00:00:00Z", "true": "x"}]

@@ -1,4 +1,4 @@
-"""Each instance counts once and for as long as it ran; each dollar has one name in each table."""
+"""Each instance counts once, for as long as it ran; each dollar appears once in each table."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def a_look(*, hours: float = 0, **changes: object) -> Snapshot:
     return a_snapshot(types=(TYPE,), **{**fields, **changes})
 
 
-def test_an_instance_of_which_is_told_twice_counts_once() -> None:
-    """`execute` may end one, and `reconcile` find it gone; a retried message tells it again."""
+def test_an_instance_reported_twice_counts_once() -> None:
+    """`execute` may terminate it, and `reconcile` may find it gone; a retried message reports it again."""
     launch = a_life()
     end = msgspec.structs.replace(a_life(hours=2), launched_at=NOW - HOUR)
     (life,) = lives([told(launch), told(end), told(msgspec.structs.replace(end, ended_at=NOW + 3 * HOUR))])
@@ -59,14 +59,14 @@ def test_an_instance_of_which_is_told_twice_counts_once() -> None:
     assert not overlap(life, NOW + 3 * HOUR, NOW + 4 * HOUR)
 
 
-def test_namespaces_share_a_node_by_the_larger_request_and_never_more_than_all_of_it() -> None:
+def test_namespaces_share_a_node_by_the_larger_request_share_and_never_more_than_all_of_it() -> None:
     (state,) = state_nodes(a_look())
     assert node_shares(state) == {"data": 0.25, "shop": 0.5, IDLE: 0.25}
     full = a_look(pods=tuple(a_pod(n, cpu="3", namespace=n, node_name="node-1") for n in ("x", "y")))
     assert node_shares(state_nodes(full)[0]) == {"x": 0.5, "y": 0.5}
 
 
-def test_every_table_sums_to_what_was_spent_and_what_no_look_saw_has_a_name() -> None:
+def test_every_table_sums_to_the_total_including_costs_without_an_observation() -> None:
     builder = ReportBuilder([a_life(hours=2), a_life("i-unseen", hours=1)], NOW, NOW + 4 * HOUR)
     builder.see(LookedAt(a_look()))
     found = builder.report()
@@ -76,7 +76,7 @@ def test_every_table_sums_to_what_was_spent_and_what_no_look_saw_has_a_name() ->
     assert found.on_demand == 300_000_000
 
 
-def test_idle_room_is_charged_to_what_kept_the_node_and_the_minimum_to_its_time() -> None:
+def test_idle_capacity_is_charged_to_what_kept_the_node_and_the_minimum_to_its_time() -> None:
     plan = DisruptionPlan(
         now=NOW, blocked=(Blocked("node-1", "DoNotDisrupt", "pod shop/a"),), cost=DisruptionCost(lower_bound=80_000_000)
     )
@@ -90,7 +90,7 @@ def test_idle_room_is_charged_to_what_kept_the_node_and_the_minimum_to_its_time(
 
 
 @pytest.mark.parametrize("gone_after", [None, 3])
-def test_an_instance_older_than_the_ledger_is_known_from_looks(gone_after: int | None) -> None:
+def test_an_instance_older_than_the_ledger_is_known_from_snapshots(gone_after: int | None) -> None:
     builder = ReportBuilder([], NOW, NOW + 4 * HOUR)
     builder.see(LookedAt(a_look()))
     if gone_after is not None:

@@ -1,4 +1,4 @@
-"""A fleet played forward counts what a look-by-look sum counts again and again."""
+"""A simulated fleet counts each saving once, however many snapshots show it."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def played(rules: PlayRules, *looks: Snapshot, minutes: int) -> PlayResult:
     return play.finish(NOW + minutes * MINUTE)
 
 
-def test_a_saving_counts_once_however_often_it_is_looked_at() -> None:
-    """Karpenter keeps its empty node for ever here; ten looks would promise it ten times."""
+def test_a_saving_counts_once_however_often_it_is_observed() -> None:
+    """Karpenter keeps its empty node here; ten snapshots would count it ten times."""
     ten = [a_look(minute) for minute in range(0, 60, 6)]
     found = played(PlayRules(), *ten, minutes=60)
     assert (found.nodes, sum(found.commands.values())) == (1, 1)
@@ -63,7 +63,7 @@ def test_without_consolidation_each_node_costs_until_the_end() -> None:
     assert (found.hours, found.moves, found.commands, found.by_pool) == (3.0, 0, {}, {"default": 300_000_000})
 
 
-def test_pods_that_come_get_nodes_and_pods_that_go_leave_them_to_be_removed() -> None:
+def test_new_pods_get_nodes_and_nodes_without_pods_are_removed() -> None:
     new = tuple(owned(f"new-{number}", cpu="3") for number in range(3))
     looks = [a_look(), a_look(10, pods=(*a_look().pods, *new)), a_look(20)]
     found = played(PlayRules(), *looks, minutes=30)
@@ -72,8 +72,8 @@ def test_pods_that_come_get_nodes_and_pods_that_go_leave_them_to_be_removed() ->
     assert (found.nodes, found.unplaced) == (1, ())
 
 
-def test_a_successor_takes_the_place_of_the_pod_that_really_moved() -> None:
-    """In the record Karpenter evicted it; in the played fleet nobody did."""
+def test_a_successor_replaces_the_pod_that_really_moved() -> None:
+    """In the record Karpenter evicted it; in the simulated fleet it did not move."""
     pods = [owned("a"), owned("b")]
     places, workloads = {"default/a": "n1", "default/b": "n2"}, {pod.key: pod.workload for pod in pods}
     assert carried_over(places, workloads, [owned("b"), owned("c")]) == {"default/b": "n2", "default/c": "n1"}
@@ -83,21 +83,21 @@ def test_a_successor_takes_the_place_of_the_pod_that_really_moved() -> None:
 
 
 def test_a_closed_budget_keeps_the_node_until_its_window_ends() -> None:
-    """No record falls on the moment at which the window ends; the play looks by itself."""
+    """No record has the time at which the window ends; the simulation adds it."""
     window = Budget(nodes="0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=30 * MINUTE)
     found = played(PlayRules(), a_look(budgets=(window,)), minutes=60)
     assert found.cost == 100_000_000 + 50_000_000
 
 
 @pytest.mark.parametrize("karpenter", [False, True])
-def test_what_is_asked_for_instead_is_played(karpenter: bool) -> None:
+def test_the_alternative_options_are_simulated(karpenter: bool) -> None:
     asked = a_pool(disruption=Disruption(budgets=(Budget(nodes="0"),)))
     rules = PlayRules(change=AskedFor(node_pools=(asked,)).instead, karpenter_moves_only=karpenter)
     assert played(rules, a_look(), minutes=60).nodes == 2
     assert played(PlayRules(karpenter_moves_only=karpenter), a_look(), minutes=60).nodes == 1
 
 
-def test_plays_beside_each_other_do_not_touch_each_other() -> None:
+def test_parallel_simulations_do_not_affect_each_other() -> None:
     looks = [a_look(), a_look(30)]
     period, (kept, let_go) = play_beside(looks, (PlayRules(consolidates=False), PlayRules()), NOW + HOUR)
     assert (period.looks, period.cost) == (2, 200_000_000)
@@ -106,7 +106,7 @@ def test_plays_beside_each_other_do_not_touch_each_other() -> None:
         play_beside([], (PlayRules(),), NOW)
 
 
-def test_a_fleet_starts_without_nodes_that_go_and_keeps_those_of_others() -> None:
+def test_a_fleet_starts_without_leaving_nodes_and_keeps_unmanaged_ones() -> None:
     look = a_look()
     going = msgspec.structs.replace(look.node_claims[1], deleted_at=NOW)
     fleet = PlayedFleet(msgspec.structs.replace(look, node_claims=(look.node_claims[0], going)))

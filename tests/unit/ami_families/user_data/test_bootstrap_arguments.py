@@ -1,4 +1,4 @@
-"""What bootstrap scripts are told."""
+"""Arguments of bootstrap scripts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from tests.unit.ami_families.nodes import (
         ("fd30:1::/108", "fd30:1::a", True),
     ],
 )
-def test_nodes_that_call_a_bootstrap_script_are_told_where_the_cluster_dns_is(
-    service_cidr: str, dns: str, is_ipv6: bool
-) -> None:
-    """The script guesses 10.100.0.10 or 172.20.0.10, and pods start without DNS where Services are elsewhere."""
+def test_bootstrap_scripts_get_the_clusters_dns_address(service_cidr: str, dns: str, is_ipv6: bool) -> None:
+    """Otherwise, the script guesses the address, and pods have no DNS in a cluster with other Service addresses."""
     node = changed(cluster=msgspec.structs.replace(CLUSTER, service_cidr=service_cidr))
     script = AL2.user_data(node)
     assert f"--dns-cluster-ip '{dns}'" in script
@@ -33,8 +31,8 @@ def test_nodes_that_call_a_bootstrap_script_are_told_where_the_cluster_dns_is(
 
 
 @pytest.mark.parametrize("service_cidr", ["", "10.100.0.0/16"])
-def test_a_class_own_dns_server_comes_first(service_cidr: str) -> None:
-    """NodeLocal DNSCache would be passed by."""
+def test_a_class_with_its_own_dns_server_wins(service_cidr: str) -> None:
+    """Otherwise, NodeLocal DNSCache is bypassed."""
     cluster = msgspec.structs.replace(CLUSTER, service_cidr=service_cidr)
     script = AL2.user_data(changed(cluster=cluster, kubelet={"clusterDNS": ["169.254.20.10"]}))
     assert "--dns-cluster-ip '169.254.20.10'" in script

@@ -17,8 +17,8 @@ from tests.unit.ami_families.nodes import (
 
 @pytest.mark.parametrize("family", [AL2, AL2023])
 @pytest.mark.parametrize("ending", ["--BOUND--", ""])
-def test_the_users_archive_is_taken_apart_and_kept(family: Any, ending: str) -> None:
-    """An archive inside an archive would be handed to no interpreter."""
+def test_the_users_archive_is_unpacked_and_its_parts_kept(family: Any, ending: str) -> None:
+    """Otherwise, the inner archive is handed to no interpreter."""
     own = (
         'MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary="BOUND"\r\n\r\n--BOUND\r\n'
         "Content-Type: text/x-shellscript\r\nX-Note: kept\r\n\r\n#!/bin/sh\r\necho 1\r\n\r\n--BOUND\r\n"
@@ -32,7 +32,7 @@ def test_the_users_archive_is_taken_apart_and_kept(family: Any, ending: str) -> 
 
 @pytest.mark.parametrize("own", ["MIME-Version: 1.0\n\nno boundary", 'Content-Type: x; boundary="b"\n\nnothing'])
 def test_a_broken_archive_names_the_field(own: str) -> None:
-    """The user must learn that userData is at fault, not EC2."""
+    """The message must name userData; EC2's does not."""
     with pytest.raises(InvalidInputError, match=r"spec\.userData"):
         AL2023.user_data(changed(user_data=own))
 
@@ -47,7 +47,7 @@ def test_a_broken_archive_names_the_field(own: str) -> None:
         ("#!/bin/sh\n#cloud-config\n", "text/x-shellscript"),
     ],
 )
-def test_a_cloud_config_is_given_to_cloud_init_as_one(family: Any, own: str, content_type: str) -> None:
-    """As a script it was executed: every line a comment or an error, and nothing of it applied."""
+def test_a_cloud_config_keeps_its_content_type(family: Any, own: str, content_type: str) -> None:
+    """As a script it was executed: every line was a comment or an error, and nothing was applied."""
     first, _ = documents(family.user_data(changed(user_data=own)))
     assert first.get_content_type() == content_type

@@ -25,6 +25,6 @@ TOML = st.recursive(
 
 
 @given(st.dictionaries(KEY, TOML, max_size=4))
-def test_toml_reads_back_what_was_written(document: dict[str, Any]) -> None:
-    """A Bottlerocket setting of the user's would change on its way to the node."""
+def test_toml_round_trips(document: dict[str, Any]) -> None:
+    """Otherwise, a user's Bottlerocket setting changes on its way to the node."""
     assert tomllib.loads(write_toml(document)) == document

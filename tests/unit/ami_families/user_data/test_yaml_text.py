@@ -20,6 +20,6 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(KEY, PLAIN, max_size=4))
-def test_yaml_reads_back_what_was_written(document: dict[str, Any]) -> None:
-    """A label or setting with an odd character would change on its way to the node."""
+def test_yaml_round_trips(document: dict[str, Any]) -> None:
+    """Otherwise, a label or setting with an odd character changes on its way to the node."""
     assert yaml.safe_load(write_yaml(document)) == document

@@ -1,4 +1,4 @@
-"""Without -f the kubeconfig's cluster is read: page by page, with list alone, and with the user's own rights."""
+"""Without -f, the kubeconfig's cluster is read: in pages, with list alone, and with the user's own rights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_INSTALLED = kinds.NODE_OVERLAYS
 
 
 class FakeServer:
-    """An API server that lists, two objects a page, to who has the token."""
+    """An API server that lists, two objects a page, for callers with the token."""
 
     def __init__(self, objects: list[dict[str, Any]]) -> None:
         self.forbidden = ""
@@ -76,7 +76,7 @@ class FakeServer:
 
 @pytest.fixture
 def cluster() -> list[dict[str, Any]]:
-    """As `a_cluster`, with the pods that wait in place of their Deployments."""
+    """Like `a_cluster`, with pending pods in place of their Deployments."""
     objects = [found for found in a_cluster(5) if found["kind"] != "Deployment"]
     waiting = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "900m"}}}]}
     names = [f"web-{n}" for n in range(5)]
@@ -122,7 +122,7 @@ def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str) -> 
 
 
 @pytest.mark.parametrize("command", [("plan",), ("consolidate",), ("explain", "web-0", "--namespace", "shop")])
-def test_the_live_answer_is_that_about_the_same_objects_in_files(
+def test_live_and_file_input_give_the_same_answer(
     command: tuple[str, ...],
     server: FakeServer,
     cluster: list[dict[str, Any]],
@@ -135,30 +135,30 @@ def test_the_live_answer_is_that_about_the_same_objects_in_files(
     assert {verb for verb, _ in server.requests} == {"GET"}
 
 
-def test_a_live_snapshot_is_that_of_the_same_objects_in_files(
+def test_live_and_file_input_give_the_same_snapshot(
     server: FakeServer, cluster: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """What is kept for support is what was there."""
+    """A snapshot for support must show the cluster as it was."""
     files = tmp_path / "cluster.yaml"
     files.write_text(yaml.safe_dump_all(cluster))
     assert ask(capsys, tmp_path, "snapshot") == ask(capsys, tmp_path, "snapshot", "-f", str(files))
 
 
-def test_a_kind_that_may_not_be_listed_ends_it(
+def test_a_kind_that_may_not_be_listed_ends_the_command(
     server: FakeServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Half a look is none: without PodDisruptionBudgets evictions would look unlimited."""
+    """Partial input is refused: without PodDisruptionBudgets, evictions would look unlimited."""
     server.forbidden = "poddisruptionbudgets"
     assert main(["consolidate"]) == 2
     assert "poddisruptionbudgets.policy cannot be listed (HTTP 403)" in capsys.readouterr().err
 
 
-def test_an_unknown_context_is_told(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_context_is_reported(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--context", "elsewhere"]) == 2
     assert "no cluster to read" in capsys.readouterr().err
 
 
-def test_a_cluster_that_does_not_answer_is_told(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_does_not_answer_is_reported(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     server.close()
     assert main(["plan"]) == 2
     assert "the API server does not answer" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A snapshot gives the same answers as the cluster, with its names or without them, and says nothing that decides nothing."""
+"""A snapshot gives the same answers as the cluster, with or without its names, and holds nothing else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def an_object(kind: str, name: str, spec: dict[str, Any], namespace: str = "", *
 
 
 def a_pod_spec(rng: Random, app: str, teams: list[str]) -> dict[str, Any]:
-    """Requests, and now and then a rule of each sort."""
+    """Requests, and sometimes a rule of each kind."""
     selector = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "topology.kubernetes.io/zone"}
     on_host = {**selector, "topologyKey": "kubernetes.io/hostname"}
     resources = {"requests": {"cpu": f"{rng.choice((250, 500, 900, 1500))}m", "memory": f"{rng.choice((512, 1024))}Mi"}}
@@ -68,7 +68,7 @@ def a_pod_spec(rng: Random, app: str, teams: list[str]) -> dict[str, Any]:
 
 
 def a_cluster(seed: int) -> list[dict[str, Any]]:
-    """NodePools with labels and taints of their own, nodes with pods, and workloads that wait."""
+    """NodePools with labels and taints, nodes with pods, and pending workloads."""
     rng = Random(seed)  # noqa: S311 - repeatable, not secret
     teams = rng.sample(["checkout", "billing", "ads", "core-9", "z-team"], 2)
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
@@ -165,7 +165,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def renamed(value: Any, pseudonyms: Pseudonyms) -> Any:
-    """An answer under the pseudonyms; lists by their new order, and without texts for people."""
+    """An answer with pseudonyms; lists sorted again, without texts for people."""
     if isinstance(value, dict):
         inner = {
             renamed(key, pseudonyms): renamed(found, pseudonyms) for key, found in value.items() if key != "message"
@@ -188,10 +188,10 @@ def renamed_text(text: str, pseudonyms: Pseudonyms) -> str:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("command", ["plan", "consolidate"])
-def test_the_answer_about_a_snapshot_is_that_about_the_cluster(
+def test_the_answer_about_a_snapshot_is_the_answer_about_the_cluster(
     seed: int, command: str, answer: Any, tmp_path: Path
 ) -> None:
-    """If this failed, support would look at another problem than the user has."""
+    """Otherwise, support sees another problem than the user has."""
     cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(seed)))
     plain = written(tmp_path, "plain.json", answer("snapshot", cluster))
     assert answer(command, plain) == answer(command, cluster)
@@ -202,9 +202,7 @@ def test_the_answer_about_a_snapshot_is_that_about_the_cluster(
 
 
 @pytest.mark.parametrize("more", [(), ("--anonymize",)])
-def test_a_snapshot_has_no_secret_and_the_same_bytes_each_time(
-    more: tuple[str, ...], answer: Any, tmp_path: Path
-) -> None:
+def test_a_snapshot_has_no_secret_and_is_deterministic(more: tuple[str, ...], answer: Any, tmp_path: Path) -> None:
     cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(1)))
     turned = written(tmp_path, "turned.yaml", yaml.safe_dump_all(a_cluster(1)[::-1]))
     first = answer("snapshot", cluster, *more)
@@ -214,7 +212,7 @@ def test_a_snapshot_has_no_secret_and_the_same_bytes_each_time(
     assert more or answer("snapshot", again) == first
 
 
-def test_pseudonyms_hide_what_users_named(answer: Any, tmp_path: Path) -> None:
+def test_pseudonyms_hide_the_users_names(answer: Any, tmp_path: Path) -> None:
     cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(3)))
     hidden = answer("snapshot", cluster, "--anonymize")
     plain = json.loads(answer("snapshot", cluster))
@@ -224,7 +222,7 @@ def test_pseudonyms_hide_what_users_named(answer: Any, tmp_path: Path) -> None:
     assert "us-east-1" in hidden
 
 
-def test_a_compressed_snapshot_is_read_by_its_first_bytes(answer: Any, tmp_path: Path) -> None:
+def test_a_compressed_snapshot_is_recognized_by_its_first_bytes(answer: Any, tmp_path: Path) -> None:
     cluster = written(tmp_path, "cluster.yaml", yaml.safe_dump_all(a_cluster(2)))
     packed = tmp_path / "cluster.json.zst"
     assert main(["snapshot", "-f", str(cluster), "--to", str(packed)]) == 0
