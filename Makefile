@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
 SIZES ?= 300,1000,3000
+RUNS ?= 3
 SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
@@ -81,8 +82,8 @@ FIRST ?= 1
 sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2; figures in build/sim.json
 	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) --json build/sim.json
 
-e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000)
-	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES)
+e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
+	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .

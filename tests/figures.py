@@ -9,23 +9,25 @@ from typing import Any, Final
 
 from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
+from tests.e2e.peer.page import PICTURE, drawn
 from tests.e2e.peer.page import figures as peer_figures
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 NIGHT: Final = "figures.json"
+PEER: Final = "e2e-peer.json"
 _WRITTEN_BY: Final = "<!-- Written by `make docs` from docs/figures.json. -->"
 _END: Final = "<!-- End of the figures. -->"
 
 SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]] = (
     ("benchmarks.json", "reference/benchmarks.md", benchmark_figures),
-    ("e2e-peer.json", "reference/e2e-peer.md", peer_figures),
+    (PEER, "reference/e2e-peer.md", peer_figures),
 )
 """What a run left, the page that has a section with its figures, and who writes them."""
 
 
 def pages() -> dict[Path, str]:
-    """Each page and its whole text."""
+    """Each page or picture and its whole text."""
     night = json.loads((DOCS / NIGHT).read_text())
     found = {DOCS / "engineering" / "what-is-proven.md": proven(night)}
     if (campaign := _figures(night, "sim")) is not None:
@@ -35,6 +37,8 @@ def pages() -> dict[Path, str]:
         if (DOCS / kept).exists():
             page = DOCS / name
             found[page] = with_section(page.read_text(), kept, written(json.loads((DOCS / kept).read_text())))
+    if (DOCS / PEER).exists():
+        found[DOCS / "reference" / PICTURE] = drawn(json.loads((DOCS / PEER).read_text()))
     return found
 
 

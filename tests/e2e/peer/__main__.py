@@ -1,8 +1,9 @@
-"""`python -m tests.e2e.peer`: both sides with each size, one after the other; a table, and build/e2e-peer.json."""
+"""`python -m tests.e2e.peer`: both sides with each size, in turn; a table, and build/e2e-peer.json."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import sys
@@ -48,14 +49,13 @@ def main() -> int:
     try:
         if KarpenterSide.name in arguments.sides:
             builds.karpenter()
-        for pods in arguments.sizes:
-            for name in arguments.sides:
-                taken = _play(name, pods, prices, limits)
-                results = [one for one in results if (one.side, one.pods) != (name, pods)] + [taken]
-                results.sort(key=lambda one: (one.pods, one.side))
-                arguments.out.parent.mkdir(parents=True, exist_ok=True)
-                arguments.out.write_bytes(to_json(results, _conditions(limits)))
-                print(table([taken]), *taken.failures, sep="\n", flush=True)
+        # Sides take turns, so that what slows the machine down for a while slows both.
+        for pods, _, name in itertools.product(arguments.sizes, range(arguments.runs), arguments.sides):
+            taken = _play(name, pods, prices, limits)
+            results = sorted([*results, taken], key=lambda one: (one.pods, one.side, one.taken_at))
+            arguments.out.parent.mkdir(parents=True, exist_ok=True)
+            arguments.out.write_bytes(to_json(results, _conditions(limits)))
+            print(table([taken]), *taken.failures, sep="\n", flush=True)
     except (PartError, PortError, TimeoutError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -102,7 +102,8 @@ def _arguments() -> argparse.Namespace:
         "--settle", type=float, default=Limits().settled, help="seconds to wait at most after half is gone"
     )
     parser.add_argument("--quiet", type=float, default=Limits().quiet, help="seconds without a change that are settled")
-    parser.add_argument("--add", action="store_true", help="keep what the report has of other sides and sizes")
+    parser.add_argument("--runs", type=int, default=1, help="how often each side plays each size; medians are compared")
+    parser.add_argument("--add", action="store_true", help="keep the runs that the report has")
     parser.add_argument("--out", type=Path, default=BUILD / "e2e-peer.json")
     return parser.parse_args()
 
