@@ -26,7 +26,7 @@ KARPENTER = Options(karpenter_moves_only=True)
 
 
 def checked(command: Command, snapshot: Snapshot) -> Command | Refusal:
-    """The command as it may start now, or why it may not."""
+    """The command if it may start now, or the reason why it may not."""
     return Validation([command], snapshot).check(command)
 
 
@@ -62,5 +62,5 @@ def drifted(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
 
 
 def blocked(plan: DisruptionPlan) -> dict[str, str]:
-    """Node → the code that keeps it."""
+    """Node → the code of what blocks it."""
     return {block.node: block.reason for block in plan.blocked}

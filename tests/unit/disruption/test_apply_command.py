@@ -1,4 +1,4 @@
-"""Else later commands of a pass are judged in a cluster that will not be."""
+"""A command applied to the snapshot, so that later commands of the pass are judged in the resulting cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Else an operator is not told why a node stays."""
+"""Why a node stays, as operators read it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.unit.disruption.nodes_for_tests import (
 )
 
 
-def test_budget_spent_is_said_so() -> None:
-    """A budget of one: one goes, the other is told why it stays."""
+def test_a_spent_budget_is_reported() -> None:
+    """With a budget of one, one node goes and the other states why it stays."""
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     plan = disrupt(world(a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), node_pools=(pool,)))
     assert [command.nodes for command in plan.commands] == [("a",)]
@@ -43,7 +43,7 @@ def test_a_protected_pod_is_named_before_anything_else() -> None:
     assert (found.node, found.reason) == ("node-1", NodeReason.DO_NOT_DISRUPT)
 
 
-def test_a_schedule_that_cannot_be_read_is_named_at_each_node() -> None:
+def test_an_unreadable_schedule_is_named_at_each_node() -> None:
     """`let no more nodes go now` sounds like waiting; nothing ever goes until the schedule is corrected."""
     bad = Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
     plan = disrupt(

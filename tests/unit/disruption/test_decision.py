@@ -1,4 +1,4 @@
-"""Else commands start that depend on others."""
+"""Commands that depend on others do not start before them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.unit.disruption.nodes_for_tests import (
 )
 
 
-def test_commands_that_count_on_others_wait() -> None:
-    """A replacement must be there before another command's pods can move to it."""
+def test_commands_that_rely_on_others_wait() -> None:
+    """A replacement must exist before another command's pods can move to it."""
     launch = disrupt(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),))).commands[0]
     name = launch.replacements[0].name
     onto = Command(

@@ -1,4 +1,4 @@
-"""Else commands of one pass together do what none of them may."""
+"""Commands of one pass respect together what each respects alone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:
     assert set(blocked(plan).values()) == {NodeReason.POD_DISRUPTION_BUDGET}
 
 
-def test_replacements_have_names_of_their_own() -> None:
-    """Two commands of one pass would ask for one claim."""
+def test_replacements_have_unique_names() -> None:
+    """Otherwise, two commands of one pass request the same claim."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1", cpu="900m"), pod_on("node-2", cpu="900m"))))
     found = drift.find(this_pass)

@@ -1,4 +1,4 @@
-"""Else the savings of a plan are told against the wrong total."""
+"""The fleet's cost, the total against which savings are reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.builders import a_node_of
 from tests.unit.disruption.nodes_for_tests import LARGE, SMALL, world
 
 
-def test_all_nodes_with_a_claim_count_at_their_offerings_price() -> None:
+def test_all_nodes_with_a_claim_count_at_the_price_of_their_offering() -> None:
     _, unmanaged = a_node_of(LARGE, "node-3")
     snapshot = world(a_node_of(SMALL), a_node_of(LARGE, "node-2"))
     assert fleet_price(snapshot) == nanodollars(0.05) + nanodollars(0.8)

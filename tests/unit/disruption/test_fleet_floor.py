@@ -1,4 +1,4 @@
-"""A bound that a plan undercuts is none; one is given wherever anything could go."""
+"""A lower bound on the fleet's cost, given wherever a node could go."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def test_no_plan_undercuts_it() -> None:
     assert 0 < fleet_floor(DisruptionPass(snapshot)) <= disrupt(snapshot).cost.after
 
 
-def test_nodes_that_may_not_go_cost_what_they_cost() -> None:
+def test_nodes_that_may_not_go_count_at_their_price() -> None:
     snapshot = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", annotations={"karpenter.sh/do-not-disrupt": "true"}),))
     assert fleet_floor(DisruptionPass(snapshot)) == 2 * 10**8
 
 
-def test_what_a_static_pool_replaces_counts_nothing() -> None:
+def test_replacements_of_a_static_pool_are_not_counted() -> None:
     static = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=1)
     snapshot = world(drifted(a_node_of(MIDDLE, "a")), node_pools=(static,))
     assert fleet_floor(DisruptionPass(snapshot)) == 0

@@ -1,4 +1,4 @@
-"""Commands that each hold alone would break a rule together, found by seed 101120 of the random worlds."""
+"""Commands that are valid alone and break a rule together; found by seed 101120 of the random worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Else consolidation takes a node, buys it again for what it moved, and takes it once more, for ever."""
+"""Workloads that moves cost more than they save are held, so that consolidation does not repeat itself forever."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def test_workloads_are_held_once_half_the_savings_are_spent_on_them() -> None:
     assert whole.workloads[WEB].held_until == NOW + 2 * MINUTE + FIRST_HOLD
 
 
-def test_nodes_for_other_workloads_or_long_after_are_nobodys_fault() -> None:
+def test_nodes_launched_for_other_workloads_or_much_later_are_not_charged() -> None:
     history = after_a_move()
     assert history.after_launch([a_launch(100, DB)], NOW).workloads == {}
     assert history.after_launch([a_launch(100, WEB)], NOW + WATCHED_FOR).workloads == {}
 
 
-def test_room_of_a_buffer_that_was_taken_counts_whoever_took_it() -> None:
-    """Seed 169 of the campaign of faults: the kube-scheduler puts moved pods where a buffer has its room."""
+def test_lost_room_of_a_buffer_counts_whichever_pod_took_it() -> None:
+    """Seed 169 of the campaign: kube-scheduler binds moved pods to a buffer's room."""
     history = after_a_move()
     assert WEB in history.after_launch([a_launch(100, for_buffer=True)], NOW).workloads
 
 
 def test_a_launch_is_shared_by_the_commands_that_may_have_caused_it() -> None:
-    """Else one node, bought for one pod, would speak against all commands of a wave."""
+    """Otherwise, one node, launched for one pod, counts against all commands of a wave."""
     history = after_a_move(before=after_a_move(), name="two")
     changed = history.after_launch([a_launch(60, WEB)], NOW)
     assert {found.spent for found in changed.outcomes.values()} == {30}
     assert changed.workloads == {}
 
 
-def test_the_hold_doubles_up_to_a_day_and_is_forgotten() -> None:
+def test_the_hold_doubles_up_to_a_day_and_ends() -> None:
     history, now, lengths = MoveHistory(), NOW, []
     for number in range(7):
         history = after_a_move(now, history, str(number))
@@ -89,15 +89,15 @@ def test_two_commands_that_fail_together_count_once() -> None:
     assert held.workloads[WEB].regrets == 1
 
 
-def test_what_is_moved_for_another_reason_pays_for_nothing() -> None:
-    """Drift is carried out whatever it costs; its pods dwell all the same."""
+def test_moves_for_another_reason_are_not_charged() -> None:
+    """Drift is carried out at any cost; its pods still have a dwell time."""
     drift = msgspec.structs.replace(COMMAND, reason="Drifted")
     changed = MoveHistory().after_command("one", drift, (WEB,), NOW)
     assert changed.outcomes == {}
     assert changed.workloads[WEB].moving_since == NOW
 
 
-def test_moves_that_follow_each_other_are_one_episode() -> None:
+def test_consecutive_moves_are_one_episode() -> None:
     first = after_a_move()
     second = after_a_move(NOW + 10 * MINUTE, first)
     assert second.workloads[WEB].moving_since == NOW
@@ -106,13 +106,13 @@ def test_moves_that_follow_each_other_are_one_episode() -> None:
     assert late.workloads[WEB].moving_since == NOW + 40 * MINUTE
 
 
-def test_what_has_settled_is_no_longer_told() -> None:
+def test_settled_workloads_are_no_longer_reported() -> None:
     history = after_a_move()
     assert list(history.unsettled(NOW)) == [WEB]
     assert history.unsettled(NOW + timedelta(minutes=15)) == {}
 
 
-def test_a_command_that_fails_its_second_look_is_put_off_for_longer_each_time() -> None:
+def test_a_command_that_fails_validation_is_deferred_longer_each_time() -> None:
     history, pauses = MoveHistory(), []
     for _ in range(7):
         history = merged(history, history.after_failure(COMMAND, NOW))

@@ -1,4 +1,4 @@
-"""A replacement would cost more than what it replaces."""
+"""Prices of running nodes and of launches at their worst."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def dear(text: float) -> int:
     return nanodollars(text)
 
 
-def test_price_of_a_node_ignores_availability() -> None:
-    """What runs is paid for, sold out or not."""
+def test_the_price_of_a_node_ignores_availability() -> None:
+    """A running node is paid for, sold out or not."""
     _, node = a_node_of(SMALL)
     gone = InstanceType(
         name="small",
@@ -51,7 +51,7 @@ def test_price_of_a_node_ignores_availability() -> None:
 
 
 def test_unknown_node_costs_nothing() -> None:
-    """Without a price nothing is saved: such nodes are not consolidated."""
+    """Without a price no saving can be computed: such nodes are not consolidated."""
     _, node = a_node_of(SMALL)
     assert type_of(node.labels, (LARGE,)) is None
     assert node_price(node.labels, None) == 0
@@ -73,14 +73,14 @@ def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
 
 
 def test_below_is_strict() -> None:
-    """Equal price is no saving: otherwise two like nodes would replace each other for ever."""
+    """An equal price is no saving: two equal nodes would replace each other forever."""
     options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
     assert [t.name for t, _ in options.below(dear(0.4)).types] == ["small"]
     assert [t.name for t, _ in options.below(dear(0.1)).types] == []
 
 
 def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
-    """Every type named has an offering in every respect that the claim states."""
+    """Every remaining type has an offering that meets all requirements of the claim."""
     found = ReplacementOptions.of(claim(), BOTH).held_to(labels.SPOT).below(dear(0.1)).planned()
     assert found.instance_types == ("small",)
     assert found.capacity_types == (labels.SPOT,)
@@ -88,7 +88,7 @@ def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
 
 
 def test_requirements_follow_the_narrowing() -> None:
-    """A launcher that reads the requirements must not launch what was filtered out."""
+    """A launcher that reads the requirements must not launch a type that was filtered out."""
     wide = (
         Requirement.one_of(labels.INSTANCE_TYPE, "small", "large"),
         Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
@@ -110,12 +110,12 @@ def test_min_values() -> None:
 
 
 def test_zone_requirement_is_respected() -> None:
-    """A claim held to one zone is priced there."""
+    """A claim limited to one zone has that zone's price."""
     asked = claim(requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),))
     assert ReplacementOptions.of(asked, BOTH).planned().zones == (ZONES[1],)
 
 
-def test_claim_that_admits_no_spot_stays_on_demand() -> None:
+def test_a_claim_without_spot_stays_on_demand() -> None:
     """A pool of on-demand nodes never gets a spot node, however cheap."""
     options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
     assert options.held_to(labels.SPOT).types == ()

@@ -1,4 +1,4 @@
-"""A look would be left out for so long that a node which may go is kept, or made for nothing."""
+"""How long `disrupt` may rest: neither past a moment at which a node may go nor shorter than needed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_rests_grow_up_to_a_bound() -> None:
     assert next_rest(LONGEST_REST) == LONGEST_REST
 
 
-def test_nothing_is_awaited_where_time_changes_nothing() -> None:
+def test_nothing_is_awaited_if_time_changes_nothing() -> None:
     pods = (a_pod("for-ever", annotations={labels.DO_NOT_DISRUPT: "true"}, started_at=NOW, node_name=NODE.name),)
     pools = (a_pool(disruption=Disruption(consolidate_after=timedelta(0))),)
     assert next_known_moment(a_snapshot(node_claims=(OLD,), node_pools=pools, pods=pods)) is None
 
 
-def test_the_first_moment_to_come_is_awaited() -> None:
+def test_the_earliest_moment_is_awaited() -> None:
     held = msgspec.structs.replace(OLD, hold=Hold(NOW + 9 * MINUTE, "DrainGivenBack", ""))
     seen = a_snapshot(node_claims=(held,), node_pools=(a_pool(disruption=Disruption(consolidate_after=8 * MINUTE)),))
     assert next_known_moment(seen) == NOW + 9 * MINUTE
@@ -50,8 +50,8 @@ def test_the_first_moment_to_come_is_awaited() -> None:
     assert next_known_moment(seen) == NOW + MINUTE
 
 
-def test_nobody_rests_while_pods_run_that_end_by_themselves() -> None:
-    """Else the node of a Job is paid for long after it is done: its pod is counted still."""
+def test_there_is_no_rest_while_pods_run_that_end_by_themselves() -> None:
+    """Otherwise, the node of a Job is paid for long after the Job is done, because its pod still counts."""
     lasting = a_pod(owners=(Owner("ReplicaSet", "web", is_controller=True),), node_name=NODE.name)
     job = a_pod("j", owners=(Owner("Job", "j", is_controller=True),), node_name=NODE.name)
     assert may_rest(a_snapshot(pods=(lasting,)))

@@ -1,4 +1,4 @@
-"""A bad image would take the fleet node by node, or a good one would never get past its first node."""
+"""A rollout begins with one node, stops at the first failure, and goes on when pods are ready."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_first_node_goes_alone() -> None:
     assert (gate.allowed, gate.is_stopped) == (1, False)
 
 
-def test_nothing_follows_while_the_first_goes_or_its_pods_are_not_ready() -> None:
+def test_nothing_follows_while_the_first_node_goes_or_its_pods_are_not_ready() -> None:
     leaving = msgspec.structs.replace(OLD[0], deleted_at=NOW)
     for cluster in (
         world((leaving, OLD[1])),
@@ -61,7 +61,7 @@ def test_nothing_follows_while_the_first_goes_or_its_pods_are_not_ready() -> Non
         assert not gate.is_stopped
 
 
-def test_budgets_alone_count_once_pods_are_ready_on_a_new_node() -> None:
+def test_only_budgets_limit_a_rollout_once_pods_are_ready_on_a_new_node() -> None:
     cluster = world(OLD, a_new_node(), pods=(a_pod_on("node-2", age=WATCHED_FOR),))
     found = rollouts(cluster, begun(cluster, failures=2))["default"]
     assert found.gate is None
@@ -70,7 +70,7 @@ def test_budgets_alone_count_once_pods_are_ready_on_a_new_node() -> None:
 
 
 def test_a_pod_that_does_not_become_ready_stops_it() -> None:
-    """Also after the canary: a fault may show on the tenth node only."""
+    """This holds after the canary too: a fault may appear on the tenth node only."""
     ill = a_pod_on("node-2", age=READY_WITHIN, is_ready=False)
     cluster = world(OLD, a_new_node(), pods=(ill,))
     for proven in (False, True):
@@ -81,8 +81,8 @@ def test_a_pod_that_does_not_become_ready_stops_it() -> None:
         assert ill.key in found.gate.message
 
 
-def test_what_is_ill_on_old_nodes_too_is_not_the_rollouts_fault() -> None:
-    """One Deployment that crashes everywhere would stop the rollout of a fix for the kernel for ever."""
+def test_pods_that_fail_on_old_nodes_too_do_not_stop_it() -> None:
+    """Otherwise, one Deployment that crashes everywhere stops the rollout of a kernel fix forever."""
     pods = (
         a_pod_on("node-2", age=READY_WITHIN, is_ready=False),
         a_pod_on("node-1", age=READY_WITHIN, is_ready=False),
@@ -104,7 +104,7 @@ def test_stops_double_up_to_a_day_and_one_failure_counts_once() -> None:
     assert stops[-1] == LONGEST_STOP
 
 
-def test_one_node_tries_again_once_the_stop_is_over() -> None:
+def test_one_node_tries_again_when_the_stop_is_over() -> None:
     cluster = world(OLD, a_new_node(age=MINUTE))
     known = begun(cluster, failures=1, stopped_until=NOW, message="no")
     gate = rollouts(cluster, known)["default"].gate
@@ -112,8 +112,8 @@ def test_one_node_tries_again_once_the_stop_is_over() -> None:
     assert gate.allowed == 1
 
 
-def test_a_pool_that_asks_for_something_else_begins_anew() -> None:
-    """A mended image would wait for the end of the stop."""
+def test_a_changed_template_begins_a_new_rollout() -> None:
+    """Otherwise, a corrected image waits for the end of the stop."""
     cluster = world(OLD)
     known = begun(cluster, failures=3, stopped_until=NOW + 9 * MINUTE, message="no")
     (pool,) = cluster.node_pools

@@ -1,4 +1,4 @@
-"""Else nodes go whose pods find no place."""
+"""Where the pods of leaving nodes go."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def test_pods_of_a_leaving_node_move_to_what_has_room() -> None:
     assert (found.claims, found.moves, found.stranded) == ((), (Move("default/on-node-1", "node-2"),), "")
 
 
-def test_a_pod_that_has_no_place_today_strands_nobody() -> None:
-    """Its trouble is not the command's."""
+def test_a_pod_that_was_already_unschedulable_strands_nothing() -> None:
+    """The command did not cause it."""
     huge = a_pod("huge", cpu="100")
     snapshot = world(a_node_of(SMALL), a_node_of(LARGE, "node-2"), pods=(pod_on("node-1"), pod_on("node-2"), huge))
     leaving, _ = DisruptionPass(snapshot).survey.candidates
     assert not Simulator(Planner(snapshot)).simulate([leaving], consolidation=False).stranded
 
 
-def test_below_a_price_only_cheaper_nodes_are_bought() -> None:
+def test_below_a_price_only_cheaper_nodes_are_launched() -> None:
     snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1", cpu="2"),))
     (leaving,) = DisruptionPass(snapshot).survey.candidates
     simulator = Simulator(Planner(snapshot))

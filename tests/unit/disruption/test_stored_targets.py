@@ -1,4 +1,4 @@
-"""A stored target comes back as it was, and loses what its commands have done."""
+"""A stored target is read back unchanged, minus the part that its commands have carried out."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TARGET = StoredTarget(
 )
 
 
-def test_a_target_comes_back_as_it_was() -> None:
+def test_a_target_round_trips() -> None:
     assert decode(encode(TARGET)) == TARGET
     assert digest(TARGET) == digest(msgspec.structs.replace(TARGET))
     assert digest(TARGET) != digest(msgspec.structs.replace(TARGET, new_price=5))
     assert TARGET.saving == 26
 
 
-def test_what_cannot_be_read_is_no_target() -> None:
+def test_an_unreadable_row_is_no_target() -> None:
     assert decode(b"nonsense") is None
     assert decode(zlib.compress(b'{"version": 1}')) is None
     whole = msgspec.json.decode(zlib.decompress(encode(TARGET)))
@@ -46,7 +46,7 @@ def test_pods_of_a_workload_with_equal_requests_are_of_one_kind() -> None:
     assert kinds.of(pod_on("a", "p1")) != kinds.of(pod_on("a", "p3", cpu="700m"))
 
 
-def test_what_has_started_is_no_longer_part_of_the_target() -> None:
+def test_started_commands_are_no_longer_part_of_the_target() -> None:
     snapshot = half_full(8, at_once=2)
     plan = disrupt(snapshot)
     assert plan.target is not None
@@ -59,7 +59,7 @@ def test_what_has_started_is_no_longer_part_of_the_target() -> None:
     assert after_commands(plan.target, (), snapshot.pods, {}) == plan.target
 
 
-def test_a_new_node_that_is_launched_becomes_a_place_for_later_waves() -> None:
+def test_a_launched_node_becomes_a_place_for_later_waves() -> None:
     new = PlannedClaim(name="default-0", node_pool="default", node_class=ObjectRef("", "", "default"), price=2)
     command = Command(reason="Underutilized", method="repack", nodes=("a",), claims=("a",), replacements=(new,))
     rest = after_commands(TARGET, [command], (), {"default-0": "default-x7"})

@@ -1,4 +1,4 @@
-"""Else a command is carried out that no longer holds when it starts."""
+"""A command is validated again before it starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.disruption.nodes_for_tests import (
 
 
 class TestValidation:
-    """A command would be carried out although the world has changed since."""
+    """The world may have changed since the command was decided."""
 
     def command(self, snapshot: Snapshot) -> Command:
         """The one command."""
@@ -33,19 +33,19 @@ class TestValidation:
         return command
 
     def test_holds_in_the_same_world_and_under_its_own_marks(self) -> None:
-        """Nothing changed; that its own claims are marked changes nothing."""
+        """Nothing changed; the marks on its own claims do not count."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
         assert checked(command, snapshot) == command
         assert checked(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) == command
 
-    def test_node_got_a_pod_since(self) -> None:
-        """An empty node on which a pod landed stays."""
+    def test_a_node_got_a_pod(self) -> None:
+        """An empty node on which a pod was bound stays."""
         command = self.command(world(a_node_of(SMALL)))
         assert isinstance(checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), Refusal)
 
-    def test_one_of_several_got_a_pod_that_stays_since(self) -> None:
-        """The others go all the same: in a fleet that consolidates somebody always got a pod."""
+    def test_one_of_several_nodes_got_a_pod_that_stays(self) -> None:
+        """The others go nevertheless: in a consolidating fleet, some node always gets a pod."""
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
         pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
         command = self.command(world(*nodes, pods=pods, options=KARPENTER))
@@ -56,7 +56,7 @@ class TestValidation:
         assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
         assert {move.to for move in found.moves} == {"node-1"}
 
-    def test_nodes_of_a_target_that_launches_nothing_go_without_one_that_may_not(self) -> None:
+    def test_nodes_of_a_target_without_launches_go_without_the_one_that_may_not(self) -> None:
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
         pods = tuple(pod_on(f"node-{n}", cpu="900m") for n in range(4))
         command = self.command(world(*nodes, pods=pods))
@@ -67,8 +67,8 @@ class TestValidation:
         assert found.nodes == command.nodes[1:]
         assert found.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
 
-    def test_pod_is_protected_since(self) -> None:
-        """An annotation that came in between is respected."""
+    def test_a_pod_became_protected(self) -> None:
+        """An annotation that was added in between is respected."""
         command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
         found = checked(
             command, world(a_node_of(LARGE), pods=(pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"}),))
@@ -76,7 +76,7 @@ class TestValidation:
         told = "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
         assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 
-    def test_budget_closed_since(self) -> None:
+    def test_a_budget_closed(self) -> None:
         """A window that closed in between is respected."""
         snapshot = world(a_node_of(SMALL))
         closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
@@ -84,8 +84,8 @@ class TestValidation:
             checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), Refusal
         )
 
-    def test_pods_fit_on_running_nodes_since(self) -> None:
-        """Giving the command up would put the saving off from look to look."""
+    def test_pods_now_fit_on_running_nodes(self) -> None:
+        """Dropping the command would delay the saving again and again."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
         beside = world(a_node_of(LARGE), a_node_of(MIDDLE, "node-2"), pods=snapshot.pods)
@@ -99,12 +99,12 @@ class TestValidation:
         )
         assert found.savings > command.savings
 
-    def test_cheaper_type_ran_out_since(self) -> None:
-        """A replacement that can no longer be had is not waited for."""
+    def test_a_cheaper_type_ran_out(self) -> None:
+        """A replacement that is no longer available is not waited for."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         gone = a_snapshot(types=(LARGE,)).catalogue
         assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), Refusal)
 
-    def test_node_is_gone(self) -> None:
-        """Somebody else was faster."""
+    def test_a_node_is_gone(self) -> None:
+        """Something else removed it first."""
         assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), Refusal)

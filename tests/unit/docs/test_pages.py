@@ -1,4 +1,4 @@
-"""The lessons and guides print what the program prints: each page is played in a folder of its own."""
+"""Tutorials and guides show what the program prints: each page is run in its own folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = sorted(page for folder in ("tutorials", "how-to") for page in (ROOT / "d
 
 
 def is_told(told: str, printed: str) -> bool:
-    """Whether the output is the page's, where `…` stands for whatever comes there."""
+    """Whether the output equals the page's, where `…` stands for any text."""
     pattern = re.escape(told.rstrip()).replace("…", ".*")
     return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
 
@@ -26,7 +26,7 @@ def is_told(told: str, printed: str) -> bool:
 def test_every_output_on_the_page_is_what_the_command_prints(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A newcomer whose first output differs from the page's does not know whom to believe."""
+    """A newcomer whose first output differs from the page does not know which is right."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
@@ -39,15 +39,15 @@ def test_every_output_on_the_page_is_what_the_command_prints(
         assert is_told(told, printed), f"$ fleetwright {command}\n{printed}"
 
 
-def test_the_pages_hold_outputs_at_all() -> None:
-    """A slip in the fences would make the test above pass over everything."""
+def test_the_pages_contain_outputs() -> None:
+    """Otherwise, a typo in the fences makes the test above check nothing."""
     assert sum(len(PLAYED.findall(page.read_text(encoding="utf-8"))) for page in PAGES) >= 6
 
 
-def test_the_first_hour_goes_as_the_script_says(
+def test_the_first_hour_works_as_its_script_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first line that fails is the last that a newcomer types."""
+    """A newcomer stops at the first command that fails."""
     monkeypatch.chdir(ROOT)
     lines = (ROOT / "examples" / "first-hour.sh").read_text(encoding="utf-8").splitlines()
     commands = [

@@ -1,4 +1,4 @@
-"""The reference pages say what the code does."""
+"""The reference pages agree with the code."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 @pytest.mark.parametrize("name", ["cli.md", "launch-errors.md", "reason-codes.md", "settings.md"])
 def test_generated_pages_are_up_to_date(name: str) -> None:
-    """People would look up options and codes that are not there; `make docs` writes them anew."""
+    """Otherwise, readers look up options and codes that do not exist; `make docs` writes the pages again."""
     assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 
 
 def test_published_schemas_are_up_to_date() -> None:
-    """Programs are generated from them; `make docs` writes them anew."""
+    """Programs are generated from them; `make docs` writes them again."""
     written = {path.name: path.read_text(encoding="utf-8") for path in reference.SCHEMAS.glob("*.json")}
     assert written == reference.schemas(), "run `make docs`"
 
 
 def test_generated_definitions_are_up_to_date() -> None:
-    """A cluster would go on refusing what the models allow, or the reverse; `make docs` writes them anew."""
+    """Otherwise, a cluster refuses what the models allow, or the reverse; `make docs` writes them again."""
     written = {path.name: path.read_text(encoding="utf-8") for path in reference.CRDS.glob("*.yaml")}
     assert written == reference.crds(), "run `make docs`"
 
@@ -38,13 +38,13 @@ def test_generated_definitions_are_up_to_date() -> None:
 @pytest.mark.parametrize(
     ("page", "text"), figures.pages().items(), ids=lambda found: found.stem if isinstance(found, Path) else ""
 )
-def test_figures_are_those_of_the_night_that_was_kept(page: Path, text: str) -> None:
-    """A figure that somebody wrote by hand is one that nobody measured."""
+def test_figures_are_those_of_the_stored_night_run(page: Path, text: str) -> None:
+    """A figure written by hand was not measured."""
     assert page.read_text(encoding="utf-8") == text
 
 
-def test_figures_take_the_place_of_older_ones_and_nothing_else() -> None:
-    """If this failed, `make docs` would take a page's own words away, or leave stale figures beside new ones."""
+def test_figures_replace_older_ones_and_nothing_else() -> None:
+    """Otherwise, `make docs` removes a page's own text, or leaves stale figures beside new ones."""
     begin, end = "<!-- Figures: `make docs` writes them from docs/x.json. -->", "<!-- End of the figures. -->"
     page = f"before\n{begin}\nstale\n{end}\nafter"
     written = figures.with_section(page, "x.json", "fresh")
@@ -55,7 +55,7 @@ def test_figures_take_the_place_of_older_ones_and_nothing_else() -> None:
 
 
 def test_the_table_of_kubernetes_fields_is_up_to_date() -> None:
-    """`validate` would call a new field of pods a slip; `make docs` writes the table anew from the pinned client."""
+    """Otherwise, `validate` calls a new field of pods a typo; `make docs` reads the pinned client again."""
     assert POD_FIELDS.read_text(encoding="utf-8") == written_pod_fields(), "run `make docs`"
 
 
@@ -67,8 +67,8 @@ def test_every_setting_and_gate_has_a_meaning() -> None:
     assert not [line for line in text.splitlines() if line.startswith("| `") and line.rstrip("| ").count("|") < 3]
 
 
-def test_the_guide_names_the_concurrency_that_is_reserved() -> None:
-    """An account with too little left refuses the deployment."""
+def test_the_guide_states_the_reserved_concurrency() -> None:
+    """An account with too little unreserved concurrency refuses the deployment."""
     guide = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
     assert f"reserve {sum(spec.concurrency or 0 for spec in FUNCTIONS)} of the account" in guide
     for spec in FUNCTIONS:
@@ -76,15 +76,15 @@ def test_the_guide_names_the_concurrency_that_is_reserved() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    """A dead link in the only document about a thing hides the thing."""
+def test_links_resolve(page: Path) -> None:
+    """A dead link hides the only document about a subject."""
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     inside = [target for target in targets if "://" not in target]
     assert not [target for target in inside if not (page.parent / target).exists()]
 
 
-def test_decisions_have_numbers_of_their_own() -> None:
-    """Two with one number cannot be cited."""
+def test_decisions_have_unique_numbers() -> None:
+    """Two decisions with one number cannot be cited."""
     files = sorted((ROOT / "docs" / "adr").glob("*.md"))
     assert len({file.name[:4] for file in files}) == len(files)
     for file in files:
@@ -92,7 +92,7 @@ def test_decisions_have_numbers_of_their_own() -> None:
         assert title.startswith(f"# {int(file.name[:4])}. "), file.name
 
 
-def test_readme_and_contributing_name_targets_that_exist() -> None:
+def test_readme_and_contributing_name_existing_targets() -> None:
     """The first command that a newcomer types must work."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = {

@@ -43,17 +43,15 @@ def test_a_program_is_built_once(cache: Path, tmp_path: Path, monkeypatch: pytes
     assert builds.unbuilt() == []
 
 
-def test_another_pin_builds_anew(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version raised in go.mod that still ran the old server would test nothing."""
+def test_another_pin_builds_again(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, raising a version in go.mod still tests the old server."""
     use(monkeypatch, recipe(tmp_path))
     first = builds.binaries()
     use(monkeypatch, recipe(tmp_path, "v2"))
     assert builds.binaries() != first
 
 
-def test_programs_that_are_there_already_are_taken(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_existing_programs_are_used(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "etcd").touch()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
@@ -63,7 +61,7 @@ def test_programs_that_are_there_already_are_taken(
 def test_a_failed_build_says_why_and_leaves_nothing(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a program in the cache would be taken for a whole one at the next run."""
+    """Otherwise, a partial program in the cache is taken for a complete one at the next run."""
     use(monkeypatch, Recipe("tool", tmp_path, ("sh", "-c", "touch {out}; echo no space left; exit 1")))
     with pytest.raises(PartError, match=r"tool was not built(.|\n)*no space left"):
         builds.binaries()

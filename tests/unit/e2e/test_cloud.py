@@ -1,4 +1,4 @@
-"""The AWS account of the suite with real parts, over HTTP: what functions see of it, and what can befall their calls."""
+"""The AWS account of the suite with real parts, over HTTP: what functions see of it, and which faults its calls have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.e2e.cloud.wall_clock import WallClock
 PROVISION = BY_NAME["provision"]
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 LOADER = Loader()
-"""The services' descriptions, read once: making a client is slow without it."""
+"""The services' descriptions, read once: making a client without them is slow."""
 
 ONE_ATTEMPT = Config(retries={"total_max_attempts": 1})
 
@@ -49,7 +49,7 @@ def cloud() -> Iterator[Cloud]:
 
 
 def as_provision(cloud: Cloud, service: str, *, once: bool = False) -> Any:
-    """A client as the function has it: its own credentials, its own endpoints; `once` tries nothing again."""
+    """A client with the function's own credentials and endpoints; with `once`, it does not retry."""
     return _client(tuple(cloud.environment(PROVISION).items()), service, once)
 
 
@@ -96,7 +96,7 @@ def instances_of(cloud: Cloud, token: str) -> list[dict[str, Any]]:
 
 
 def test_an_instance_lives_and_dies_over_http(cloud: Cloud) -> None:
-    """If this failed, nothing of the suite would be about our EC2, but about moto's."""
+    """Otherwise, the suite tests moto's EC2, not ours."""
     events: list[tuple[str, str, dict[str, Any]]] = []
     cloud.on_event(lambda *event: events.append(event))
     (launched,) = launch(cloud, "lives")["Instances"]
@@ -112,8 +112,8 @@ def test_an_instance_lives_and_dies_over_http(cloud: Cloud) -> None:
     assert states == ["pending", "shutting-down"]
 
 
-def test_a_pool_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
-    """If this failed, no scenario with a shortage could be played on real parts."""
+def test_an_offering_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
+    """Otherwise, no scenario with a shortage can be played on real parts."""
     cloud.exchange.state_capacity(Selection(zone=ZONES[0]), 0)
     answer = launch(cloud, "shortage")
     cloud.exchange.state_capacity(Selection(zone=ZONES[0]), None)
@@ -123,7 +123,7 @@ def test_a_pool_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
 
 
 def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
-    """If this failed, a launch that nobody heard of would never be put to the test."""
+    """Otherwise, a launch whose reply is lost is never tested."""
     cloud.faults.arm("ec2:CreateFleet", Fault(kind=LOST_REPLY), count=1)
     with pytest.raises(ConnectionClosedError):
         launch(cloud, "lost", once=True)
@@ -132,8 +132,8 @@ def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
     assert len(instances_of(cloud, "lost")) == 1, "the token makes the second request the first one"
 
 
-def test_a_throttled_call_is_made_again_by_the_sdk(cloud: Cloud) -> None:
-    """If this failed, our faults would not look to botocore as EC2's do."""
+def test_the_sdk_retries_a_throttled_call(cloud: Cloud) -> None:
+    """Otherwise, botocore does not recognise our faults as EC2's."""
     cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
     instances_of(cloud, "nobody")
     cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
@@ -141,8 +141,8 @@ def test_a_throttled_call_is_made_again_by_the_sdk(cloud: Cloud) -> None:
         as_provision(cloud, "ec2", once=True).describe_instances()
 
 
-def test_a_listener_hears_of_a_call_before_its_reply(cloud: Cloud) -> None:
-    """If this failed, a function could not be killed in the middle of its launch."""
+def test_a_listener_is_notified_of_a_call_before_its_reply(cloud: Cloud) -> None:
+    """Otherwise, a function cannot be killed in the middle of its launch."""
     heard: list[tuple[str, int]] = []
     cloud.http.after("ec2:CreateFleet", lambda call: heard.append((call.access_key, len(cloud.instances.all()))))
     before = len(cloud.instances.all())
@@ -151,8 +151,8 @@ def test_a_listener_hears_of_a_call_before_its_reply(cloud: Cloud) -> None:
     assert heard == [(cloud.identities.of_function(PROVISION).access_key, before + 1)]
 
 
-def test_whoever_is_unknown_is_refused(cloud: Cloud) -> None:
-    """If this failed, a function that runs without its role's credentials would go unnoticed."""
+def test_an_unknown_caller_is_refused(cloud: Cloud) -> None:
+    """Otherwise, a function that runs without its role's credentials goes unnoticed."""
     session = boto3.Session("ASIANOBODY", "secret", region_name="us-east-1", botocore_session=_core())
     for service, call in (("ec2", "describe_instances"), ("sqs", "list_queues"), ("s3", "list_buckets")):
         client = session.client(service, endpoint_url=cloud.http.url, config=ONE_ATTEMPT)
@@ -160,8 +160,8 @@ def test_whoever_is_unknown_is_refused(cloud: Cloud) -> None:
             getattr(client, call)()
 
 
-def test_errors_arrive_under_their_codes(cloud: Cloud) -> None:
-    """If this failed, functions would take what is gone for what is denied."""
+def test_errors_have_their_codes(cloud: Cloud) -> None:
+    """Otherwise, functions mistake a missing object for a denied call."""
     with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
         as_provision(cloud, "ec2").terminate_instances(InstanceIds=["i-00000000000000000"])
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
@@ -171,7 +171,7 @@ def test_errors_arrive_under_their_codes(cloud: Cloud) -> None:
 
 
 def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
-    """If this failed, `execute` would look again before there is anything to see."""
+    """Otherwise, `execute` runs before there is anything to see."""
     sqs, url = as_provision(cloud, "sqs"), cloud.queue_urls[wiring.WORK.name]
     sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": "{}", "DelaySeconds": 2}])
     sent = time.monotonic()
@@ -181,8 +181,10 @@ def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 
-def test_the_catalogue_is_read_and_kept_as_the_function_does_it(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this failed, pages, prices or S3 would differ over HTTP from what the functions read."""
+def test_the_catalogue_is_read_and_stored_as_the_function_does_it(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, pages, prices or S3 over HTTP differ from what the functions read."""
     for name, value in cloud.environment(BY_NAME["refresh_catalogue"]).items():
         monkeypatch.setenv(name, value)
     application = Application(Adapters(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock()))
@@ -195,12 +197,12 @@ def test_the_catalogue_is_read_and_kept_as_the_function_does_it(cloud: Cloud, mo
     assert as_provision(cloud, "s3").list_objects_v2(Bucket=BUCKET)["KeyCount"] >= 1
 
 
-def test_the_environment_is_what_functions_read_their_settings_from(cloud: Cloud) -> None:
+def test_functions_read_their_settings_from_the_environment(cloud: Cloud) -> None:
     assert Settings.from_environment(cloud.environment(PROVISION)) == cloud.settings
 
 
 def review(authenticator: Authenticator, token: str) -> dict[str, Any]:
-    """The status that the API server would get."""
+    """The status that the API server returns."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     with urlopen(Request(authenticator.url, msgspec.json.encode(asked))) as answer:  # noqa: S310 - our own address
         found = msgspec.json.decode(answer.read())
@@ -210,7 +212,7 @@ def review(authenticator: Authenticator, token: str) -> dict[str, Any]:
 
 
 def test_the_authenticator_knows_functions_by_their_roles(cloud: Cloud) -> None:
-    """If this failed, RBAC would be tried with another identity than the one that EKS gives."""
+    """Otherwise, RBAC is tested with another identity than the one that EKS gives."""
     caller = cloud.identities.of_function(PROVISION)
     session = boto3.Session(caller.access_key, caller.secret_key, caller.session_token, "us-east-1")
     token = EksToken(presigner(session, cluster=cloud.settings.cluster_name), SystemClock())()
@@ -225,16 +227,16 @@ def test_the_authenticator_knows_functions_by_their_roles(cloud: Cloud) -> None:
         assert "no access entry" in authenticator.refused[-1]
 
 
-def test_a_revoked_key_is_nobodys(cloud: Cloud) -> None:
-    """If this failed, credentials taken from a function would still open the cluster."""
+def test_a_revoked_key_belongs_to_nobody(cloud: Cloud) -> None:
+    """Otherwise, credentials taken from a function still open the cluster."""
     caller = cloud.identities.of_function(BY_NAME["interrupt"])
     assert cloud.identities.of_key(caller.access_key) == caller
     cloud.identities.revoke(BY_NAME["interrupt"])
     assert cloud.identities.of_key(caller.access_key) is None
 
 
-def test_the_clock_does_what_is_due_and_forgets_the_rest_when_stopped() -> None:
-    """If this failed, instances of one test would change in the next one."""
+def test_a_stopped_clock_does_what_is_due_and_drops_the_rest() -> None:
+    """Otherwise, instances of one test change in the next one."""
     clock, happened = WallClock(), []
     clock.start()
     clock.after(timedelta(seconds=60), lambda: happened.append("late"))

@@ -1,4 +1,4 @@
-"""The suite's pump looks at a queue when there is something in it, not all the time."""
+"""The suite's pump reads a queue when it has messages, not all the time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 30.0
 
 
 class Queue:
-    """SQS, as far as a source asks: counts the looks at it, and gives what is in it."""
+    """A queue as a source sees it: counts the reads, and returns its messages."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -35,7 +35,7 @@ class Queue:
 
 
 class Heard:
-    """The functions: tells that one was invoked."""
+    """The functions: record each invocation."""
 
     def __init__(self) -> None:
         self.invoked = Event()
@@ -50,8 +50,8 @@ def message() -> dict[str, Any]:
     return {"MessageId": "1", "ReceiptHandle": "1", "Body": "{}", "Attributes": moments}
 
 
-def test_a_source_that_is_told_looks_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If this failed, each step of a claim would wait for the next look, and a look at an empty queue costs as much as any."""
+def test_a_notified_source_reads_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, each step of a claim waits for the next poll; and polling an empty queue costs as much as a full one."""
     monkeypatch.setattr(event_source, "EMPTY_SECONDS", 10 * SECONDS)
     queue, heard = Queue(), Heard()
     source = EventSource(queue, "url", WORK, BY_NAME["execute"], heard, at_once=5)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_a_source_that_is_told_looks_before_its_time(monkeypatch: pytest.MonkeyP
 
 
 def test_a_schedule_may_begin_in_the_middle_of_its_period() -> None:
-    """If this failed, the suite would wait a minute for its first poll."""
+    """Otherwise, the suite waits a minute for its first poll."""
     timers, fired = Timers(), Event()
     timers.every(timedelta(hours=1), fired.set, first=timedelta(0))
     assert fired.wait(SECONDS)

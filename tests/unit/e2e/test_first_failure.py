@@ -1,4 +1,7 @@
-"""A second run hid a race of the first and deleted its logs: it is given to what took too long alone."""
+"""Which failures of the suite are tried again: only those by time.
+
+A second run once hid a race of the first and deleted its logs.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +30,15 @@ BROKEN = "AssertionError: assert ['claim a has 2 instances'] == []"
         (None, False),
     ],
 )
-def test_only_what_took_too_long_is_tried_again(
-    tmp_path: Path, failures: dict[str, str] | None, *, again: bool
-) -> None:
+def test_only_time_outs_are_tried_again(tmp_path: Path, failures: dict[str, str] | None, *, again: bool) -> None:
     """A run that was killed before it could say what failed is not tried again either."""
     if failures is not None:
         (tmp_path / FAILURES).write_text(json.dumps(failures))
     assert may_be_tried_again(tmp_path) == again
 
 
-def test_what_the_first_run_left_is_kept(tmp_path: Path) -> None:
-    """Its logs are all that there is of a race."""
+def test_the_logs_of_the_first_run_are_kept(tmp_path: Path) -> None:
+    """They are all that remains of a race."""
     (tmp_path / "e2e" / "4711").mkdir(parents=True)
     (tmp_path / "e2e" / "4711" / "execute.log").write_text("doubled")
     (tmp_path / "e2e.json").write_text("{}")
@@ -49,8 +50,8 @@ def test_what_the_first_run_left_is_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "e2e").exists()
 
 
-def test_a_broken_law_is_told_before_lateness() -> None:
-    """A scene that came late and broke a law would otherwise be tried again."""
+def test_a_broken_law_is_reported_before_a_time_out() -> None:
+    """Otherwise, a scene that was late and broke a law is tried again."""
     broken = Verdict(
         name="s", pods=1, bound_as_planned=1, bound_elsewhere=0, pending=0, empty_nodes=0, violations=["x"]
     )

@@ -1,4 +1,4 @@
-"""The suite with real parts judges rightly: a judge that sees nothing would pass everything."""
+"""The judges of the suite with real parts find faults: a judge that finds none would accept everything."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def planned_from(*records: ClaimRecord) -> Planned:
 
 
 def test_each_pod_counts_once_where_it_is() -> None:
-    """If this failed, the table of scenes would add up to something else than the pods."""
+    """Otherwise, the table of scenes does not add up to the number of pods."""
     planned = planned_from(a_record("a", "x/p-1", "x/p-2"), a_record("b", "x/q-1"), a_record("c", "x/r-1"))
     pods = [a_pod("x/p-1", "a"), a_pod("x/p-2", "b"), a_pod("x/q-1"), a_pod("x/d", "c", owner="DaemonSet")]
     verdict, elsewhere = judge("t", pods, [a_node("a"), a_node("b"), a_node("c")], planned)
@@ -70,15 +70,15 @@ def test_each_pod_counts_once_where_it_is() -> None:
     assert [(found.pod, found.planned, found.found) for found in elsewhere] == [("x/p-2", "node-a", "node-b")]
 
 
-def test_a_pod_that_follows_an_evicted_one_counts_for_its_plan() -> None:
-    """If this failed, every consolidation would look like a plan that the scheduler did not follow."""
+def test_the_successor_of_an_evicted_pod_counts_for_its_plan() -> None:
+    """Otherwise, every consolidation looks like a plan that the scheduler did not follow."""
     planned = planned_from(a_record("a", "x/web-77f-old"))
     verdict, _ = judge("t", [a_pod("x/web-77f-new", "a"), a_pod("x/other-1", "a")], [a_node("a")], planned)
     assert (verdict.bound_as_planned, verdict.bound_elsewhere) == (1, 1)
 
 
-def test_a_pod_expected_on_a_claim_on_its_way_is_judged_by_its_node() -> None:
-    """If this failed, what `provision` plans onto nodes that boot would count for nothing."""
+def test_a_pod_expected_on_a_claim_in_flight_is_judged_by_its_node() -> None:
+    """Otherwise, placements on booting nodes count for nothing."""
     planned = planned_from(a_record("a", "x/p-1"))
     answer = {"decisions": [{"kind": "bind", "subject": "x/q-1", "message": "expected on a"}]}
     figures = {"duration_ms": 0.0, "init_ms": 0.0, "billed_ms": 0, "memory_kb": 0, "started_at": 0.0}
@@ -88,8 +88,8 @@ def test_a_pod_expected_on_a_claim_on_its_way_is_judged_by_its_node() -> None:
     assert judge("t", [a_pod("x/q-1", "a")], [a_node("a")], planned)[0].bound_as_planned == 1
 
 
-def test_a_second_claim_for_pods_of_a_claim_under_way_is_seen() -> None:
-    """If this failed, a node too many would pass, as it did until a real cluster showed it."""
+def test_a_second_claim_for_the_pods_of_a_claim_in_flight_is_reported() -> None:
+    """Otherwise, a superfluous node passes, as it did until a real cluster showed it."""
     first, late = a_record("a", "x/p-1", after=10), a_record("c", "x/p-1", after=20)
     first = msgspec.structs.replace(first, requested_at=NOW)
     second = a_record("b", "x/p-1", after=5)
@@ -98,7 +98,7 @@ def test_a_second_claim_for_pods_of_a_claim_under_way_is_seen() -> None:
 
 
 def test_latency_counts_each_pod_of_a_launch() -> None:
-    """If this failed, percentiles would be of something else than pods."""
+    """Otherwise, percentiles are not about pods."""
     planned = planned_from(a_record("a", "x/p-1", "x/p-2", "x/p-3", after=10))
     created = {"x/p-1": NOW, "x/p-2": NOW + timedelta(seconds=8), "x/p-3": NOW + timedelta(seconds=11)}
     seconds = seconds_to_launch(planned.launches.values(), created)
@@ -106,8 +106,8 @@ def test_latency_counts_each_pod_of_a_launch() -> None:
     assert (percentile(seconds, 0.5), percentile(seconds, 0.99), percentile([], 0.5)) == (2.0, 10.0, None)
 
 
-def test_the_book_tells_used_refused_and_unused_verbs(tmp_path: Path) -> None:
-    """If this failed, a role with too little or too much would pass."""
+def test_used_refused_and_unused_verbs_are_reported(tmp_path: Path) -> None:
+    """Otherwise, a role with too few or too many permissions passes."""
     log = tmp_path / "audit.log"
     ours = {"username": "arn", "groups": ["fleetwright"]}
 

@@ -30,7 +30,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Api:
-    """Objects by kind and name. `away` makes it answer with this error."""
+    """Objects by kind and name. With `away` set, every call raises this error."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], JsonObject] = {}
@@ -146,8 +146,8 @@ def is_complete(api: Api) -> bool:
     return bool(found) and labels.ZONE in found["metadata"]["labels"] and GPU in found["status"]["allocatable"]
 
 
-def test_a_node_is_written_by_one_after_the_other(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """If this failed, the functions would never meet a Node without zone and GPUs, as every node is at first."""
+def test_several_writers_complete_a_node_in_turn(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, the functions never see a Node without zone and GPUs, as every node is at first."""
     instance = account.launch()
     until(lambda: is_complete(api))
     at_first, at_last = api.first_seen[0], node(api)
@@ -162,8 +162,8 @@ def test_a_node_is_written_by_one_after_the_other(account: Account, api: Api, ku
     assert at_last["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
 
 
-def test_an_instance_that_ends_takes_its_node_along(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """If this failed, pods would run on for ever on machines that are gone."""
+def test_the_node_of_a_terminated_instance_is_removed(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, pods run on forever on machines that are gone."""
     instance = account.launch()
     until(lambda: is_complete(api))
     account.end(instance)
@@ -171,7 +171,7 @@ def test_an_instance_that_ends_takes_its_node_along(account: Account, api: Api, 
 
 
 def test_an_outage_of_the_api_server_is_waited_for(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """If this failed, a scenario that stops the API server would lose nodes that a real cluster gets."""
+    """Otherwise, a scenario that stops the API server loses nodes that a real cluster gets."""
     api.away = TransientError("kube", "connection refused")
     account.launch()
     time.sleep(0.1)
@@ -180,8 +180,8 @@ def test_an_outage_of_the_api_server_is_waited_for(account: Account, api: Api, k
     assert kubelets.failures == []
 
 
-def test_an_address_used_again_waits_for_the_old_node_to_go(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """If this failed, the Node of a dead machine would stand for a living one."""
+def test_a_reused_address_waits_for_the_old_node_to_go(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, a dead machine's Node represents a living one."""
     old = account.launch(1)
     until(lambda: is_complete(api))
     new = account.launch(2)
@@ -189,18 +189,18 @@ def test_an_address_used_again_waits_for_the_old_node_to_go(account: Account, ap
     until(lambda: node(api).get("spec", {}).get("providerID") == new.provider_id)
 
 
-def test_what_the_api_server_refuses_for_good_is_told(account: Account, api: Api, kubelets: Kubelets) -> None:
-    """If this failed, a Node that is not valid would look like one that boots slowly."""
+def test_a_final_refusal_of_the_api_server_is_reported(account: Account, api: Api, kubelets: Kubelets) -> None:
+    """Otherwise, an invalid Node looks like one that boots slowly."""
     api.away = DeniedError("kube", "metadata.labels: Invalid value")
     account.launch()
     until(lambda: kubelets.failures)
     assert f"register {NAME}" in kubelets.failures[0]
 
 
-def test_user_data_that_joins_nothing_and_hindered_boots_give_no_node(
+def test_user_data_that_does_not_join_and_failed_boots_give_no_node(
     account: Account, api: Api, kubelets: Kubelets
 ) -> None:
-    """If this failed, liveness would never be put to the test."""
+    """Otherwise, liveness is never tested."""
     kubelets.boot.hinder(1, None)
     account.launch(1)
     account.launch(2, data="")
@@ -209,7 +209,7 @@ def test_user_data_that_joins_nothing_and_hindered_boots_give_no_node(
 
 
 def test_nothing_is_written_after_stop(account: Account, api: Api) -> None:
-    """If this failed, one test's nodes would turn up in the next one."""
+    """Otherwise, one test's nodes appear in the next one."""
     with Kubelets(account, api, Pace(boot=timedelta(0))):
         pass
     account.launch()

@@ -1,4 +1,4 @@
-"""The suite's servers answer, sleep, and stop at once."""
+"""The suite's servers answer, wait, and stop at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ask(address: str) -> bytes:
 
 
 def test_a_server_answers_until_it_is_stopped() -> None:
-    """If this failed, a world could not end: its servers sleep until someone comes, and nobody does any more."""
+    """Otherwise, a world cannot end: its servers block until a request comes, and none comes any more."""
     server = LocalServer(Hello, "hello")
     server.start()
     assert [ask(server.address), ask(server.address)] == [b"hello", b"hello"]
@@ -43,15 +43,15 @@ def test_a_server_answers_until_it_is_stopped() -> None:
 
 
 def test_a_server_may_be_stopped_twice() -> None:
-    """If this failed, a sandbox that was killed and is closed later would fail its test."""
+    """Otherwise, closing a sandbox that was already killed fails its test."""
     server = LocalServer(Hello, "hello")
     server.start()
     server.stop()
     server.stop()
 
 
-def test_whoever_asks_first_whether_to_send_a_body_is_told_at_once() -> None:
-    """If this failed, each object that a function puts into S3 would take a second, and so would the burst behind it."""
+def test_a_client_that_expects_continue_is_answered_at_once() -> None:
+    """Otherwise, each object that a function writes to S3 takes a second, and delays the burst."""
     server = LocalServer(Hello, "hello")
     server.start()
     host, _, port = server.address.partition(":")

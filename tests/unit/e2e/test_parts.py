@@ -1,4 +1,4 @@
-"""A check that is left out is green: only where the parts cannot be had here, never for a fault of our own."""
+"""A check is skipped only if its parts cannot be had on this machine, never because of our own fault."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.parts.processes import LackingError, PartError
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """`--build-only` with what each step raises; nothing is built."""
+    """`--build-only`, where each step raises the given error; nothing is built."""
 
     def exit_code(
         *, missing: tuple[str, ...] = (), binaries: Exception | None = None, package: Exception | None = None
@@ -42,14 +42,14 @@ def test_all_there(run: Callable[..., int]) -> None:
     assert run() == 0
 
 
-def test_what_cannot_be_had_is_left_out(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_unavailable_parts_are_skipped(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(missing=("Maven (mvn) fetches DynamoDB Local (found: none).",)) == parts.LACKING
     assert run(binaries=LackingError("etcd was not built\nno such host")) == parts.LACKING
     assert capsys.readouterr().err.splitlines()[-1] == "The real parts cannot be had here: etcd was not built"
 
 
-def test_our_own_faults_are_red(run: Callable[..., int]) -> None:
-    """A dependency without a wheel, or a module that does not compile, went out green."""
+def test_our_own_faults_fail(run: Callable[..., int]) -> None:
+    """A dependency without a wheel, or a module that does not compile, passed as green."""
     assert run(package=PartError("the functions' bundle was not built: pip gave 1")) == 1
     assert run(binaries=PartError("kube-apiserver was not built: undefined: x")) == 1
 
@@ -63,7 +63,7 @@ def test_our_own_faults_are_red(run: Callable[..., int]) -> None:
         ("Could not find artifact com.example:x:jar:9 in central", PartError),
     ],
 )
-def test_a_failed_build_is_told_from_a_registry_that_does_not_answer(
+def test_a_failed_build_differs_from_an_unreachable_registry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: type[PartError]
 ) -> None:
     monkeypatch.setenv("FLEETWRIGHT_CACHE", str(tmp_path / "cache"))

@@ -1,4 +1,4 @@
-"""Karpenter must be given the types, prices and room that our functions get, or the comparison says nothing."""
+"""Karpenter gets the same types, prices and capacities as our functions; otherwise, the comparison is worthless."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.peer import catalogue, objects
 
 KWOK_TAKES = {"cpu": parse("100m", "cpu"), "memory": parse("10Mi", "memory")}
-"""What Karpenter's kwok provider holds back on every type (kubeReserved in its helpers)."""
+"""What Karpenter's kwok provider reserves on every type (kubeReserved in its helpers)."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def translated(types: tuple[InstanceType, ...]) -> dict[str, dict[str, Any]]:
 def test_karpenter_may_choose_among_the_same_types(
     types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
 ) -> None:
-    """A type too few and it pays more than it would; a type too many and it cheats."""
+    """A missing type makes it pay more; an additional type gives it an unfair advantage."""
 
     def is_everyday(one: InstanceType) -> bool:
         (category,) = one.labels["karpenter.k8s.aws/instance-category"]
@@ -42,7 +42,7 @@ def test_karpenter_may_choose_among_the_same_types(
     assert sorted(translated) == sorted(one.name for one in types if is_everyday(one))
 
 
-def test_a_node_has_the_same_room_on_both_sides(
+def test_a_node_has_the_same_allocatable_on_both_sides(
     types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
 ) -> None:
     """Otherwise one side packs more pods onto the same machine."""
@@ -54,7 +54,7 @@ def test_a_node_has_the_same_room_on_both_sides(
 
 
 def test_every_offering_has_its_price(types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]) -> None:
-    """Otherwise one side shops in a cheaper market."""
+    """Otherwise, one side buys in a cheaper market."""
     for one in types:
         if one.name in translated:
             given = {_place(offering): nanodollars(offering["Price"]) for offering in translated[one.name]["offerings"]}
@@ -62,7 +62,7 @@ def test_every_offering_has_its_price(types: tuple[InstanceType, ...], translate
 
 
 def test_the_nodepool_keeps_its_meaning() -> None:
-    """What the types' file has said already is left out; taints, labels, weight and all else stay."""
+    """Fields that the file of types covers are left out; taints, labels, weight and all else stay."""
     for pool in objects.pools():
         own = objects.for_karpenter(pool)
         template, before = own["spec"]["template"], pool["spec"]["template"]
@@ -73,8 +73,8 @@ def test_the_nodepool_keeps_its_meaning() -> None:
         assert {**own["spec"], "template": {}} == {**pool["spec"], "template": {}}
 
 
-def test_the_burst_is_over_before_anything_is_consolidated() -> None:
-    """Otherwise the nodes counted after the burst are fewer than were bought; or, later, none but empty ones go."""
+def test_consolidation_begins_after_the_burst() -> None:
+    """Otherwise, fewer nodes are counted after the burst than were bought; or, later, only empty ones go."""
     for pool in objects.pools():
         before = pool["spec"]["disruption"]
         after = before | objects.consolidating()["spec"]["disruption"]
@@ -83,12 +83,12 @@ def test_the_burst_is_over_before_anything_is_consolidated() -> None:
 
 
 @pytest.mark.parametrize("pods", objects.DEPLOYMENTS)
-def test_every_size_has_as_many_pods_as_it_says(pods: int) -> None:
+def test_every_size_has_its_number_of_pods(pods: int) -> None:
     assert sum(one["spec"]["replicas"] for one in objects.workload(pods)) == pods
 
 
-def test_nodes_cost_what_their_place_costs() -> None:
-    """A spot node in one zone is not an on-demand node in another; a node that has no place yet costs nothing known."""
+def test_nodes_cost_the_price_of_their_offering() -> None:
+    """A spot node in one zone is not an on-demand node in another; the price of an unplaced node is unknown."""
     prices = catalogue.Prices([a_type("m5.large", price=0.1)])
     place = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "us-east-1a"}
     nodes = [

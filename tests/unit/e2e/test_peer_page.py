@@ -1,4 +1,4 @@
-"""The page about the comparison says what was measured, and what the ratios are."""
+"""The page about the comparison shows what was measured, and the ratios."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def result(side: str, *, last_pod: float, dollars: float) -> Result:
 
 
 def test_ratios_and_moments_are_those_of_the_run() -> None:
-    """Ratios by hand would stay when the figures have changed."""
+    """Hand-written ratios would stay when the figures change."""
     results = [result("fleetwright", last_pod=30.0, dollars=3.0), result("karpenter", last_pod=40.0, dollars=8.0)]
     written = figures(msgspec.json.decode(to_json(results, {"cores": 2, "bootSeconds": 20.0})))
     assert "| 300 | 1 and 1 | 0.75 | 0.38 | 0.38 | 1.00 | 1.00 |" in written
@@ -49,8 +49,8 @@ def test_ratios_and_moments_are_those_of_the_run() -> None:
     assert "on 2 processors; a node boots for 20 s" in written
 
 
-def test_a_side_alone_has_no_ratio() -> None:
-    """Half a comparison is none."""
+def test_one_side_alone_has_no_ratio() -> None:
+    """It cannot be compared."""
     written = figures(
         msgspec.json.decode(to_json([result("karpenter", last_pod=1.0, dollars=1.0)], {"cores": 2, "bootSeconds": 20}))
     )

@@ -1,4 +1,4 @@
-"""What is started is stopped, whatever happens in between."""
+"""Every started process is stopped, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_failure_inside_the_block_stops_every_part(tmp_path: Path) -> None:
     assert not is_alive(part.pid)
 
 
-def test_children_of_a_part_go_with_it(tmp_path: Path) -> None:
+def test_children_of_a_part_are_stopped_with_it(tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
         part = processes.start("shell", ["sh", "-c", "sleep 60 & echo $!; wait"])
         while not (said := part.log.read_text()).strip():
@@ -84,7 +84,7 @@ def test_a_part_that_never_gets_ready_is_stopped_and_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_to_the_test_run_stops_the_parts_too(number: signal.Signals, tmp_path: Path) -> None:
-    """Ctrl-C, a CI job that is cancelled, and one that is killed."""
+    """Examples: Ctrl-C, a cancelled CI job, a killed one."""
     program = f"""
         import sys, time
         from pathlib import Path

@@ -1,4 +1,4 @@
-"""What several worlds showed is one report, and what it says against the ClusterRole fails the run."""
+"""The results of several worlds form one report, and a finding about the ClusterRole fails the run."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def a_world(name: str, used: list[Verb], *, cold: float = 0.0, refused: tuple[Ve
 
 
 def as_sent(*worlds: Report) -> list[dict[str, Any]]:
-    """What arrives from other processes."""
+    """Results as they arrive from other processes."""
     sent: list[dict[str, Any]] = json.loads(json.dumps([world.to_builtins() for world in worlds]))
     return sent
 
 
 def test_worlds_make_one_report(tmp_path: Path) -> None:
-    """A scene, a sample or a verb of one world that got lost would be one that nobody judges."""
+    """A scene, a sample or a verb that gets lost is never judged."""
     whole = Report.of(as_sent(a_world("one", [FIRST], cold=100.0), a_world("two", OTHERS, cold=300.0)))
     whole.write(tmp_path / "e2e.json")
     written = json.loads((tmp_path / "e2e.json").read_text())
@@ -68,14 +68,14 @@ def test_worlds_make_one_report(tmp_path: Path) -> None:
     assert details["functions"]["provision"]["billedMillis"] == 4
 
 
-def test_a_verb_that_was_refused_or_that_nobody_needs_is_told() -> None:
+def test_refused_and_unneeded_verbs_are_reported() -> None:
     whole = Report.of(as_sent(a_world("one", OTHERS, refused=(Verb("", "secrets", "list"),))))
     lacks, needless = whole.complaints(NEEDED)
     assert "`list secrets`" in lacks
     assert f"`{FIRST}`" in needless
 
 
-def test_what_is_needed_cannot_be_said_where_scenes_were_left_out() -> None:
+def test_needed_verbs_are_unknown_if_scenes_were_skipped() -> None:
     whole = Report.of(as_sent(a_world("one", OTHERS)))
     assert list(whole.complaints(sorted(NEEDED)[1:])) == []
 
@@ -83,10 +83,10 @@ def test_what_is_needed_cannot_be_said_where_scenes_were_left_out() -> None:
 @pytest.mark.parametrize(
     ("used", "status"), [(ALL, pytest.ExitCode.OK), (OTHERS, pytest.ExitCode.TESTS_FAILED)], ids=["all", "one unused"]
 )
-def test_the_run_fails_where_the_role_is_not_as_needed(
+def test_the_run_fails_if_the_role_has_too_few_or_too_many_permissions(
     used: list[Verb], status: pytest.ExitCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All tests may pass, each in its own process, and the role still allow what none of them used."""
+    """All tests may pass, each in its own process, and the role may still allow verbs that none of them used."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("signal.alarm", lambda _: 0)
     suite, session = Suite(SimpleNamespace(), tmp_path / "e2e.json"), SimpleNamespace(exitstatus=pytest.ExitCode.OK)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Whom the authenticator of the suite with real parts lets in: it must refuse what EKS refuses."""
+"""Whom the authenticator of the suite with real parts accepts: it must refuse what EKS refuses."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def rewritten(token: str, before: str, after: str) -> str:
     return PREFIX + base64.urlsafe_b64encode(url.replace(before, after).encode()).decode().rstrip("=")
 
 
-def test_the_token_that_functions_make_is_taken_for_fourteen_minutes() -> None:
-    """If this failed, no function could speak to a cluster; they keep a token for that long."""
+def test_the_token_that_functions_make_is_accepted_for_fourteen_minutes() -> None:
+    """Otherwise, no function can talk to a cluster; they keep a token for that long."""
     token = a_token()
     assert check(token) == CALLER
     assert check(token, later=timedelta(minutes=14)) == CALLER
@@ -72,8 +72,8 @@ def test_the_token_that_functions_make_is_taken_for_fourteen_minutes() -> None:
         ({"aws_session_token": "an older session"}, "InvalidClientTokenId"),
     ],
 )
-def test_credentials_that_are_not_the_callers_are_refused(changes: dict[str, str], reason: str) -> None:
-    """If this failed, the suite would let in what EKS keeps out, and prove nothing about access."""
+def test_credentials_of_another_caller_are_refused(changes: dict[str, str], reason: str) -> None:
+    """Otherwise, the suite accepts what EKS refuses, and proves nothing about access."""
     with pytest.raises(TokenError, match=reason):
         check(a_token(**changes))
 
@@ -90,20 +90,20 @@ def test_credentials_that_are_not_the_callers_are_refused(changes: dict[str, str
         ("X-Amz-Expires=60", "X-Amz-Expires=9000", "Expires"),
     ],
 )
-def test_an_address_that_is_not_what_eks_asks_for_is_refused(before: str, after: str, reason: str) -> None:
-    """If this failed, a change to how tokens are made could pass here and fail on EKS."""
+def test_an_address_that_eks_does_not_expect_is_refused(before: str, after: str, reason: str) -> None:
+    """Otherwise, a change to how tokens are made passes here and fails on EKS."""
     with pytest.raises(TokenError, match=reason):
         check(rewritten(a_token(), before, after))
 
 
 def test_an_old_token_is_refused() -> None:
-    """If this failed, a function that never renews its token would go unnoticed."""
+    """Otherwise, a function that never renews its token goes unnoticed."""
     with pytest.raises(TokenError, match="ago"):
         check(a_token(), later=timedelta(minutes=15, seconds=1))
 
 
 @pytest.mark.parametrize("token", ["", "secret", PREFIX, PREFIX + "%%%", PREFIX + "a" * 5000])
-def test_what_is_no_token_is_refused(token: str) -> None:
-    """The API server asks the authenticator about every bearer token that it does not know itself."""
+def test_text_that_is_no_token_is_refused(token: str) -> None:
+    """The API server sends the authenticator every bearer token that it does not know itself."""
     with pytest.raises(TokenError):
         check(token)

@@ -1,4 +1,4 @@
-"""Else `disrupt` looks at every pod each minute of a week for a window of three hours, or sleeps through it."""
+"""When closed budgets open next, so that `disrupt` neither runs for nothing all week nor misses a window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pool(*budgets: Budget, after: timedelta | None = None) -> NodePool:
     return a_pool(disruption=Disruption(budgets=budgets, consolidate_after=after))
 
 
-def test_a_closed_window_lets_none_go_and_its_end_is_known() -> None:
+def test_a_closed_window_allows_no_disruption_and_its_end_is_known() -> None:
     """With an hour of consolidateAfter, pods are looked at an hour before the window opens."""
     closed = [pool(CLOSED_BUT_SUNDAYS, after=HOUR)]
     assert not may_any_go(closed, TEN, BUDGETED, SATURDAY)
@@ -33,22 +33,22 @@ def test_a_closed_window_lets_none_go_and_its_end_is_known() -> None:
     assert may_any_go(closed, TEN, BUDGETED, sunday_five)
 
 
-def test_places_that_are_all_taken_let_none_go() -> None:
+def test_budgets_that_are_used_up_allow_no_disruption() -> None:
     tenth = [pool(Budget("10%"))]
     assert may_any_go(tenth, TEN, BUDGETED, SATURDAY)
     assert not may_any_go(tenth, {"default": PoolNodes(10, 1)}, BUDGETED, SATURDAY)
     assert wakes_at(tenth, TEN, BUDGETED, SATURDAY) is None
 
 
-def test_one_reason_that_is_open_is_enough() -> None:
+def test_one_open_reason_is_enough() -> None:
     assert may_any_go([pool(Budget("0", reasons=("Underutilized",)))], TEN, BUDGETED, SATURDAY)
 
 
-def test_a_pool_without_nodes_keeps_nobody_awake() -> None:
+def test_a_pool_without_nodes_needs_no_run() -> None:
     assert not may_any_go([pool(Budget("100%"))], {}, BUDGETED, SATURDAY)
 
 
-def test_a_budget_that_nobody_can_read_is_closed_for_ever() -> None:
+def test_an_unreadable_budget_stays_closed() -> None:
     odd = [pool(Budget("all"))]
     assert not may_any_go(odd, TEN, BUDGETED, SATURDAY)
     assert wakes_at(odd, TEN, BUDGETED, SATURDAY) is None
@@ -66,8 +66,8 @@ def test_a_budget_that_nobody_can_read_is_closed_for_ever() -> None:
         (Budget("0", schedule="5-10 0 1,22 * *", duration=30 * HOUR), Budget("3", schedule="@daily", duration=HOUR)),
     ],
 )
-def test_it_is_awake_in_every_minute_in_which_a_node_may_go(budgets: tuple[Budget, ...]) -> None:
-    """Law: from any moment of rest to the moment that it names, no budget lets a node go."""
+def test_no_moment_is_missed_at_which_a_node_may_go(budgets: tuple[Budget, ...]) -> None:
+    """Law: between any moment and the next opening that the function returns for it, no budget allows a disruption."""
     pools, moment, end = [pool(*budgets)], SATURDAY, SATURDAY + timedelta(days=9)
     while moment < end:
         if may_any_go(pools, TEN, BUDGETED, moment):

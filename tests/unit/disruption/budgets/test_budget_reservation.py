@@ -1,4 +1,4 @@
-"""Commands that go together would take more than budgets allow, or a trial would use up what nobody took."""
+"""Commands of one pass share the budgets; a trial does not use them up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, world
 
 
-def test_a_trial_uses_up_its_own_copy_only() -> None:
+def test_a_trial_uses_only_its_own_copy() -> None:
     pools = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
     cluster = msgspec.structs.replace(world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2")), node_pools=pools)
     this_pass = DisruptionPass(cluster)

@@ -1,4 +1,4 @@
-"""A budget that was closed for a migration stays closed, and nobody notices that nothing drifts or is consolidated."""
+"""NodePools whose budgets stay closed are reported, so that a budget closed for a migration is not forgotten."""
 
 from __future__ import annotations
 
@@ -44,14 +44,16 @@ from tests.builders import NOW, a_pool
         ((Budget(nodes="0", schedule="0 0 25 11 *", duration=timedelta(days=20)),), False),
     ],
 )
-def test_a_pool_is_closed_when_no_moment_of_a_week_lets_a_node_go(budgets: tuple[Budget, ...], is_closed: bool) -> None:
+def test_a_pool_is_closed_when_its_budgets_allow_nothing_for_a_week(
+    budgets: tuple[Budget, ...], is_closed: bool
+) -> None:
     pool = a_pool("frozen", disruption=Disruption(budgets=budgets))
     assert closed_for_long([pool], NOW) == (("frozen",) if is_closed else ())
 
 
 @pytest.mark.parametrize(("open_for", "is_closed"), [(timedelta(minutes=20), False), (timedelta(0), True)])
 def test_a_pool_that_was_open_for_a_while_days_ago_is_not_closed(open_for: timedelta, is_closed: bool) -> None:
-    """If this failed, an alarm would speak of a pool whose nodes went three days ago."""
+    """Otherwise, an alarm fires for a pool whose nodes were replaced three days ago."""
     since = NOW - timedelta(days=3)
     yearly = f"{since.minute} {since.hour} {since.day} {since.month} *"
     closed = Budget(nodes="0", schedule=yearly, duration=timedelta(days=365) - open_for)
@@ -61,8 +63,8 @@ def test_a_pool_that_was_open_for_a_while_days_ago_is_not_closed(open_for: timed
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_is_as_if_every_quarter_of_an_hour_were_asked(seed: int) -> None:
-    """If this failed, moments would be skipped at which a node may go."""
+def test_the_result_equals_a_check_every_quarter_of_an_hour(seed: int) -> None:
+    """Otherwise, moments are skipped at which a node may go."""
     dice = Random(seed)  # noqa: S311 - a test's dice
     budgets = tuple(
         Budget(

@@ -1,4 +1,4 @@
-"""Budget windows would open on the wrong day, or not at all."""
+"""Cron schedules of budget windows, as the Go library of Kubernetes reads them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # a Monday
     ],
 )
 def test_next_start(text: str, after: str, expected: str) -> None:
-    """Each form of schedule comes round when Kubernetes users expect it."""
+    """Each form of schedule fires when Kubernetes users expect it."""
     moment = datetime.fromisoformat(after).replace(tzinfo=UTC)
     assert Schedule.parse(text).next_after(moment) == datetime.fromisoformat(expected).replace(tzinfo=UTC)
 
@@ -62,7 +62,7 @@ def test_star_with_step_is_a_list() -> None:
     ],
 )  # fmt: skip
 def test_refused(text: str) -> None:
-    """What NodePools refuse is refused, not read as something else: its pool must stay closed."""
+    """A schedule that NodePools refuse is refused here: its pool must stay closed."""
     with pytest.raises(InvalidInputError):
         Schedule.parse(text)
 
@@ -77,7 +77,7 @@ def test_refused(text: str) -> None:
     ],
 )
 def test_window_holds_its_start_and_not_its_end(offset: timedelta, active: bool) -> None:
-    """An hour from noon: in force at noon, no more at one."""
+    """An hour from noon: active at noon, not at one."""
     budget = Budget("0", schedule="0 12 * * *", duration=timedelta(hours=1))
     assert is_active(budget, NOW + offset) is active
 
@@ -89,7 +89,7 @@ def test_overlapping_windows_merge() -> None:
 
 
 def test_schedule_and_duration_belong_together() -> None:
-    """Half a window is a mistake, not a window."""
+    """A schedule without a duration, or the reverse, is a fault."""
     with pytest.raises(InvalidInputError):
         is_active(Budget("1", schedule="@daily"), NOW)
     with pytest.raises(InvalidInputError):

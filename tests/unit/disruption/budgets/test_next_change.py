@@ -1,4 +1,4 @@
-"""`status` says when a window opens: an hour off, and somebody waits at the wrong time."""
+"""The next moment at which a budget changes, as `status` shows it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def a_pool_with(*budgets: Budget) -> NodePool:
         (Budget(nodes="0", schedule="0 0 * * *", duration=24 * HOUR),),
     ],
 )
-def test_it_is_the_first_minute_of_the_day_at_which_another_number_may_go(budgets: tuple[Budget, ...]) -> None:
-    """Asked minute by minute, the budgets themselves must say the same."""
+def test_it_is_the_first_minute_with_another_number(budgets: tuple[Budget, ...]) -> None:
+    """A check of the budgets minute by minute gives the same."""
     pool = a_pool_with(*budgets)
 
     def let_go(minute: int) -> dict[str, int | None]:
@@ -50,6 +50,6 @@ def test_it_is_the_first_minute_of_the_day_at_which_another_number_may_go(budget
         assert (found.at, found.allowed) == (NOW + timedelta(minutes=first), let_go(first))
 
 
-def test_a_budget_that_cannot_be_read_promises_nothing() -> None:
+def test_an_unreadable_budget_has_no_next_change() -> None:
     assert next_change(a_pool_with(Budget(nodes="0", schedule="0 25 * * *", duration=HOUR)), NODES, NOW) is None
     assert next_change(a_pool_with(Budget(nodes="1")), NODES, NOW) is None

@@ -1,4 +1,4 @@
-"""More nodes than the user allowed would go at once, or none although they might."""
+"""How many nodes of a NodePool the budgets allow to go at one time."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_strictest_active_budget_counts() -> None:
 
 
 def test_budget_for_other_reasons_is_ignored() -> None:
-    """A budget names its reasons; none at all (an empty list) concerns nobody."""
+    """A budget applies to the reasons that it names; an empty list applies to none."""
     found = pool(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
     assert [allowed(found, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
 
 
 def test_no_budget_means_no_limit() -> None:
-    """An explicitly empty list lets everything go."""
+    """An explicitly empty list of budgets allows everything."""
     assert allowed(pool(), 10, EMPTY, NOW) is None
 
 
@@ -66,7 +66,7 @@ def test_no_budget_means_no_limit() -> None:
     [Budget("ten"), Budget("101%"), Budget("-1"), Budget("5", schedule="nonsense", duration=timedelta(hours=1))],
 )
 def test_unreadable_budget_closes_its_pool(broken: Budget) -> None:
-    """A mistake in one budget, even one for another reason, must not read as leave."""
+    """A fault in one budget, even one for another reason, must not count as permission."""
     found = pool(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
     assert allowed(found, 10, EMPTY, NOW) == 0
 
@@ -82,37 +82,37 @@ def fleet(count: int) -> Snapshot:
     )
 
 
-def test_nodes_that_go_already_use_up_places() -> None:
-    """Two disruptions at once are two disruptions, whoever started the first."""
+def test_nodes_that_are_going_use_up_places() -> None:
+    """Two disruptions at one time are two disruptions, whatever started the first."""
     snapshot = fleet(5)
     assert left(snapshot) == 3
     assert left(msgspec.structs.replace(snapshot, marked_for_deletion=(snapshot.node_claims[0].name,))) == 2
 
 
 def test_node_that_is_not_ready_uses_up_a_place() -> None:
-    """A pool that is ailing is not disturbed further."""
+    """A pool with unready nodes is not disrupted further."""
     snapshot = fleet(5)
     ailing = msgspec.structs.replace(snapshot.nodes[0], is_ready=False)
     assert left(msgspec.structs.replace(snapshot, nodes=(ailing, *snapshot.nodes[1:]))) == 2
 
 
-def test_terminating_instance_counts_no_more() -> None:
-    """A node whose instance is as good as gone is neither in the pool nor going."""
+def test_a_node_with_a_terminating_instance_is_not_counted() -> None:
+    """A node whose instance is terminating is neither in the pool nor leaving."""
     snapshot = fleet(5)
     conditions = {**snapshot.node_claims[0].conditions, INSTANCE_TERMINATING: Condition("True")}
     gone = msgspec.structs.replace(snapshot.node_claims[0], conditions=conditions)
     assert left(msgspec.structs.replace(snapshot, node_claims=(gone, *snapshot.node_claims[1:]))) == 3
 
 
-def test_ledger_counts_a_node_for_every_reason() -> None:
-    """One node that goes as Empty leaves one place less for Drifted too."""
+def test_the_ledger_counts_a_node_for_every_reason() -> None:
+    """A node that goes as Empty leaves one place less for Drifted too."""
     ledger = BudgetLedger({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
     ledger.take("default")
     assert [ledger.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]
 
 
 def test_a_budget_that_cannot_be_read_is_named() -> None:
-    """It closes its pool for ever; nobody would look for an hour 25."""
+    """It closes its pool for good; nobody would notice an hour 25."""
     good, bad = Budget("1"), Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
     assert unreadable(pool(good)) == ""
     assert unreadable(pool(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
@@ -133,5 +133,5 @@ def test_a_budget_that_cannot_be_read_is_named() -> None:
 )
 @pytest.mark.parametrize("reason", UNNAMED)
 def test_reasons_that_budgets_cannot_name(reason: str, budgets: list[Budget], expected: int | None) -> None:
-    """A budget against consolidation would switch expireAfter off for ever; or a fleet of one age would go at once."""
+    """Otherwise, a budget against consolidation disables expireAfter for good, or a fleet of one age goes at once."""
     assert allowed(a_pool(disruption=Disruption(budgets=tuple(budgets))), 50, reason, NOW) == expected

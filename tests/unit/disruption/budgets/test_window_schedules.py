@@ -1,4 +1,4 @@
-"""Disruption would sleep through the opening of a window, or be woken at the wrong time."""
+"""Schedules that wake `disrupt` when budget windows open and close."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def expressions(schedule: str, **duration: float) -> list[str]:
     ],
 )
 def test_opening_and_closing(schedule: str, hours: float, expected: list[str]) -> None:
-    """The end recurs like the start, later by the duration, over midnight and the week's end too."""
+    """The end recurs like the start, later by the duration, also past midnight and the end of the week."""
     assert expressions(schedule, hours=hours) == expected
 
 
-def test_end_that_cron_cannot_say_is_given_once() -> None:
-    """The first of the month at 22:00 for four hours ends on a day that no field names: the next end is given as a time."""
+def test_an_end_that_cron_cannot_express_is_a_single_time() -> None:
+    """The first of the month at 22:00 for four hours ends on a day that no field can name: the next end is a time."""
     assert expressions("0 22 1 * *", hours=4) == ["at(2026-04-02T02:00:00)", "cron(0 22 1 * ? *)"]
 
 
 def test_end_of_a_window_that_is_open_now() -> None:
-    """Inside a window the next end is this window's."""
+    """Inside a window, the next end is that window's."""
     assert "at(2026-03-03T20:00:00)" in expressions("0 20 1 * *", hours=48)
 
 
@@ -60,13 +60,13 @@ def test_hourly_on_one_weekday_spills_over() -> None:
 
 
 def test_same_window_of_two_pools_is_one_schedule() -> None:
-    """Waking twice for one moment would cost twice."""
+    """Two wake-ups for one moment would cost twice."""
     pools = [pool("@daily", timedelta(hours=1), name) for name in ("a", "b")]
     assert window_schedules(pools, NOW) == window_schedules(pools[:1], NOW)
 
 
 def test_names_are_short_and_follow_from_the_expression() -> None:
-    """EventBridge takes 64 characters; the same window keeps its name, so nothing is replaced needlessly."""
+    """EventBridge takes 64 characters; an unchanged window keeps its name, so its schedule is not replaced."""
     first = window_schedules([pool("*/7 1-5 * * *", timedelta(minutes=3))], NOW)
     assert all(len(name) <= 64 for name in first)
     assert first == window_schedules([pool("*/7 1-5 * * *", timedelta(minutes=3))], NOW + timedelta(days=2))
@@ -78,7 +78,7 @@ def test_unreadable_budgets_and_budgets_without_window_have_none() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["1-59 0-22 * 1-11 1-5", "0-58 1-23 1-30 1-11 *", "*/2 */2 */2 */2 *"])
-def test_expressions_fit_into_what_eventbridge_takes(schedule: str) -> None:
-    """One that is refused would take the schedules of all other NodePools with it."""
+def test_expressions_are_valid_for_eventbridge(schedule: str) -> None:
+    """One refused schedule would keep the schedules of all other NodePools from being created."""
     found = expressions(schedule, minutes=1) + expressions(schedule, hours=7, minutes=13)
     assert max(map(len, found)) <= 256

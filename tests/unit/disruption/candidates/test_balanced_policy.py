@@ -1,4 +1,4 @@
-"""Else the policy Balanced moves pods for pennies, or keeps nodes that cost a fortune."""
+"""The policy Balanced: a pool's share of the savings is compared with its share of the disruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a_candidate(**changes: object) -> Candidate:
 
 
 @pytest.mark.parametrize(("savings", "is_rejected"), [(49, True), (50, False), (0, True)])
-def test_the_share_saved_must_reach_half_the_share_disturbed(savings: int, is_rejected: bool) -> None:
+def test_the_savings_share_must_be_half_the_disruption_share(savings: int, is_rejected: bool) -> None:
     """Karpenter's k is 2: a pool of price 1000 whose pods all count 10 units, one of which moves, must save 50."""
     totals = {"default": PoolTotals(price=1000, cost=10 * UNIT)}
     found = rejecting_pool([a_candidate(price=100, cost=UNIT)], savings, totals)

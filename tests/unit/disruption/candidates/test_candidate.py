@@ -1,4 +1,4 @@
-"""Nodes would go that must stay, or the wrong ones first."""
+"""Which nodes may be disrupted, and in which order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def look(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> Survey:
 
 
 def codes(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> list[str]:
-    """Everything that keeps the node, pods' objections included."""
+    """Everything that blocks the node's disruption, its pods included."""
     found = look(snapshot, nominated)
     return [b.reason for b in (*found.blocked, *(b for c in found.candidates for b in c.protected))]
 
@@ -60,7 +60,7 @@ def without_label(node: Node, key: str) -> Node:
 
 
 def marked(text: str, age: timedelta) -> Node:
-    """A node of this age that is not to be disrupted for so long."""
+    """A node of this age that is protected for so long after its start."""
     return msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: text}, created_at=NOW - age)
 
 
@@ -95,20 +95,20 @@ def marked(text: str, age: timedelta) -> Node:
         ),
     ],
 )
-def test_what_keeps_a_node(snapshot: Snapshot, expected: list[str]) -> None:
+def test_reasons_that_block_a_node(snapshot: Snapshot, expected: list[str]) -> None:
     """Karpenter's list of disqualifiers, one by one."""
     assert codes(snapshot) == expected
 
 
 def test_an_unreadable_pod_is_named_with_its_field() -> None:
-    """Somebody must mend it; even drift with a deadline does not go over it."""
+    """Its owner must correct it; even drift with a deadline does not override it."""
     claim = msgspec.structs.replace(CLAIM, termination_grace_period=timedelta(hours=1))
     (blocked,) = look(world(pod(unreadable="spec.tolerations: odd"), claim=claim)).blocked
     assert blocked.message == "pod default/web-0: spec.tolerations: odd"
 
 
-def test_every_objection_is_told() -> None:
-    """Mending one must not reveal the next only tomorrow."""
+def test_every_blocking_reason_is_reported() -> None:
+    """Otherwise, correcting one reason reveals the next only a day later."""
     guard = PodDisruptionBudget(namespace="default", name="db", selector=a_selector(app="db"), disruptions_allowed=0)
     snapshot = world(
         pod(annotations={labels.DO_NOT_DISRUPT: "true"}), pod("db-0", labels={"app": "db"}), budgets=(guard,)
@@ -117,7 +117,7 @@ def test_every_objection_is_told() -> None:
 
 
 def test_nominated_by_node_or_claim() -> None:
-    """A node on which pods are expected stays, named by node or by claim."""
+    """A node that pods are expected on stays, whether the node or its claim is nominated."""
     assert codes(world(), {NODE.name: "pod a/b"}) == codes(world(), {CLAIM.name: "pod a/b"}) == [NodeReason.NOMINATED]
 
 
@@ -135,13 +135,13 @@ def test_nominated_by_node_or_claim() -> None:
     ],
 )
 def test_eviction_cost(annotation: str, priority: int, expected: int) -> None:
-    """One unit, more for dear or important pods, bounded both ways."""
+    """One unit, more for pods with a high deletion cost or priority, within bounds."""
     annotations = {labels.POD_DELETION_COST: annotation} if annotation else {}
     assert eviction_cost(a_pod(annotations=annotations, priority=priority)) == expected
 
 
-def test_pods_that_cost_nothing_do_not_hold_a_node() -> None:
-    """DaemonSets' pods, mirror pods, finished ones and those cheaper than nothing leave a node empty."""
+def test_pods_without_eviction_cost_do_not_keep_a_node() -> None:
+    """Pods of DaemonSets, mirror pods, finished pods and pods with negative costs leave a node empty."""
     free = pod("free", annotations={labels.POD_DELETION_COST: "-2147483648"})
     daemon = pod("agent", owners=(Owner("DaemonSet", "agent"),))
     mirror = pod("kube-proxy", owners=(Owner("Node", NODE.name),))
@@ -151,7 +151,7 @@ def test_pods_that_cost_nothing_do_not_hold_a_node() -> None:
 
 
 def test_savings_ratio() -> None:
-    """Dear nodes with few pods go first."""
+    """Expensive nodes with few pods go first."""
     few, many = only(world(pod())), only(world(pod("a"), pod("b")))
     assert few.savings_ratio > many.savings_ratio > 0
 
@@ -166,13 +166,13 @@ def test_savings_ratio() -> None:
     ],
 )
 def test_consolidate_after(idle: timedelta, after: timedelta | None, expected: bool) -> None:
-    """The window is over when it has elapsed exactly; Never is never."""
+    """The duration is over when exactly that time has passed; Never is never over."""
     claim = msgspec.structs.replace(CLAIM, last_pod_event_at=NOW - idle)
     pools = (a_pool(disruption=Disruption(consolidate_after=after)),)
     assert only(world(claim=claim, node_pools=pools)).is_consolidatable(NOW) is expected
 
 
-def test_consolidate_after_counts_from_initialization_where_no_pod_came() -> None:
-    """A node that nobody used yet rests from its start."""
+def test_consolidate_after_counts_from_initialization_if_no_pod_came() -> None:
+    """For a node that was never used, the time begins with its start."""
     claim = msgspec.structs.replace(CLAIM, last_pod_event_at=None)
     assert only(world(claim=claim)).idle_since == NOW - timedelta(hours=2)

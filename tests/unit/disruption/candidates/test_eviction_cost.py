@@ -1,4 +1,4 @@
-"""Else the wrong nodes go first, or a node with pods counts as empty."""
+"""The eviction cost of a pod, which orders nodes and decides which of them are empty."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_cost(written: str, priority: int, expected: int) -> None:
     assert eviction_cost(a_pod(annotations={labels.POD_DELETION_COST: written}, priority=priority)) == expected
 
 
-def test_a_node_whose_pods_cost_nothing_is_empty() -> None:
+def test_a_node_whose_pods_have_no_eviction_cost_is_empty() -> None:
     cheap = a_pod(priority=-2_000_000_000)
     assert reschedule_cost([cheap, cheap]) == UNIT
     assert reschedule_cost([cheap, a_pod()]) == 2 * UNIT

@@ -1,4 +1,4 @@
-"""Nodes would be replaced for nothing, or keep running what nobody asks for any more."""
+"""When a claim has drifted from its NodePool and EC2NodeClass."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def hashes(value: str, version: str = "v3") -> dict[str, str]:
 
 
 def test_nothing_changed() -> None:
-    """A node that is what its pool asks for has not drifted."""
+    """A node that matches its pool has not drifted."""
     assert reason() == ""
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", "CloudProviderDrifted"), ("False", ""), ("Unknown", "")])
 def test_condition_is_believed(status: str, expected: str) -> None:
-    """Whoever set Drifted=True may know more than we do."""
+    """Whatever set Drifted=True may know more than we do."""
     assert reason(changed(conditions={DRIFTED: Condition(status, "CloudProviderDrifted")})) == expected
 
 
@@ -58,7 +58,7 @@ def test_condition_is_believed(status: str, expected: str) -> None:
     ],
 )
 def test_template_hash(ours: dict[str, str], theirs: dict[str, str], expected: str) -> None:
-    """Hashes count only where both are there and of one version: an upgrade must not replace the fleet."""
+    """Hashes count only if both exist and have the same version: an upgrade must not replace the fleet."""
     assert reason(changed(annotations=ours), a_pool(own_annotations=theirs)) == expected
 
 
@@ -73,7 +73,7 @@ def test_template_hash(ours: dict[str, str], theirs: dict[str, str], expected: s
     ],
 )
 def test_requirements(requirement: Requirement, expected: str) -> None:
-    """The claim's labels must still be allowed; a label that is now required and missing is drift."""
+    """The requirements must still admit the claim's labels; a label that is now required and missing is drift."""
     assert reason(pool=a_pool("default", requirement)) == expected
 
 
@@ -85,12 +85,12 @@ def test_type_that_is_gone() -> None:
 
 
 def test_type_that_is_out_of_capacity_is_still_offered() -> None:
-    """Lack of capacity passes; it is no drift."""
+    """Missing capacity is temporary; it is not drift."""
     empty = tuple(msgspec.structs.replace(o, available=False) for o in TYPE.offerings)
     assert reason(types=(msgspec.structs.replace(TYPE, offerings=empty),)) == ""
 
 
-def test_young_claims_are_not_asked_for_their_type() -> None:
+def test_the_type_of_a_young_claim_is_not_checked() -> None:
     """A catalogue may lag behind a launch; an hour later it no longer does."""
     assert reason(changed(created_at=NOW - timedelta(hours=1)), types=()) == ""
 
@@ -112,12 +112,12 @@ def test_reserved_node_may_have_become_on_demand() -> None:
     ],
 )
 def test_image(amis: tuple[tuple[str, tuple[Requirement, ...]], ...], image: str, expected: str) -> None:
-    """The first image that fits the node's type is what a launch would take today."""
+    """A launch today would use the first image that fits the node's type."""
     assert reason(changed(image_id=image), node_classes=(NodeClass(name="default", amis=amis),)) == expected
 
 
-def test_variant_for_accelerators_that_is_newer_is_not_for_nodes_without_them() -> None:
-    """The alias of a family resolves to images for several kinds of machines, the newest first, whichever kind it is for."""
+def test_a_newer_accelerator_image_does_not_apply_to_nodes_without_accelerators() -> None:
+    """A family's alias resolves to images for several kinds of machines, the newest first."""
     nvidia = (Requirement.of(f"{labels.AWS_GROUP}/instance-gpu-count", "Exists"),)
     neuron = (Requirement.of(f"{labels.AWS_GROUP}/instance-accelerator-count", "Exists"),)
     amis = (("ami-nvidia", nvidia), ("ami-neuron", neuron), ("ami-1", ()))
@@ -155,7 +155,7 @@ def test_claim_that_is_not_launched_cannot_drift() -> None:
     ],
 )
 def test_network(launched: dict[str, Any], selected: dict[str, Any], expected: str) -> None:
-    """A changed selector would never reach running nodes; a row or a class that says nothing would replace them all."""
+    """A changed selector must reach running nodes; a row or a class without values must not replace them all."""
     pool = a_pool()
     node_class = NodeClass(name=pool.node_class.name, **selected)
     assert reason(changed(**launched), pool, node_classes=(node_class,)) == expected

@@ -1,4 +1,4 @@
-"""Nodes would outlive their time, or go before it."""
+"""When nodes expire."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def claim(name: str = "a", **changes: Any) -> NodeClaim:
     ],
 )
 def test_expired(changes: dict[str, Any], expected: tuple[str, ...]) -> None:
-    """At its age at the latest, a tenth of it early at most, never without one, never twice."""
+    """At its age at the latest, a tenth of it early at most, never without an age, never twice."""
     assert expired(a_snapshot(node_claims=(claim(**changes),))) == expected
 
 
@@ -43,8 +43,8 @@ def test_claims_of_a_command_under_way_are_left_to_it() -> None:
     assert expired(a_snapshot(node_claims=(claim(),), marked_for_deletion=("a",))) == ()
 
 
-def test_longest_overdue_first() -> None:
-    """Order follows the time, not the input."""
+def test_the_longest_overdue_comes_first() -> None:
+    """The order depends on time, not on the input."""
     claims = (claim("c"), claim("b", created_at=NOW - 3 * HOUR), claim("a", created_at=NOW - 2 * HOUR))
     assert expired(a_snapshot(node_claims=claims)) == ("b", "a", "c")
 
@@ -52,7 +52,7 @@ def test_longest_overdue_first() -> None:
 @settings(deadline=None)
 @given(st.integers(60, 10**8), st.integers(0, 10**9))
 def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, name: int) -> None:
-    """Users rotate credentials and images by it: not late, and not much earlier than what they paid for."""
+    """Users rotate credentials and images by it, and pay for nodes that go early."""
     lasting = timedelta(seconds=seconds)
     late = claim(f"c-{name}", created_at=NOW - lasting, expire_after=lasting)
     early = claim(f"c-{name}", created_at=NOW - lasting + min(lasting / 10, timedelta(days=1)), expire_after=lasting)
@@ -61,8 +61,8 @@ def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, na
     assert expired(a_snapshot(node_claims=(before,))) == ()
 
 
-def test_claims_that_were_born_together_do_not_go_together() -> None:
-    """Else a NodePool that grew in one burst is replaced in one burst a month later."""
+def test_claims_of_one_age_do_not_expire_together() -> None:
+    """Otherwise, a NodePool that grew in one burst is replaced in one burst a month later."""
     month = timedelta(days=30)
     claims = [claim(f"default-x-{n}", created_at=NOW - month, expire_after=month) for n in range(1000)]
     hours = [len(expired(a_snapshot(node_claims=tuple(claims), now=NOW - timedelta(hours=hour)))) for hour in range(25)]

@@ -1,4 +1,4 @@
-"""Else nodes are replaced that would have recovered, or a whole pool is for a fault of another kind."""
+"""When a node is unhealthy for long enough to be replaced, and when too many are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPE = a_type()
 
 
 def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
-    """So many nodes of a pool, the first of which has these conditions."""
+    """So many nodes of a pool; the first has these conditions."""
     pairs = [a_node_of(TYPE, f"node-{n}") for n in range(count)]
     claim, node = pairs[0]
     pairs[0] = claim, msgspec.structs.replace(node, conditions=ill)
@@ -27,8 +27,8 @@ def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.type}={policy.status}")
-def test_each_condition_is_borne_for_a_while(policy: RepairPolicy) -> None:
-    """As long as Karpenter's policies say."""
+def test_each_condition_is_tolerated_for_a_while(policy: RepairPolicy) -> None:
+    """As long as in Karpenter's policies."""
     for age, is_due in ((policy.patience - timedelta(seconds=1), False), (policy.patience, True)):
         found = nodes(1, NodeCondition(policy.type, policy.status, NOW - age))
         assert bool(HealthCheck(found, NOW).problem(found[0].node)) is is_due
@@ -36,12 +36,12 @@ def test_each_condition_is_borne_for_a_while(policy: RepairPolicy) -> None:
 
 
 @pytest.mark.parametrize(("count", "is_widespread"), [(1, False), (5, False), (3, False)])
-def test_one_ill_node_is_not_many(count: int, is_widespread: bool) -> None:
-    """A fifth of the pool, rounded up, may be ill."""
+def test_one_unhealthy_node_is_not_too_many(count: int, is_widespread: bool) -> None:
+    """A fifth of the pool, rounded up, may be unhealthy."""
     found = nodes(count, NodeCondition("Ready", "False", NOW))
     assert HealthCheck(found, NOW).is_widespread(found[0].node_pool) is is_widespread
 
 
-def test_conditions_that_no_policy_names_are_health() -> None:
+def test_conditions_without_a_policy_are_ignored() -> None:
     assert not is_anyone_ill([Node(name="n", conditions=(NodeCondition("MemoryPressure", "True", NOW),))])
     assert is_anyone_ill([Node(name="n", conditions=(NodeCondition("Ready", "Unknown", NOW),))])

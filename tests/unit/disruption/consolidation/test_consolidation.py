@@ -1,4 +1,4 @@
-"""Else a replacement costs more than what it replaces, or takes the place of pods that wait."""
+"""Which replacements consolidation accepts, and the room that pending pods keep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.unit.disruption.nodes_for_tests import (
 
 @pytest.mark.parametrize(("count", "gate", "expected"), [(14, True, 0), (15, True, 15), (20, True, 15), (20, False, 0)])
 def test_spot_to_spot_needs_gate_and_flexibility(count: int, gate: bool, expected: int) -> None:
-    """Fifteen cheaper types, and only those are launched, or the market would move the node for ever."""
+    """At least fifteen cheaper types, and only those are launched; otherwise, the market would move the node forever."""
     cheaper = tuple(a_type(f"c-{n:02}", cpu="1", price=0.01 + n / 10_000) for n in range(count))
     spot = Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
     snapshot = world(
@@ -47,15 +47,15 @@ def test_spot_to_spot_needs_gate_and_flexibility(count: int, gate: bool, expecte
     assert expected or blocked(plan) == {"node-1": NodeReason.SPOT_TO_SPOT}
 
 
-def test_pending_pods_keep_the_node_that_they_need() -> None:
-    """Deleting the node that a waiting pod is about to use would only launch it again."""
+def test_pending_pods_protect_the_node_that_they_need() -> None:
+    """Deleting a node that a pending pod is about to use would only launch it again."""
     plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": NodeReason.NOMINATED}
 
 
-def test_pods_that_move_leave_pending_pods_the_room_that_they_need() -> None:
-    """A node would go because its pod fits elsewhere, and a new one come for the pod that waits for that very room."""
+def test_moved_pods_leave_pending_pods_the_room_that_they_need() -> None:
+    """Otherwise, a node goes, and a new one is launched for the pending pod that needed that room."""
     waits = a_pod("waits", cpu="1", memory="64Mi")
     pods = (pod_on("node-1", cpu="3500m"), pod_on("node-2", cpu="12"))
     pairs = (a_node_of(MIDDLE), a_node_of(LARGE, "node-2"))
@@ -65,8 +65,8 @@ def test_pods_that_move_leave_pending_pods_the_room_that_they_need() -> None:
     assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION, "node-2": NodeReason.NOMINATED}
 
 
-def test_a_nomination_ends_at_its_time() -> None:
-    """Nodes would never be consolidated again."""
+def test_a_nomination_expires() -> None:
+    """Otherwise, the node is never consolidated again."""
     late, early = ({"node-1": NOW + timedelta(seconds=s)} for s in (1, 0))
     assert disrupt(world(a_node_of(SMALL), nominated_until=late)).commands == ()
     assert len(disrupt(world(a_node_of(SMALL), nominated_until=early)).commands) == 1

@@ -1,4 +1,4 @@
-"""Else nodes are consolidated that policy or a capacity buffer keeps."""
+"""Which nodes consolidation may take: policies and capacity buffers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from tests.unit.disruption.nodes_for_tests import (
 
 
 class TestRoomForCapacityBuffers:
-    """Nodes that virtual pods count on."""
+    """Nodes on which the virtual pods of buffers have places."""
 
     SPARE = CapacityBuffer(namespace="shop", name="spare", pods=2, spec=a_pod("x", cpu="400m", memory="64Mi").spec)
     OPTIONS = Options(feature_gates=FeatureGates(capacity_buffer=True))
 
     def test_an_empty_node_stays(self) -> None:
-        """Its room would be bought again a minute later, and removed, and bought again."""
+        """Otherwise, its room is launched again a minute later, removed, and launched again."""
         plan = disrupt(world(a_node_of(SMALL), buffers=(self.SPARE,), options=self.OPTIONS))
         assert plan.commands == ()
         assert blocked(plan) == {"node-1": NodeReason.CAPACITY_BUFFER}
 
-    def test_a_drifted_node_goes_all_the_same(self) -> None:
-        """A buffer would keep old images for ever."""
+    def test_a_drifted_node_goes_nevertheless(self) -> None:
+        """Otherwise, a buffer keeps old images forever."""
         cluster = world(
             drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), buffers=(self.SPARE,), options=self.OPTIONS
         )
@@ -56,14 +56,14 @@ class TestRoomForCapacityBuffers:
 
 
 def test_the_dearest_node_for_its_pods_comes_first() -> None:
-    """Empty nodes are another method's."""
+    """Empty nodes are handled by another method."""
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(SMALL, "node-3"))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2"))))
     assert [candidate.name for candidate in underutilized(this_pass)] == ["node-2", "node-1"]
 
 
-def test_a_node_with_a_pod_that_was_just_moved_stays() -> None:
-    """A pod would be evicted three times in a quarter of an hour to save cents."""
+def test_a_node_with_a_recently_moved_pod_stays() -> None:
+    """Otherwise, a pod is evicted three times in a quarter of an hour to save cents."""
     moved = MovedWorkload(name="default/ReplicaSet/web", moving_since=NOW - timedelta(minutes=5), moved_at=NOW)
     pod = pod_on("node-1", started_at=NOW - timedelta(minutes=1))
     cluster = world(a_node_of(LARGE), pods=(pod,), moved_workloads={moved.name: moved})

@@ -1,4 +1,4 @@
-"""Else nodes keep an old image or template, or pods lose their node against their owner's word."""
+"""Drifted nodes are replaced, within budgets, one rollout at a time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.unit.disruption.nodes_for_tests import (
 )
 
 
-def test_drifted_node_is_replaced_though_dearer() -> None:
-    """What the user asks for now counts more than what it costs."""
+def test_a_drifted_node_is_replaced_even_by_a_dearer_one() -> None:
+    """The new template counts more than the cost."""
     pair = drifted(a_node_of(SMALL, capacity_type=labels.SPOT))
     (command,) = disrupt(world(pair, pods=(pod_on("node-1"),))).commands
     assert command.reason == TerminationReason.DRIFTED
@@ -36,7 +36,7 @@ def test_drifted_node_is_replaced_though_dearer() -> None:
 
 
 def test_drift_overrides_pods_only_with_a_grace_period() -> None:
-    """Without a bound on draining, one protected pod would hold a half-drained node for ever."""
+    """Without a bound on draining, one protected pod would keep a half-drained node forever."""
     claim, node = drifted(a_node_of(MIDDLE))
     guard = pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"})
     bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
@@ -45,14 +45,14 @@ def test_drift_overrides_pods_only_with_a_grace_period() -> None:
 
 
 def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
-    """It disturbs nobody."""
+    """It disrupts no pod."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")), a_node_of(SMALL, "node-3"))
     found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))))
     assert [command.nodes for command in found] == [("node-2",), ("node-1",)]
 
 
-def test_pods_of_a_drifted_node_go_to_no_other_drifted_one() -> None:
-    """They would move once more, up to five times in a fleet of which every node has drifted."""
+def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
+    """Otherwise, they move again, up to five times in a fleet of drifted nodes."""
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
     found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
@@ -64,7 +64,7 @@ def test_pods_of_a_drifted_node_go_to_no_other_drifted_one() -> None:
 
 
 def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
-    """A pool at its limit would keep its old nodes for ever."""
+    """Otherwise, a pool at its limit keeps its old nodes forever."""
     pools = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 2}),)
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
     pods = (pod_on("node-1"), pod_on("node-2"))
@@ -72,7 +72,7 @@ def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
     assert first.nodes == ("node-1",)
 
 
-def test_a_rollout_lets_as_many_go_as_it_says() -> None:
+def test_a_rollout_limits_how_many_go() -> None:
     nodes = tuple(drifted(a_node_of(LARGE, f"node-{number}")) for number in (1, 2, 3))
     pods = tuple(pod_on(f"node-{number}") for number in (1, 2))
     for allowed in (0, 1):
@@ -85,15 +85,15 @@ def test_a_rollout_lets_as_many_go_as_it_says() -> None:
         assert {refused.reason for refused in this_pass.refusals.values()} == {code}
 
 
-def test_consolidation_does_not_go_past_a_rollout() -> None:
-    """It would launch what the rollout has just found to be ill."""
+def test_consolidation_respects_a_stopped_rollout() -> None:
+    """Otherwise, it launches what the rollout has just found to be unhealthy."""
     gate = RolloutGate(0, "stopped", is_stopped=True)
     cluster = world(drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), rollouts={"default": gate})
     assert blocked(disrupt(cluster)) == {"node-1": NodeReason.ROLLOUT_STOPPED}
 
 
-def test_what_was_found_when_time_is_over_stands() -> None:
-    """Else a rollout of thousands of nodes is thought through each minute and never begins."""
+def test_commands_found_before_time_ran_out_are_kept() -> None:
+    """Otherwise, a rollout of thousands of nodes is computed again each minute and never begins."""
     nodes = [drifted(a_node_of(SMALL, f"node-{number}")) for number in range(4)]
     snapshot = world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)))
     whole, readings = disrupt(snapshot), list[float]()

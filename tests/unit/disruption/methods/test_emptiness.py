@@ -1,4 +1,4 @@
-"""Else nodes without pods are paid for."""
+"""Nodes without pods are deleted."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.unit.disruption.nodes_for_tests import (
 
 
 def test_empty_node_is_deleted() -> None:
-    """Paying for a node without pods."""
+    """Otherwise, a node without pods is paid for."""
     (command,) = disrupt(world(a_node_of(SMALL))).commands
     assert (command.reason, command.method, command.nodes) == (TerminationReason.EMPTY, "emptiness", ("node-1",))
     assert command.savings == nanodollars(0.05)
 
 
 def test_the_dearest_empty_node_goes_first_within_budgets() -> None:
-    """Each saves its price for the same disturbance."""
+    """Each removal disrupts the same, so the largest saving comes first."""
     one = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(MIDDLE, "node-3"))
     assert [c.nodes for c in emptiness.find(DisruptionPass(world(*nodes)))] == [("node-2",), ("node-3",), ("node-1",)]

@@ -1,4 +1,4 @@
-"""Else several small nodes stay where one would do."""
+"""Several nodes are replaced by fewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ill nodes would stay for ever, or well ones go with them."""
+"""Unhealthy nodes are replaced, and only those."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEAD = NodeCondition("Ready", "Unknown", NOW - 30 * MINUTE)
 
 
 def world(*ill: NodeCondition, nodes: int = 3, pods: tuple[Pod, ...] = (), **changes: Any) -> Snapshot:
-    """Nodes of which the first has these conditions; nothing is to be consolidated."""
+    """Nodes, the first with these conditions; nothing can be consolidated."""
     budgets = changes.pop("budgets", (Budget("1"),))
     pairs = [a_node_of(TYPE, f"node-{n}") for n in range(nodes)]
     first = msgspec.structs.replace(
@@ -54,7 +54,7 @@ def a_running(name: str, node: str, **changes: Any) -> Pod:
 
 
 def repaired(snapshot: Snapshot) -> list[str]:
-    """Nodes that go because they are ill."""
+    """Nodes that go because they are unhealthy."""
     return [
         node
         for command in disrupt(snapshot).commands
@@ -76,8 +76,8 @@ def repaired(snapshot: Snapshot) -> list[str]:
         (NodeCondition("Ready", "False"), False),
     ],
 )
-def test_a_node_that_is_ill_for_long_goes(ill: NodeCondition, *, goes: bool) -> None:
-    """Karpenter's policies on AWS, to the minute."""
+def test_a_node_that_stays_unhealthy_goes(ill: NodeCondition, *, goes: bool) -> None:
+    """After the times of Karpenter's policies on AWS, to the minute."""
     assert repaired(world(ill)) == (["node-0"] if goes else [])
 
 
@@ -86,22 +86,22 @@ def test_nothing_is_repaired_without_the_feature_gate() -> None:
     assert repaired(world(DEAD, options=Options())) == []
 
 
-def test_pods_of_an_ill_node_get_a_place_first() -> None:
-    """Else a repair is an outage of its own."""
+def test_pods_of_an_unhealthy_node_get_a_place_first() -> None:
+    """Otherwise, the repair itself is an outage."""
     pods = tuple(a_running(f"p{n}", f"node-{n % 3}", cpu="1500m") for n in range(3))
     (command,) = disrupt(world(DEAD, pods=pods)).commands
     assert (command.method, command.nodes, len(command.replacements)) == ("repair", ("node-0",), 1)
     assert Validation([command], world(DEAD, pods=pods)).check(command) == command
 
 
-def test_an_ill_node_does_not_use_up_the_place_that_it_needs() -> None:
-    """Budgets count nodes that are not Ready: with a budget of one, none could ever be repaired."""
+def test_an_unhealthy_node_does_not_use_up_its_own_budget() -> None:
+    """Budgets count nodes that are not Ready: with a budget of one, no node could ever be repaired."""
     assert repaired(world(DEAD, budgets=(Budget("1"),))) == ["node-0"]
     assert repaired(world(DEAD, budgets=(Budget("0"),))) == []
 
 
-def test_two_ill_nodes_do_not_wait_for_each_other() -> None:
-    """Found by review: each that is not Ready uses up a place, so a budget of one kept both of them for ever."""
+def test_two_unhealthy_nodes_do_not_block_each_other() -> None:
+    """Found by review: each unready node uses up a place, so a budget of one kept both of them."""
     snapshot = world(DEAD, nodes=10)
     second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(DEAD,))
     snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
@@ -113,22 +113,22 @@ def test_two_ill_nodes_do_not_wait_for_each_other() -> None:
 
 
 def test_a_budget_for_other_reasons_is_no_budget_for_repair() -> None:
-    """No consolidation is often written so; the cluster must heal all the same."""
+    """Budgets of zero without reasons for repair are common; the cluster must still heal."""
     assert repaired(world(DEAD, budgets=(Budget("10%"), Budget("0", reasons=(TerminationReason.UNDERUTILIZED,))))) == [
         "node-0"
     ]
 
 
-def test_an_owner_may_veto_a_repair() -> None:
-    """Somebody may be looking for the cause on that very node."""
+def test_an_annotation_stops_a_repair() -> None:
+    """Its owner may be looking for the cause on that very node."""
     assert repaired(world(DEAD, annotations={labels.DO_NOT_DISRUPT: "true"})) == []
     pods = (a_running("p", "node-0", annotations={labels.DO_NOT_DISRUPT: "true"}),)
     assert repaired(world(DEAD, pods=pods)) == []
 
 
 @pytest.mark.parametrize(("nodes", "goes"), [(5, False), (6, True), (10, True), (11, True)])
-def test_where_many_are_ill_none_goes(nodes: int, *, goes: bool) -> None:
-    """A fifth, rounded up: an outage of the API server makes every node look dead, and new ones would be no better."""
+def test_no_node_is_repaired_where_many_are_unhealthy(nodes: int, *, goes: bool) -> None:
+    """A fifth, rounded up: an outage of the API server makes every node look dead, and new ones would look the same."""
     snapshot = world(DEAD, nodes=nodes, budgets=(Budget("100%"),))
     second = msgspec.structs.replace(
         snapshot.nodes[1], is_ready=False, conditions=(NodeCondition("Ready", "Unknown", NOW),)
@@ -139,15 +139,15 @@ def test_where_many_are_ill_none_goes(nodes: int, *, goes: bool) -> None:
     assert ("ManyUnhealthy" in [block.reason for block in plan.blocked]) != goes
 
 
-def test_a_node_that_is_well_again_stays() -> None:
-    """A kubelet that was restarted in between reports at once."""
+def test_a_recovered_node_stays() -> None:
+    """A kubelet that restarted in between reports at once."""
     (command,) = disrupt(world(DEAD)).commands
     assert isinstance(Validation([command], world()).check(command), Refusal)
     assert isinstance(Validation([command], world(DEAD)).check(command), Command)
 
 
-def test_a_node_that_is_not_ready_takes_its_place_in_the_budgets_once() -> None:
-    """It takes one as long as it is not Ready: going, it would keep another node that is not needed any more."""
+def test_an_unready_node_uses_the_budgets_once() -> None:
+    """It uses a place as long as it is not Ready: counted twice, it would keep another unneeded node."""
     snapshot = world(DEAD, nodes=2, budgets=(Budget("2"),))
     (pool,) = snapshot.node_pools
     idle = msgspec.structs.replace(pool, disruption=Disruption(budgets=pool.disruption.budgets))
@@ -159,6 +159,6 @@ def test_a_node_that_is_not_ready_takes_its_place_in_the_budgets_once() -> None:
 
 
 def test_the_method_finds_one_node_at_a_time() -> None:
-    """The next is judged against what the first leaves."""
+    """The next node is judged in the world after the first."""
     (command,) = repair.find(DisruptionPass(world(DEAD)))
     assert (command.method, len(command.nodes)) == ("repair", 1)

@@ -1,4 +1,4 @@
-"""Else a node is kept that a cheaper one could replace, or replaced at a loss."""
+"""One node is replaced by a cheaper one, or its pods move to other nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.disruption.nodes_for_tests import (
 
 
 def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
-    """The replacement is strictly cheaper at its worst, and the pod moves there."""
+    """The replacement is strictly cheaper at its highest possible price, and the pod moves there."""
     plan = disrupt(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
     (command,) = plan.commands
     assert command.reason == TerminationReason.UNDERUTILIZED
@@ -31,14 +31,14 @@ def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
 
 
 def test_node_that_fits_its_pods_stays() -> None:
-    """Replacing like by like is churn."""
+    """Replacing a node by an equal one is churn."""
     plan = disrupt(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION}
 
 
 def test_pods_move_to_a_node_that_has_room() -> None:
-    """The dearer node with as many pods goes; its pods fit on the other."""
+    """Of nodes with the same number of pods, the dearer one goes; its pods fit on the other."""
     pairs = (a_node_of(MIDDLE, "a"), a_node_of(SMALL, "b"))
     plan = disrupt(world(*pairs, pods=(pod_on("a", cpu="200m"), pod_on("b", cpu="200m"))))
     assert [command.nodes for command in plan.commands] == [("a",)]
@@ -46,7 +46,7 @@ def test_pods_move_to_a_node_that_has_room() -> None:
 
 
 def test_moves_name_the_node_that_the_scheduler_chose() -> None:
-    """A pod that goes to the node of an earlier command was told to go to its own command's, which is full."""
+    """A pod that moves to the node of an earlier command was assigned to its own command's node, which is full."""
     pods = (
         pod_on("node-1", cpu="2500m"),
         pod_on("node-2", "little", cpu="900m"),
@@ -68,7 +68,7 @@ def test_moves_name_the_node_that_the_scheduler_chose() -> None:
 
 
 def test_a_refused_node_says_why_and_is_not_tried_twice() -> None:
-    """A pass would simulate the same node once for each command that it finds."""
+    """Otherwise, a pass simulates the same node once for each command that it finds."""
     this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert single_node.find(this_pass) == []
     assert this_pass.refusals["node-1"].reason == NodeReason.NO_CHEAPER_OPTION

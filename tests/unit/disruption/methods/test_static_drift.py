@@ -1,4 +1,4 @@
-"""Else a static NodePool grows beyond its replicas, or drifts for ever."""
+"""Drifted nodes of a static NodePool are replaced without exceeding its replicas or limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.disruption.nodes_for_tests import (
 
 
 def test_static_pool_replaces_drifted_nodes_one_for_one() -> None:
-    """A static pool keeps its number of nodes, whatever pods it has; it is never consolidated."""
+    """A static pool keeps its number of nodes, whatever its pods; it is never consolidated."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=1)
     snapshot = world(drifted(a_node_of(SMALL)), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
@@ -34,7 +34,7 @@ def test_static_pool_replaces_drifted_nodes_one_for_one() -> None:
 
 @pytest.mark.parametrize(("limits", "replicas"), [({"nodes": 1}, 1), ({}, 0)])
 def test_static_pool_without_room_waits(limits: dict[str, int], replicas: int) -> None:
-    """Neither over the limit of nodes, nor while the pool still has to shrink."""
+    """It neither exceeds the limit of nodes nor begins while the pool has too many nodes."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=replicas, limits=limits)
     plan = disrupt(world(drifted(a_node_of(SMALL)), node_pools=(pool,)))
     assert plan.commands == ()
@@ -47,7 +47,7 @@ def test_a_dynamic_pool_is_left_to_the_other_method() -> None:
 
 @pytest.mark.parametrize(("ready", "commands"), [(True, 1), (False, 0)])
 def test_at_the_limit_one_node_goes_first_while_all_others_work(ready: bool, commands: int) -> None:
-    """Else a pool whose limit is its number of nodes drifts for ever, or loses several at once."""
+    """Otherwise, a pool whose limit equals its number of nodes drifts forever, or loses several at once."""
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=2, limits={"nodes": 2})
     (claim, node), other = drifted(a_node_of(SMALL, name="a")), drifted(a_node_of(SMALL, name="b"))
     late = msgspec.structs.replace(claim, conditions={k: c for k, c in claim.conditions.items() if k != INITIALIZED})

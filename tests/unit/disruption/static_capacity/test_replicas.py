@@ -1,4 +1,4 @@
-"""How many nodes a static NodePool lacks, and which it has too many."""
+"""How many nodes a static NodePool lacks, and which ones are surplus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON = Options(feature_gates=FeatureGates(static_capacity=True))
 
 
 def fleet(nodes: int, replicas: int, *, gate: Options = ON, **changes: Any) -> Snapshot:
-    """A static pool that has so many nodes and wants so many."""
+    """A static pool with so many nodes and so many replicas."""
     limits = changes.pop("limits", {})
     pool = a_pool("default", ON_DEMAND, replicas=replicas, limits=limits)
     pairs = [a_node_of(SMALL, name=f"n-{number}") for number in range(nodes)]
@@ -44,14 +44,14 @@ def test_the_number_is_kept_within_the_limit(
     assert lacks_nodes(snapshot) is (missing > 0)
 
 
-def test_without_the_gate_nothing_is_kept() -> None:
+def test_without_the_gate_replicas_are_ignored() -> None:
     for nodes in (0, 5):
         snapshot = fleet(nodes, 2, gate=Options())
         assert (static_claims(snapshot), surplus(snapshot), lacks_nodes(snapshot)) == ((), (), False)
 
 
-def test_what_is_missed_least_goes_first() -> None:
-    """Empty nodes before nodes with pods, those with a protected pod last."""
+def test_the_least_needed_node_goes_first() -> None:
+    """Empty nodes go before nodes with pods, and nodes with a protected pod go last."""
     protected = pod_on("n-0", annotations={labels.DO_NOT_DISRUPT: "true"})
     pods = (protected, pod_on("n-1", "a"), pod_on("n-1", "b"), pod_on("n-2"))
     found = surplus(fleet(4, 0, pods=pods))
@@ -59,14 +59,14 @@ def test_what_is_missed_least_goes_first() -> None:
 
 
 def test_a_node_that_a_command_replaces_is_neither_surplus_nor_counted() -> None:
-    """Else the replacement is taken for surplus, or launched twice."""
+    """Otherwise, the replacement counts as surplus, or is launched twice."""
     snapshot = fleet(3, 2)
     going = snapshot.node_claims[0].name
     marked = msgspec.structs.replace(snapshot, marked_for_deletion=(going,))
     assert (static_claims(marked), surplus(marked)) == ((), ())
 
 
-def test_a_node_that_leaves_is_made_up_for_as_soon_as_the_limit_has_room() -> None:
+def test_a_leaving_node_is_replaced_once_the_limit_has_room() -> None:
     snapshot = fleet(2, 2)
     first, second = snapshot.node_claims
     leaving = (msgspec.structs.replace(first, deleted_at=NOW), second)

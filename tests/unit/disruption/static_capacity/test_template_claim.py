@@ -1,4 +1,4 @@
-"""Claims from a template alone."""
+"""Claims made from a template alone, without pods."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tests.builders import a_pool
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, TYPES, world
 
 
-def test_it_takes_every_type_that_the_template_allows_and_carries_its_hash() -> None:
-    """Without the hash a change of the template would never be found on the node."""
+def test_it_has_every_type_that_the_template_allows_and_its_hash() -> None:
+    """Without the hash, a later change of the template cannot be detected on the node."""
     pool = a_pool("default", ON_DEMAND, replicas=1, template_hash="h")
     claim = template_claim(pool, world(node_pools=(pool,)))
     assert claim is not None
@@ -18,6 +18,6 @@ def test_it_takes_every_type_that_the_template_allows_and_carries_its_hash() -> 
     assert (claim.annotations[labels.NODEPOOL_HASH], claim.pods) == ("h", ())
 
 
-def test_there_is_none_where_no_type_fits() -> None:
+def test_there_is_none_if_no_type_fits() -> None:
     pool = a_pool("default", Requirement.one_of(labels.INSTANCE_TYPE, "no-such"), replicas=1)
     assert template_claim(pool, world(node_pools=(pool,))) is None

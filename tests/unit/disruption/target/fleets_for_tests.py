@@ -22,7 +22,7 @@ STEPS: Final = 20
 
 
 def half_full(nodes: int, *, at_once: int, **changes: Any) -> Snapshot:
-    """Nodes that are a tenth full, of which so many may go at once."""
+    """Nodes with a tenth of their room used; so many may go at one time."""
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(str(at_once)),)))
     pairs = [a_node_of(MIDDLE, f"n{n}") for n in range(nodes)]
     pods = tuple(pod_on(f"n{n}", cpu="400m") for n in range(nodes))
@@ -37,11 +37,11 @@ def fleet_of(snapshot: Snapshot) -> TargetFleet:
 
 
 def drained(fleet: TargetFleet, *names: str) -> Realization:
-    """What becomes of the pods if these nodes go."""
+    """The result for the pods if these nodes go."""
     keeps = np.array([candidate.name not in names for candidate in fleet.candidates])
     return Realizations(fleet, is_gated=False, keep_discount=0).of(keeps, None, None)
 
 
 def decided(disruption_pass: DisruptionPass) -> list[Command]:
-    """The commands of the target; the pass is told why nodes stay."""
+    """The commands of the target; the pass records why nodes stay."""
     return TargetDecision(disruption_pass, SearchBudget(STEPS)).commands()

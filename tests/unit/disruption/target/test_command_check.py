@@ -1,4 +1,4 @@
-"""A target may hold as a whole while a command of it does not hold by itself."""
+"""A target may be valid as a whole while one of its commands is not valid alone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def deleting(node: str, to: str) -> Command:
                    moves=(Move(f"default/on-{node}", to),), savings=2 * 10**8)  # fmt: skip
 
 
-def test_the_second_does_not_hold_where_the_first_took_its_room() -> None:
+def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
     nodes = [a_node_of(MIDDLE, name) for name in "abc"]
     this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, cpu="1500m") for name in "abc")))
     first, second = deleting("a", "c"), deleting("b", "c")
     assert holding([first, second], this_pass, worthwhile=20) == [first]
 
 
-def test_what_is_no_candidate_does_not_go() -> None:
+def test_a_node_that_is_no_candidate_does_not_go() -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),)))
     assert holding([deleting("gone", "a")], this_pass, worthwhile=20) == []

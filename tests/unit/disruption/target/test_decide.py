@@ -1,4 +1,4 @@
-"""One target for all nodes, and the moves of it that may begin now (the shapes are those that users ask for)."""
+"""One target for all nodes, and the moves of it that may begin now; the cases are those that users ask for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY
 
 
 def with_types(snapshot: Snapshot, *prices: tuple[str, str, float]) -> Snapshot:
-    """The same cluster, with these types (name, vCPU, dollars) on offer."""
+    """The same cluster, with these types (name, vCPU, dollars) available."""
     types = tuple(a_type(name, cpu=cpu, price=price) for name, cpu, price in prices)
     return msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue)
 
@@ -38,7 +38,7 @@ def nodes_gone(plan: DisruptionPlan) -> set[str]:
 
 
 def test_one_node_becomes_two_where_they_are_cheaper() -> None:
-    """Karpenter never turns one node into two; we do, if not told to do as it does."""
+    """Karpenter never turns one node into two; we do unless we are configured to follow Karpenter."""
     dear = a_type("dear", cpu="8", price=9.0)
     pods = tuple(pod_on("node-1", f"p{n}", cpu="900m") for n in range(4))
     snapshot = with_types(world(a_node_of(dear), pods=pods), ("dear", "8", 9.0), ("two", "2", 0.3))
@@ -49,7 +49,7 @@ def test_one_node_becomes_two_where_they_are_cheaper() -> None:
 
 
 def test_three_nodes_become_two_of_another_type() -> None:
-    """Two half-full nodes of one type and one of another are best as two of a third."""
+    """Two half-full nodes of one type and one of another are best replaced by two of a third."""
     kinds = (("a", "4", 0.4), ("b", "8", 0.8), ("c", "5", 0.42))
     a, b = (a_type(name, cpu=cpu, price=price) for name, cpu, price in kinds[:2])
     sizes = {"a1": "2200m", "a2": "2200m", "b1": "4500m"}
@@ -60,15 +60,15 @@ def test_three_nodes_become_two_of_another_type() -> None:
     assert [claim.instance_types[0] for command in plan.commands for claim in command.replacements] == ["c", "c"]
 
 
-def test_like_is_never_replaced_by_like() -> None:
+def test_a_node_is_never_replaced_by_an_equal_one() -> None:
     pods = (pod_on("a", cpu="3"), pod_on("b", cpu="3"))
     plan = disrupt(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=pods))
     assert plan.commands == ()
     assert set(blocked(plan).values()) == {"NoCheaperOption"}
 
 
-def test_a_saving_that_is_not_worth_the_moves_is_left() -> None:
-    """A tenth of the price for ten pods: the dial says whether that is worth while."""
+def test_a_saving_smaller_than_the_price_of_its_moves_is_not_made() -> None:
+    """A tenth of the price for ten pods: the setting decides whether that is worth it."""
     pods = tuple(pod_on("a", f"p{n}", cpu="300m") for n in range(10))
     snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", 0.18))
     assert disrupt(snapshot).commands == ()
@@ -76,8 +76,8 @@ def test_a_saving_that_is_not_worth_the_moves_is_left() -> None:
     assert nodes_gone(disrupt(thorough)) == {"a"}
 
 
-def test_prices_that_waver_move_nothing() -> None:
-    """Two in a hundred either way, at each look: a settled cluster stays as it is."""
+def test_fluctuating_prices_move_nothing() -> None:
+    """Prices vary by two per cent in each direction: a settled cluster stays as it is."""
     pods = tuple(pod_on(node, f"{node}-{n}", cpu="1700m") for node in "abc" for n in range(2))
     nodes = [a_node_of(MIDDLE, name) for name in "abc"]
     for look in range(30):
@@ -85,8 +85,8 @@ def test_prices_that_waver_move_nothing() -> None:
         assert disrupt(with_types(world(*nodes, pods=pods), *wavering)).commands == ()
 
 
-def test_what_has_drifted_goes_first_and_never_receives() -> None:
-    """All have drifted: each pod moves once, to a new node, whatever room the others have."""
+def test_drifted_nodes_go_first_and_never_receive_pods() -> None:
+    """All nodes have drifted: each pod moves once, to a new node, whatever room the others have."""
     nodes = [drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(6)]
     pods = tuple(pod_on(f"n{n}", cpu="1500m") for n in range(6))
     plan = disrupt(world(*nodes, pods=pods, options=WHOLE_WAY))
@@ -97,7 +97,7 @@ def test_what_has_drifted_goes_first_and_never_receives() -> None:
     assert {command.reason for command in plan.commands} == {"Drifted"}
 
 
-def test_the_whole_way_goes_in_waves_of_the_budgets_and_no_pod_moves_twice() -> None:
+def test_the_whole_plan_goes_in_waves_within_budgets_and_no_pod_moves_twice() -> None:
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
     nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(8)]
     pods = tuple(pod_on(f"n{n}", cpu="400m") for n in range(8))
@@ -113,7 +113,7 @@ def test_the_whole_way_goes_in_waves_of_the_budgets_and_no_pod_moves_twice() -> 
     assert plan.cost.lower_bound <= plan.cost.after
 
 
-def test_within_budgets_only_the_first_wave_is_told() -> None:
+def test_within_budgets_only_the_first_wave_is_planned() -> None:
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
     nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(8)]
     plan = disrupt(world(*nodes, pods=tuple(pod_on(f"n{n}", cpu="400m") for n in range(8)), node_pools=(pool,)))
@@ -122,8 +122,8 @@ def test_within_budgets_only_the_first_wave_is_told() -> None:
     assert "Budget" in blocked(plan).values()
 
 
-def test_where_the_first_wave_does_not_pay_the_best_that_may_go_now_is_decided() -> None:
-    """Three nodes are best as one, but one at a time: the first alone is replaced by something cheaper."""
+def test_if_the_first_wave_does_not_pay_the_best_possible_command_is_chosen() -> None:
+    """Three nodes are best merged into one, but one may go at a time: only the first is replaced by a cheaper one."""
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     kinds = (("old", "4", 0.4), ("one", "12", 0.5), ("new", "4", 0.2))
     nodes = [a_node_of(a_type("old", cpu="4", price=0.4), f"n{n}") for n in range(3)]
@@ -134,7 +134,7 @@ def test_where_the_first_wave_does_not_pay_the_best_that_may_go_now_is_decided()
 
 
 def test_a_balanced_pool_keeps_nodes_whose_saving_is_small_for_their_pods() -> None:
-    """One pod saves little by going, and the pool's cost is in the other node."""
+    """Moving one pod saves little, and most of the pool's cost is in the other node."""
     balanced = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
     dear = a_type("dear", cpu="16", price=100.0)
     pods = (*(pod_on("a", f"a{n}", cpu="100m") for n in range(9)), pod_on("b", cpu="8"))
@@ -164,7 +164,7 @@ def test_spot_pods_get_no_new_spot_node_while_the_gate_is_off() -> None:
     assert blocked(plan) == {"a": "SpotToSpot"}
 
 
-def test_a_replacement_has_to_save_a_twentieth() -> None:
+def test_a_replacement_must_save_a_twentieth() -> None:
     pods = (pod_on("a", cpu="3"),)
     price = 0.2 - 0.2 / WORTHWHILE / 2
     snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", price))

@@ -1,4 +1,4 @@
-"""Seats of a stored target go to the pods that are there, whatever they are called by now."""
+"""Places of a stored target go to the pods that exist now, even if their names have changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.builders import NOW
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
 
-def test_stored_seats_are_dealt_to_pods_of_the_kind_on_nodes_that_stay() -> None:
+def test_stored_places_go_to_pods_of_the_same_kind_on_staying_nodes() -> None:
     fleet = fleet_of(half_full(3, at_once=1))
     kind = PodKinds().of(fleet.rows.pods[0][0])
     target = StoredTarget(
@@ -31,7 +31,7 @@ def test_stored_seats_are_dealt_to_pods_of_the_kind_on_nodes_that_stay() -> None
     assert list(meant.new_nodes) == [{kind: 2}]
 
 
-def test_the_program_seats_as_many_as_it_means() -> None:
+def test_every_planned_place_is_assigned() -> None:
     fleet = fleet_of(half_full(3, at_once=1))
     problem = fleet.rows.problem
     into = np.zeros((len(problem.requests), len(problem.group_free)))

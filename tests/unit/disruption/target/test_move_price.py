@@ -1,4 +1,4 @@
-"""A move costs what the dial says, more for pods that count more, and much more for those that have just come."""
+"""The price of a move depends on a setting; it is higher for important pods, and much higher for recently moved ones."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def moved_ago(minutes: int) -> MovedWorkload:
     return MovedWorkload(name="default/ReplicaSet/web", moving_since=then, moved_at=then)
 
 
-def test_a_move_costs_a_share_of_what_a_pod_costs() -> None:
+def test_a_move_costs_a_share_of_a_pods_cost() -> None:
     two = (pod_on("a", "p1"), pod_on("a", "p2"))
     assert price_of(*two) == PRICE // 5
     assert price_of(*two, options=Options(moves="thorough")) == 0
     assert price_of(*two, options=Options(moves="gentle")) == PRICE * 45 // 100
 
 
-def test_a_price_that_is_given_goes_first() -> None:
+def test_an_explicit_price_wins() -> None:
     assert price_of(pod_on("a", "p1"), pod_on("a", "p2"), options=Options(move_price=7)) == 14
 
 
-def test_a_pod_that_has_just_been_moved_is_dear_to_move_and_less_so_as_time_goes_by() -> None:
+def test_a_recently_moved_pod_is_dear_to_move_and_less_so_with_time() -> None:
     ages = (0, 10, 20, 60, 300)
     started = [pod_on("a", started_at=NOW - timedelta(minutes=age)) for age in ages]
     prices = [price_of(pod, moved=moved_ago(age)) for pod, age in zip(started, ages, strict=True)]
@@ -52,17 +52,17 @@ def test_a_pod_that_has_just_been_moved_is_dear_to_move_and_less_so_as_time_goes
     assert prices[-1] == PRICE // 5
 
 
-def test_thorough_does_not_move_what_has_just_moved() -> None:
+def test_thorough_does_not_move_recently_moved_pods() -> None:
     pod = pod_on("a", started_at=NOW)
     assert price_of(pod, options=Options(moves="thorough"), moved=moved_ago(0)) > PRICE
 
 
-def test_a_pod_that_came_by_itself_costs_what_any_costs() -> None:
+def test_a_pod_that_was_not_moved_costs_the_normal_price() -> None:
     pod = pod_on("a", started_at=NOW)
     assert price_of(pod) == price_of(pod, moved=moved_ago(30)) == PRICE // 5
 
 
-def test_a_pool_has_a_dial_of_its_own() -> None:
+def test_a_pool_may_override_the_setting() -> None:
     pool = a_pool(own_annotations={labels.MOVES: "gentle"})
     assert dial(pool, Options()) == "gentle"
     odd = msgspec.structs.replace(pool, own_annotations={labels.MOVES: "rarely"})

@@ -1,4 +1,4 @@
-"""A launch costs about what was planned: one capacity type, no type far dearer, and never a like for like."""
+"""A launch costs about what was planned: one capacity type, no type far dearer, and never an equal replacement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def planned() -> tuple[Snapshot, tuple[PlannedClaim, ...]]:
     return snapshot, drained(fleet_of(snapshot), "a").claims
 
 
-def test_the_worst_launches_together_stay_below_the_budget() -> None:
+def test_the_dearest_launches_together_stay_below_the_budget() -> None:
     snapshot, claims = planned()
     budget = 10**8
     narrowed = held(claims, budget, {}, snapshot)
@@ -38,13 +38,13 @@ def test_without_a_budget_types_near_the_cheapest_are_kept() -> None:
     assert narrowed[0].instance_types == ("k1",)
 
 
-def test_a_type_of_which_a_node_goes_is_not_launched_again_for_no_less() -> None:
+def test_the_type_of_a_leaving_node_is_launched_again_only_for_less() -> None:
     snapshot, claims = planned()
     narrowed = held(claims, None, {"k1": 1}, snapshot)
     assert narrowed is not None
     assert "k1" not in narrowed[0].instance_types
 
 
-def test_nothing_is_left_where_the_budget_is_too_small() -> None:
+def test_no_types_are_left_if_the_budget_is_too_small() -> None:
     snapshot, claims = planned()
     assert held(claims, 1, {}, snapshot) is None

@@ -1,4 +1,4 @@
-"""A choice of nodes is what the scheduler makes of it: nodes stay whose pods would find no place."""
+"""The scheduler decides what a choice of nodes means: a node stays if its pods find no other place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each seat is given once, and what is given back may be given again."""
+"""Each place is assigned once, and a released place may be assigned again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.disruption.target.fleets_for_tests import drained, fleet_of
 
 
 def a_book() -> tuple[TargetFleet, SeatBook]:
-    """Two nodes go: one pod has a seat on the third, the others get a new node."""
+    """Two nodes go: one pod has a place on the third, the others get a new node."""
     pods = (pod_on("a", "a1", cpu="900m"), pod_on("b", "b1", cpu="900m"), pod_on("c", "c1", cpu="3100m"))
     snapshot = world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods)
     fleet = fleet_of(snapshot)
@@ -22,7 +22,7 @@ def a_book() -> tuple[TargetFleet, SeatBook]:
     return fleet, SeatBook(fleet, found, claims, is_gated=True)
 
 
-def test_seats_that_exist_are_taken_first_and_each_once() -> None:
+def test_existing_places_are_used_first_and_once_each() -> None:
     _, book = a_book()
     first, second = book.take(0, Counter()), book.take(1, Counter())
     assert first is not None
@@ -33,7 +33,7 @@ def test_seats_that_exist_are_taken_first_and_each_once() -> None:
     assert book.take(1, Counter()) is None
 
 
-def test_what_is_put_back_may_be_taken_again() -> None:
+def test_a_released_place_may_be_used_again() -> None:
     _, book = a_book()
     moves = book.take(0, Counter())
     assert moves is not None
@@ -42,13 +42,13 @@ def test_what_is_put_back_may_be_taken_again() -> None:
     assert not book.launched
 
 
-def test_a_seat_that_is_open_counts_as_spare() -> None:
+def test_an_open_place_counts_as_spare() -> None:
     fleet, book = a_book()
     row = fleet.rows.row_of_pod["default/a1"]
     assert book.open_seats()[row] == 1
 
 
-def test_a_new_node_is_held_to_what_pays() -> None:
+def test_a_new_node_is_limited_to_a_price_that_pays() -> None:
     _, book = a_book()
     assert not book.hold_to([0], book.claims[0].price, flexible=False)
     assert book.hold_to([0], 10**9, flexible=False)

@@ -1,4 +1,4 @@
-"""A target that is under way goes on wave by wave without a new program, as long as it holds."""
+"""A target under way continues wave by wave, without a new search, as long as it is valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS_MAX = 10
 
 
 def under_way(snapshot: Snapshot) -> tuple[Snapshot, DisruptionPlan]:
-    """The world after the first wave, with what is left of its target; and the plan of that wave."""
+    """The world after the first wave, with the rest of its target; and the plan of that wave."""
     plan = disrupt(snapshot)
     assert plan.target is not None
     rest = after_commands(plan.target, plan.commands, snapshot.pods, {})
@@ -55,14 +55,14 @@ def test_a_target_is_followed_to_its_end_and_no_pod_moves_twice(monkeypatch: pyt
     assert max(Counter(moves).values()) == 1
 
 
-def test_nodes_that_are_gone_are_not_missed() -> None:
+def test_nodes_that_are_gone_do_not_invalidate_a_target() -> None:
     snapshot, plan = under_way(half_full(8, at_once=2))
     snapshot = msgspec.structs.replace(snapshot, stored_target=plan.target)
     assert disrupt(snapshot).target_reason == "TargetContinued"
 
 
-def test_what_is_no_longer_worth_it_is_planned_anew() -> None:
-    """Pods that came meanwhile fill the seats: half of the saving is lost."""
+def test_a_target_that_no_longer_pays_is_replaced() -> None:
+    """New pods fill the planned places: half of the saving is lost."""
     snapshot, _ = under_way(half_full(8, at_once=2))
     new = tuple(
         pod_on(node.name, f"new-{node.name}", cpu="3")
@@ -80,7 +80,7 @@ def test_what_is_no_longer_worth_it_is_planned_anew() -> None:
         ({}, "TargetTooOld"),
     ],
 )
-def test_other_settings_and_age_end_a_target(changes: dict[str, Any], reason: str) -> None:
+def test_changed_settings_and_age_end_a_target(changes: dict[str, Any], reason: str) -> None:
     snapshot, _ = under_way(half_full(8, at_once=2))
     assert snapshot.stored_target is not None
     if not changes:
@@ -91,7 +91,7 @@ def test_other_settings_and_age_end_a_target(changes: dict[str, Any], reason: st
     assert plan.cost.lower_bound is not None
 
 
-def test_more_nodes_than_were_looked_at_make_a_new_target() -> None:
+def test_additional_nodes_cause_a_new_target() -> None:
     snapshot, _ = under_way(half_full(8, at_once=2))
     grown = half_full(12, at_once=2)
     more = {
@@ -102,7 +102,7 @@ def test_more_nodes_than_were_looked_at_make_a_new_target() -> None:
     assert disrupt(msgspec.structs.replace(snapshot, **more)).target_reason == "TargetOutgrown"
 
 
-def test_a_plan_for_the_whole_way_follows_no_stored_target() -> None:
+def test_a_plan_for_the_whole_sequence_follows_no_stored_target() -> None:
     snapshot, _ = under_way(half_full(8, at_once=2))
     plan = disrupt(msgspec.structs.replace(snapshot, options=Options(ignore_budgets=True)))
     assert plan.target_reason == "TargetMade"

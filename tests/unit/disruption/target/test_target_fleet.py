@@ -1,4 +1,4 @@
-"""Who may go, and who takes pods: what is to go never does."""
+"""Which nodes may go, and which receive pods: a node that is to go never does."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, po
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
 
 
-def test_what_has_drifted_must_go_and_takes_nothing() -> None:
+def test_a_drifted_node_must_go_and_receives_nothing() -> None:
     nodes, pods = (drifted(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b")), (pod_on("a"), pod_on("b"))
     fleet = fleet_of(world(*nodes, pods=pods, options=WHOLE_WAY))
     assert [c.name for c in fleet.candidates] == ["a", "b"]
     assert fleet.must_go.tolist() == [True, False]
     assert not fleet.rows.rooms.suits[:, 0].any()
     now = fleet_of(world(*nodes, pods=pods))
-    assert [c.name for c in now.candidates] == ["b"]  # its rollout decides about the other
+    assert [c.name for c in now.candidates] == ["b"]  # its rollout decides about the other node
     assert not now.rows.rooms.suits[:, 0].any()
 
 
-def test_an_empty_node_goes_by_itself_and_takes_nothing() -> None:
+def test_an_empty_node_goes_alone_and_receives_nothing() -> None:
     fleet = fleet_of(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("b"),)))
     assert [c.name for c in fleet.candidates] == ["b"]
     assert not fleet.rows.rooms.suits[:, 0].any()

@@ -1,4 +1,4 @@
-"""Every node that stays is told why."""
+"""Every node that stays has a stated reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import a_node_of
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 
 
-def test_the_reason_is_the_one_that_was_met() -> None:
+def test_the_reason_is_the_one_that_was_found() -> None:
     stuck = pod_on("a", cpu="2", node_selector=(Requirement.one_of("rack", "a"),))
     this_pass = DisruptionPass(
         world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=(stuck, pod_on("b", cpu="3")))
@@ -27,7 +27,7 @@ def test_the_reason_is_the_one_that_was_met() -> None:
     assert found == {"a": NodeReason.PODS_UNSCHEDULABLE, "b": NodeReason.NO_CHEAPER_OPTION}
 
 
-def test_a_node_of_the_target_that_does_not_go_now_goes_later() -> None:
+def test_a_node_of_the_target_that_stays_now_goes_later() -> None:
     this_pass = DisruptionPass(
         world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("a", cpu="1900m"), pod_on("b", cpu="1900m")))
     )

@@ -1,4 +1,4 @@
-"""For a small fleet the search finds what trying every choice finds."""
+"""For a small fleet, the search finds what trying every choice finds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_no_choice_is_better_than_the_one_found() -> None:
             assert found.goal <= every.of(np.array(choice), None, None).goal
 
 
-def test_no_more_nodes_go_than_may() -> None:
+def test_no_more_nodes_go_than_allowed() -> None:
     nodes = [a_node_of(LARGE, f"n{n}") for n in range(4)]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n}") for n in range(4))))
     search = TargetSearch(fleet, "balanced", is_gated=True)

@@ -1,4 +1,4 @@
-"""Each wave has the budgets of its own moment, and limits hold while old and new nodes are both there."""
+"""Each wave has its own budgets, and limits hold while old and new nodes both exist."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def taken(snapshot: Snapshot) -> list[int]:
     return found
 
 
-def test_a_wave_takes_what_the_budget_allows_and_the_next_one_again() -> None:
+def test_a_wave_uses_the_budget_and_the_next_one_again() -> None:
     assert taken(cluster()) == [2, 2]
 
 
-def test_a_percentage_is_of_the_nodes_that_are_left() -> None:
+def test_a_percentage_applies_to_the_remaining_nodes() -> None:
     assert taken(cluster(budget="50%")) == [2, 1]
 
 
-def test_with_budgets_ignored_one_that_lets_nothing_go_does_not_stop_the_way() -> None:
+def test_with_budgets_ignored_a_closed_budget_does_not_stop_the_sequence() -> None:
     assert taken(cluster(budget="0", options=WHOLE_WAY)) == [4, 0]
 
 
@@ -64,7 +64,7 @@ def test_a_pod_disruption_budget_bounds_each_wave_and_not_the_sum() -> None:
     assert taken(cluster(budget="100%", budgets=(guard,))) == [1, 1]
 
 
-def test_limits_count_what_still_runs() -> None:
+def test_limits_count_nodes_that_still_run() -> None:
     snapshot = cluster(pool={"limits": {"cpu": 28000}})
     this_pass = DisruptionPass(snapshot)
     budgets, fleet = WaveBudgets(this_pass), fleet_of(snapshot)

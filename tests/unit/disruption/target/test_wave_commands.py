@@ -1,4 +1,4 @@
-"""Nodes that share a new node go together; the others in small groups that fail alone."""
+"""Nodes that share a new node form one command; other nodes go in small groups that fail independently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of
 
 
-def test_what_shares_new_nodes_belongs_together_through_others() -> None:
+def test_nodes_that_share_new_nodes_form_one_command_also_indirectly() -> None:
     assert list(components({0: [1], 1: [2], 2: [1, 2], 3: []})) == [([0, 2, 1], [1, 2]), ([3], [])]
 
 

@@ -1,4 +1,4 @@
-"""Waves are cut so that seats are final: a drained node never receives, and later waves find what earlier ones launched."""
+"""Places are final: a drained node never receives pods, and later waves use what earlier ones launched."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_the_number_of_waves_is_bounded() -> None:
     assert WaveCutter.commands.__kwdefaults__ == {"waves_max": WAVES_MAX}
 
 
-def test_a_spot_node_with_little_choice_goes_along_with_another() -> None:
-    """Alone it needs fifteen types to choose from; with a node that is deleted it is one of several that become one."""
+def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
+    """Alone it needs fifteen types to choose from; merged with a deleted node, two nodes become one, which needs none."""
     pairs = [a_node_of(LARGE, "spot", capacity_type=labels.SPOT), a_node_of(SMALL, "a"), a_node_of(SMALL, "b")]
     stays = pod_on("b", "stays", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
     pods = (pod_on("spot", cpu="3950m"), pod_on("a", cpu="200m"), stays)
