@@ -65,13 +65,13 @@ def queues(wake_ups: FakeQueue, work: FakeQueue | None = None) -> FunctionQueues
         (an_entry("delete", "configmaps", ""), ""),
     ],
 )
-def test_only_what_may_mean_work_wakes_anybody(entry: dict[str, Any], reason: str) -> None:
-    """Else pods wait for the schedule, or every heartbeat of the cluster costs a planning run."""
+def test_only_events_that_may_mean_work_wake_a_function(entry: dict[str, Any], reason: str) -> None:
+    """Otherwise, pods wait for the schedule, or every heartbeat of the cluster costs a planning run."""
     assert reason_to_wake(entry) == reason
 
 
 def test_many_events_make_one_wake_up() -> None:
-    """Else a rollout of a thousand pods floods the queue."""
+    """Otherwise, a rollout of a thousand pods floods the queue."""
     queue, clock, report = FakeQueue(), FakeClock(NOW + timedelta(seconds=9)), RunReport()
     lines = [json.dumps(an_entry(requestObject=UNSCHEDULABLE))] * 3 + [
         "no json",
@@ -83,7 +83,7 @@ def test_many_events_make_one_wake_up() -> None:
     assert report.counts["auditLagSeconds"] == 9
 
 
-def test_a_control_message_wakes_nobody() -> None:
+def test_a_control_message_wakes_no_function() -> None:
     """CloudWatch Logs sends one when the subscription is made."""
     queue = FakeQueue()
     AuditLog(queues(queue), pod_ends(), FakeClock(NOW)).run(
@@ -95,7 +95,7 @@ def test_a_control_message_wakes_nobody() -> None:
 @pytest.mark.parametrize(
     "event", [{}, {"awslogs": {"data": "%%%"}}, {"awslogs": {"data": base64.b64encode(b"x").decode()}}]
 )
-def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
+def test_a_malformed_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         AuditLog(queues(FakeQueue()), pod_ends(), FakeClock(NOW)).run(event, RunReport())
 
@@ -103,7 +103,7 @@ def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])
 @pytest.mark.parametrize("odd", [None, "text", 7, [], {"code": None}, {"status": "x"}])
 def test_an_odd_entry_never_stops_the_others(field: str, odd: object) -> None:
-    """If this failed, one entry that is not as the API server writes it would lose the whole delivery, again and again."""
+    """Otherwise, one entry in an unusual form loses the whole delivery, again and again."""
     entry = {"verb": "patch", "objectRef": {"resource": "pods", "subresource": "status"}, field: odd}
     assert reason_to_wake(entry) == ""
 
@@ -115,7 +115,7 @@ def a_deletion(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_deleted_node_claim_goes_to_execute() -> None:
-    """Else `kubectl delete nodeclaim` hangs for minutes on its finalizer."""
+    """Otherwise, `kubectl delete nodeclaim` hangs for minutes on its finalizer."""
     wake_ups, work, report = FakeQueue(), FakeQueue(), RunReport()
     lines = [json.dumps(a_deletion())] * 2
     AuditLog(queues(wake_ups, work), pod_ends(), FakeClock(NOW)).run(a_delivery(*lines), report)
@@ -132,6 +132,6 @@ def test_a_deleted_node_claim_goes_to_execute() -> None:
         {"stage": "RequestReceived"},
     ],
 )
-def test_only_a_users_deletion_that_happened_goes_to_execute(changes: dict[str, Any]) -> None:
-    """Our own functions delete the NodeClaim of each node that goes."""
+def test_only_a_users_successful_deletion_goes_to_execute(changes: dict[str, Any]) -> None:
+    """Our own functions delete the NodeClaim of each terminated node."""
     assert deleted_node_claim_of(a_deletion(**changes)) == ""

@@ -1,4 +1,4 @@
-"""One batch of the work queue: side by side, and within the invocation's time."""
+"""One batch of the work queue: handled concurrently, within the invocation's time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 
 @pytest.fixture
 def lab() -> Lab:
-    """Three nodes whose spot capacity is called back."""
+    """Three nodes whose spot capacity is reclaimed."""
     found = Lab()
     for name in ("a", "b", "c"):
         found.kubernetes.put(a_pending_pod(name, cpu="3"))
@@ -42,8 +42,8 @@ def deliver(lab: Lab, *, left: timedelta) -> RunReport:
     return report
 
 
-def test_messages_for_which_no_time_is_left_are_delivered_anew_soon(lab: Lab) -> None:
-    """A function that is killed in the middle hides its whole batch; a spot notice is two minutes."""
+def test_messages_without_time_left_are_delivered_again_soon(lab: Lab) -> None:
+    """A function that is killed half-way hides its whole batch; a spot notice leaves two minutes."""
     lab.kubernetes.before_call = lambda _: lab.clock.advance(seconds=5)
     report = deliver(lab, left=timedelta(seconds=40))
     handed_back = [message for message, delay in lab.work.sent if delay == timedelta(seconds=1)]
@@ -53,8 +53,8 @@ def test_messages_for_which_no_time_is_left_are_delivered_anew_soon(lab: Lab) ->
     assert "handedBack" not in deliver(lab, left=timedelta(minutes=1)).counts
 
 
-def test_every_message_is_begun_by_an_invocation_that_has_all_its_time() -> None:
-    """Else a message goes round for ever."""
+def test_every_message_is_started_by_an_invocation_with_all_its_time() -> None:
+    """Otherwise, a message is redelivered forever."""
     assert BY_NAME["execute"].timeout > BEGIN_WITHIN
 
 
@@ -62,8 +62,8 @@ def test_a_batch_is_visible_again_soon_after_a_time_out() -> None:
     assert BY_NAME["execute"].timeout < WORK.visibility <= timedelta(minutes=2)
 
 
-def test_a_whole_batch_is_handled_side_by_side() -> None:
-    """Ten drains that wait for an API server in turn take ten times as long."""
+def test_a_whole_batch_is_handled_concurrently() -> None:
+    """Ten drains that wait for an API server one after the other take ten times as long."""
     all_there = Barrier(WORK.batch_size, timeout=10)
 
     def wait_for_the_others() -> None:
@@ -74,8 +74,8 @@ def test_a_whole_batch_is_handled_side_by_side() -> None:
     assert not all_there.broken
 
 
-def test_what_hangs_does_not_hide_the_others() -> None:
-    """One node whose calls never end would hold nine others up, batch after batch."""
+def test_a_hanging_message_does_not_hide_the_others() -> None:
+    """One node whose calls never end would delay nine others, batch after batch."""
     never = Event()
 
     def hang() -> None:
@@ -89,7 +89,7 @@ def test_what_hangs_does_not_hide_the_others() -> None:
     assert ended == (True, False, True)
 
 
-def test_a_message_that_is_not_through_goes_back_to_the_queue(lab: Lab) -> None:
+def test_an_unfinished_message_goes_back_to_the_queue(lab: Lab) -> None:
     lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
     report = deliver(lab, left=timedelta(minutes=1))
     assert report.failed_messages == ["0"]

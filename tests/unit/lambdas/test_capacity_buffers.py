@@ -1,4 +1,4 @@
-"""Room for CapacityBuffers in a live cluster: launched once, and told on the object."""
+"""Room for CapacityBuffers in a live cluster: launched once, and reported on the object."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def conditions(lab: Lab) -> dict[str, tuple[str, str]]:
 
 
 def test_room_is_launched_without_any_pending_pod_and_only_once(lab: Lab) -> None:
-    """A burst of pods would wait for nodes; or each look would launch the room once more."""
+    """Otherwise, a burst of pods waits for nodes, or each run launches the room again."""
     lab.provision()
     assert lab.claim.plan.pods == ()
     assert lab.claim.plan.buffer_pods == ("default/capacity-buffer-spare-1",)
@@ -56,8 +56,8 @@ def test_room_is_launched_without_any_pending_pod_and_only_once(lab: Lab) -> Non
     }
 
 
-def test_a_launch_that_is_only_asked_for_counts(lab: Lab) -> None:
-    """The second run would ask for it again, and the third."""
+def test_a_requested_launch_counts(lab: Lab) -> None:
+    """Otherwise, the second run requests it again, and the third."""
 
     def fails(_: str) -> None:
         raise TransientError("ec2:CreateFleet", "throttled")
@@ -69,8 +69,8 @@ def test_a_launch_that_is_only_asked_for_counts(lab: Lab) -> None:
     assert len(lab.claims) == 1
 
 
-def test_a_pod_that_takes_the_room_makes_room_anew(lab: Lab) -> None:
-    """The buffer would be spent once and never be filled again."""
+def test_a_pod_that_uses_the_room_causes_a_new_launch(lab: Lab) -> None:
+    """Otherwise, a buffer is used once and never filled again."""
     lab.settle()
     lab.kubernetes.put(a_pending_pod("p", cpu="3500m"))
     lab.bind("p")
@@ -78,7 +78,7 @@ def test_a_pod_that_takes_the_room_makes_room_anew(lab: Lab) -> None:
     assert len(lab.cloud.instances()) == 2
 
 
-def test_what_keeps_a_buffer_from_being_understood_stands_on_it(lab: Lab) -> None:
+def test_a_buffer_that_cannot_be_read_says_why(lab: Lab) -> None:
     lab.kubernetes.put(a_buffer(podTemplateRef={"name": "gone"}, replicas=1))
     lab.provision()
     assert conditions(lab) == {
@@ -89,7 +89,7 @@ def test_what_keeps_a_buffer_from_being_understood_stands_on_it(lab: Lab) -> Non
 
 
 def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
-    """Every look would wake everybody who watches buffers."""
+    """Otherwise, every run notifies all watchers of buffers."""
     lab.settle()
     lab.provision()
     calls: list[str] = []
@@ -98,8 +98,8 @@ def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
     assert "patch capacitybuffers" not in calls
 
 
-def test_without_the_gate_nobody_asks_for_buffers() -> None:
-    """Clusters without the CRD would answer 404 to every look."""
+def test_without_the_gate_buffers_are_not_listed() -> None:
+    """Clusters without the CRD would answer 404 in every run."""
     lab = Lab()
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append

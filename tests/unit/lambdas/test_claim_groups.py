@@ -1,4 +1,4 @@
-"""Claims that were planned together: one message for all of them, and one look at a time."""
+"""Claims that were planned together share one message and one run at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 
 @pytest.fixture
 def lab() -> Lab:
-    """Three nodes that boot, planned at once."""
+    """Three nodes that boot, planned together."""
     found = Lab(bind_pods=False)
     found.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b", "c")))
     found.provision()
@@ -27,32 +27,32 @@ def names(lab: Lab) -> list[str]:
     return [claim.name for claim in lab.claims]
 
 
-def test_the_claims_of_a_plan_are_asked_for_in_one_message(lab: Lab) -> None:
+def test_the_claims_of_a_plan_share_one_message(lab: Lab) -> None:
     ((message, delay),) = lab.work.sent
     assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=15))
 
 
-def test_their_next_looks_are_one_message_again(lab: Lab) -> None:
+def test_their_next_message_is_shared_again(lab: Lab) -> None:
     lab.tick(seconds=15)
     ((message, delay),) = lab.work.sent
     assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=1))
 
 
-def test_a_look_at_all_of_them_lists_nodes_once(lab: Lab) -> None:
+def test_one_run_for_all_of_them_lists_nodes_once(lab: Lab) -> None:
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
     lab.tick(seconds=15)
     assert len([call for call in calls if call.startswith("list nodes")]) == 1
 
 
-def test_a_message_holds_so_many_claims(lab: Lab) -> None:
+def test_a_message_holds_a_limited_number_of_claims(lab: Lab) -> None:
     many = [f"c{number:03}" for number in range(CLAIMS_A_MESSAGE + 1)]
     first, last = work_on_claims(many, lab.clock.now())
     assert (tuple(first["claims"]), last["claim"]) == (tuple(many[:-1]), many[-1])
 
 
-def test_a_claim_whose_call_fails_goes_on_by_itself(lab: Lab) -> None:
-    """Its failures make its own looks rarer, and not those of the others."""
+def test_a_claim_whose_call_fails_continues_alone(lab: Lab) -> None:
+    """Its failures slow down its own next runs, and not those of the others."""
     lab.boot()
     (node, *_) = lab.kubernetes.names(kinds.NODES)
     failing = next(claim.name for claim in lab.claims if claim.instance_id == node)
@@ -71,8 +71,8 @@ def test_a_claim_whose_call_fails_goes_on_by_itself(lab: Lab) -> None:
     assert sorted(claim.phase for claim in lab.claims).count(ClaimPhase.INITIALIZED) == 2
 
 
-def test_a_claim_that_breaks_is_delivered_again_without_the_others(lab: Lab) -> None:
-    """Else one defect takes a whole plan to the dead-letter queue."""
+def test_a_claim_that_raises_is_delivered_again_without_the_others(lab: Lab) -> None:
+    """Otherwise, one defect takes a whole plan to the dead-letter queue."""
     broken = names(lab)[1]
     advance = lab.app.claim_work.advance
 
@@ -89,7 +89,7 @@ def test_a_claim_that_breaks_is_delivered_again_without_the_others(lab: Lab) -> 
     assert lab.execute(alone).failed_messages == ["0"]
 
 
-def test_a_claim_in_two_messages_is_worked_on_once(lab: Lab) -> None:
+def test_a_claim_in_two_messages_is_handled_once(lab: Lab) -> None:
     (joined,) = lab.work.take()
     longer = work_on_claim(names(lab)[0], lab.clock.now() + timedelta(minutes=1))
     lab.clock.advance(seconds=15)
@@ -98,14 +98,14 @@ def test_a_claim_in_two_messages_is_worked_on_once(lab: Lab) -> None:
     assert asked == names(lab)
 
 
-def test_a_message_of_which_one_claim_hangs_goes_back_to_the_queue(lab: Lab) -> None:
+def test_a_message_with_a_hanging_claim_goes_back_to_the_queue(lab: Lab) -> None:
     lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
     lab.clock.advance(seconds=15)
     assert lab.execute().failed_messages == ["0"]
 
 
-def test_a_node_that_somebody_changes_meanwhile_is_patched_again_at_once(lab: Lab) -> None:
-    """The cloud controller and the kubelet write to a new node all the time; a second later its pods have waited for that."""
+def test_a_node_that_changes_meanwhile_is_patched_again_at_once(lab: Lab) -> None:
+    """The cloud controller and the kubelet write to a new node all the time; waiting a second delays its pods."""
     lab.boot()
     left = {"patch nodes": 2}
 
@@ -128,13 +128,13 @@ def test_an_item_names_its_claims() -> None:
 
 
 def lose(call: str) -> None:
-    """Nobody hears EC2's answer, so that claims stay as they were stored."""
+    """EC2's answer is lost, so claims stay as they were stored."""
     if call == "launch":
         raise LostReplyError("ec2:CreateFleet", "timed out")
 
 
 def a_spread_pod(name: str) -> JsonObject:
-    """A pod of which each zone may have one more than any other."""
+    """A pod whose spread allows a skew of one between zones."""
     rule = {
         "topologyKey": labels.ZONE,
         "maxSkew": 1,
@@ -144,8 +144,8 @@ def a_spread_pod(name: str) -> JsonObject:
     return a_pending_pod(name, metadata={"labels": {"app": "spread"}}, topologySpreadConstraints=[rule])
 
 
-def test_pods_of_a_claim_that_is_not_launched_yet_count_in_its_zone() -> None:
-    """Two plans that do not know of each other ask for a skew that no order of binding can reach."""
+def test_pods_of_a_claim_in_flight_count_in_its_zone() -> None:
+    """Two plans that ignore each other would need a skew that no order of binding can reach."""
     lab = Lab()
     lab.cloud.before_call = lose
     for name in ("a", "b", "c"):
@@ -157,7 +157,7 @@ def test_pods_of_a_claim_that_is_not_launched_yet_count_in_its_zone() -> None:
 
 
 def test_a_claim_that_is_not_launched_yet_has_no_room_for_others() -> None:
-    """Its type is not known: what seems to be left over may not come."""
+    """Its type is unknown: room that seems free may not exist."""
     lab = Lab()
     lab.cloud.before_call = lose
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""What `execute` asks the API server for."""
+"""Which objects `execute` reads from the API server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lists() -> list[str]:
 
 @pytest.fixture
 def lab(lists: list[str]) -> Lab:
-    """Counts what is listed; a turn of binding lists all pods, up to a bound of its own."""
+    """Counts the objects of each list; a turn of binding lists all pods, up to its own bound."""
     found = Lab(bind_pods=False)
     found.kubernetes.put(a_pending_pod("p"))
     found.provision()
@@ -42,7 +42,7 @@ def lab(lists: list[str]) -> Lab:
 
 
 def test_no_list_grows_with_the_cluster(lab: Lab, lists: list[str]) -> None:
-    """Five thousand nodes and a hundred thousand pods, ten times at once: half a gigabyte each, and a server in trouble."""
+    """Otherwise, ten runs at once list five thousand nodes and a hundred thousand pods: half a gigabyte each."""
     lab.tick(4)
     (node,) = lab.kubernetes.names(kinds.NODES)
     assert lab.claim.is_resting
@@ -59,16 +59,16 @@ def test_no_list_grows_with_the_cluster(lab: Lab, lists: list[str]) -> None:
     assert lists.count("list volumeattachments") <= 2
 
 
-def test_a_node_is_found_again_whose_registration_was_not_stored(lab: Lab) -> None:
-    """The node was opened, then the function died: the claim does not know its node's name, and would wait 15 minutes."""
+def test_a_node_is_found_whose_registration_was_not_stored(lab: Lab) -> None:
+    """The function died after opening the node: the claim lacks the node's name, and would wait for 15 minutes."""
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": {"karpenter.sh/registered": "true"}}})
     lab.tick(4)
     assert lab.claim.is_resting
 
 
-def test_a_node_that_brings_none_of_our_labels_is_found(lab: Lab) -> None:
-    """A Custom AMI's user data is its owner's."""
+def test_a_node_without_our_labels_is_found(lab: Lab) -> None:
+    """A Custom AMI's user data belongs to the user."""
     (node,) = lab.kubernetes.names(kinds.NODES)
     assert "karpenter.sh/nodepool" not in lab.kubernetes.raw(kinds.NODES, node)["metadata"]["labels"]
     lab.tick(4)
@@ -76,7 +76,7 @@ def test_a_node_that_brings_none_of_our_labels_is_found(lab: Lab) -> None:
 
 
 def test_an_initialized_node_is_found_whose_claim_does_not_know_it(lab: Lab) -> None:
-    """A claim that was rebuilt while its node could not be seen: its machine, full of pods, would be ended after 15 minutes."""
+    """Otherwise, a claim rebuilt while its node was not visible loses its machine, full of pods, after 15 minutes."""
     (node,) = lab.kubernetes.names(kinds.NODES)
     (instance,) = lab.cloud.instances()
     lab.cloud._instances[instance.instance_id] = msgspec.structs.replace(instance, private_dns_name=node)
@@ -88,7 +88,7 @@ def test_an_initialized_node_is_found_whose_claim_does_not_know_it(lab: Lab) -> 
 
 
 def test_claims_that_wait_for_their_nodes_share_a_list(lists: list[str]) -> None:
-    """Forty claims that boot made six hundred lists a minute (seeds 18, 42, 50, 200)."""
+    """Forty booting claims made six hundred lists a minute (seeds 18, 42, 50, 200)."""
     lab = Lab()
     for number in range(8):
         lab.kubernetes.put(a_pending_pod(f"p{number}", cpu="3"))
@@ -97,7 +97,7 @@ def test_claims_that_wait_for_their_nodes_share_a_list(lists: list[str]) -> None
     assert len(claims) >= 4
     lab.clock.advance(seconds=30)
     lab.kubernetes.before_call = lambda call: lists.append(call) if call.startswith("list nodes") else None
-    for _ in range(10):  # each message comes in an invocation of its own
+    for _ in range(10):  # each message is handled in its own invocation
         for name in claims:
             lab.clock.advance(milliseconds=100)
             lab.execute(work_on_claim(name, lab.clock.now()))
@@ -105,8 +105,8 @@ def test_claims_that_wait_for_their_nodes_share_a_list(lists: list[str]) -> None
     assert 1 <= len(lists) <= 10
 
 
-def test_a_list_that_decides_a_claims_end_is_not_an_older_one(lab: Lab, lists: list[str]) -> None:
-    """Else a node that has just joined is ended with its claim."""
+def test_a_list_that_ends_a_claim_is_a_fresh_one(lab: Lab, lists: list[str]) -> None:
+    """Otherwise, a node that has just joined is terminated with its claim."""
     (node,) = lab.kubernetes.names(kinds.NODES)
     joined = lab.kubernetes.raw(kinds.NODES, node)
     lab.kubernetes.drop(kinds.NODES, node)

@@ -1,4 +1,4 @@
-"""Budgets hold however many functions let nodes go at once, and a command that comes to nothing leaves nothing behind."""
+"""Budgets hold however many functions disrupt nodes at once, and a dropped command leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ APART = {
 
 
 def pool(budget: str, **template: Any) -> JsonObject:
-    """The NodePool, from whose nodes so many may go at once."""
+    """The NodePool, with a budget of so many nodes."""
     disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": budget}]}
     return a_node_pool(disruption=disruption, template=template)
 
@@ -57,7 +57,7 @@ def tainted(lab: Lab) -> list[str]:
 
 
 def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
-    """Let something happen right before the next such call to the API server."""
+    """Run a hook right before the next such call to the API server."""
 
     def intrude(made: str) -> None:
         if made == call:
@@ -67,8 +67,8 @@ def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
     lab.kubernetes.before_call = intrude
 
 
-def test_two_second_looks_at_once_do_not_both_spend_the_budget() -> None:
-    """Found by review: with one place left, two commands that were checked in the same second both took it."""
+def test_two_concurrent_validations_do_not_both_spend_the_budget() -> None:
+    """Found by review: with one place left, two commands that were validated in the same second both used it."""
     lab = fleet("2", nodes=2)
     lab.disrupt()
     first, second = lab.work.take()
@@ -81,8 +81,8 @@ def test_two_second_looks_at_once_do_not_both_spend_the_budget() -> None:
     assert max(usage.disrupting for usage in lab.rows.usage.values()) <= 1
 
 
-def test_an_expiry_between_look_and_start_is_counted() -> None:
-    """Found by a seed: two commands and an expiry, each within a budget of two, let three nodes go."""
+def test_an_expiry_between_validation_and_start_is_counted() -> None:
+    """Found by a seed: two commands and an expiry, each within a budget of two, disrupted three nodes."""
     lab = fleet("1", nodes=2, expireAfter="2m")
     lab.disrupt()
     (message,) = lab.work.take()
@@ -99,8 +99,8 @@ def test_an_expiry_between_look_and_start_is_counted() -> None:
     assert sum(claim.deletion is not None for claim in lab.claims) == 1
 
 
-def test_all_commands_that_are_due_start_on_one_look() -> None:
-    """Else each looks at the whole cluster by itself, and ten of them do not end within their minute."""
+def test_all_due_commands_share_one_snapshot() -> None:
+    """Otherwise, each reads the whole cluster, and ten of them do not end within their minute."""
     lab = fleet("100%", nodes=4)
     lab.disrupt()
     (first, *_) = lab.work.take()
@@ -113,8 +113,8 @@ def test_all_commands_that_are_due_start_on_one_look() -> None:
     assert lab.rows.usage["default"].disrupting == 4
 
 
-def test_a_look_that_fails_holds_up_nobody() -> None:
-    """Else one slow answer of the API server keeps every command waiting for the end of a lease."""
+def test_a_failed_listing_delays_no_command() -> None:
+    """Otherwise, one slow answer of the API server keeps every command waiting for the end of a lease."""
     lab = fleet("1", nodes=1)
     lab.disrupt()
 
@@ -140,7 +140,7 @@ def drifting() -> Lab:
 
 
 def is_whole(lab: Lab) -> None:
-    """Nothing goes, nothing is held that should not be, and nobody pays for what nobody uses."""
+    """Nothing goes, nothing is held without need, and no superfluous node is paid for."""
     assert lab.rows.commands == {}
     assert tainted(lab) == []
     assert [(claim.deletion, claim.is_disrupting) for claim in lab.claims] == [(None, False)]
@@ -150,8 +150,8 @@ def is_whole(lab: Lab) -> None:
     assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
 
 
-def test_replacements_of_a_command_that_is_given_up_go_too() -> None:
-    """Else a command that is tried again and again adds a node that nobody needs each time."""
+def test_replacements_of_a_dropped_command_go_too() -> None:
+    """Otherwise, a command that is tried again and again adds a superfluous node each time."""
     lab = drifting()
     lab.disrupt()
     lab.tick(2)
@@ -163,8 +163,8 @@ def test_replacements_of_a_command_that_is_given_up_go_too() -> None:
     is_whole(lab)
 
 
-def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
-    """Else pods that were placed there meanwhile are moved again at once."""
+def test_a_replacement_with_pods_outlives_its_command() -> None:
+    """Otherwise, pods that were bound there meanwhile are moved again at once."""
     lab = drifting()
     lab.disrupt()
     lab.tick(2)
@@ -180,7 +180,7 @@ def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
 
 
 def test_a_replacement_whose_row_is_older_than_its_node_outlives_its_command_too() -> None:
-    """The table was restored from a copy: the row does not name the node that pods have run on for long."""
+    """The table was restored from a copy: the row does not name the node, which has had pods for long."""
     lab = drifting()
     lab.disrupt()
     lab.tick(2)
@@ -199,8 +199,8 @@ def test_a_replacement_whose_row_is_older_than_its_node_outlives_its_command_too
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_death_while_a_command_is_given_up_leaves_nothing_behind(*, after: bool) -> None:
-    """Else a node stays tainted, or holds a place in the budgets or no share of the limits, for ever."""
+def test_a_crash_while_a_command_is_dropped_leaves_nothing_behind(*, after: bool) -> None:
+    """Otherwise, a node keeps its taint or its place in the budgets, or loses its share of the limits, forever."""
     number = total = 0
     while number <= total:
         lab = drifting()
@@ -218,8 +218,8 @@ def test_a_death_while_a_command_is_given_up_leaves_nothing_behind(*, after: boo
     assert total >= (5 if after else 9)  # writes, calls
 
 
-def test_a_command_that_did_not_hold_is_not_decided_again_at_once() -> None:
-    """A pod that comes and goes would have the same command decided and dropped each minute."""
+def test_an_invalid_command_is_not_decided_again_at_once() -> None:
+    """Otherwise, for a pod that comes and goes, the same command is decided and dropped each minute."""
     lab = fleet("1", nodes=1)
     lab.disrupt()
     (node,) = lab.kubernetes.names(kinds.NODES)

@@ -1,4 +1,4 @@
-"""Else commands of a large fleet are given up while their replacements are still being launched, or wait for ever."""
+"""Time limits of commands, and rollouts whose replacements do not join."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_late_command(lab: Lab, name: str, *claims: str, phase: CommandPhase = Comm
 def test_the_time_limit_counts_the_nodes_of_all_started_commands(
     others: int, phase: CommandPhase, is_done: bool
 ) -> None:
-    """Karpenter: 80 ms for each node in the queue; what has not started is not in the queue."""
+    """Karpenter: 80 ms for each node in the queue; commands that have not started are not in it."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
@@ -75,8 +75,8 @@ def conditions(lab: Lab) -> dict[str, str]:
     return {found["type"]: found["status"] for found in status.get("conditions", ())}
 
 
-def test_an_image_that_never_joins_ends_one_instance_after_the_other_ever_more_slowly() -> None:
-    """It launched ten machines for one node in three hours, and went on; nobody was told."""
+def test_an_image_that_never_joins_terminates_instances_ever_more_slowly() -> None:
+    """It launched ten machines for one node in three hours and went on, without any report."""
     lab = drifted_fleet()
     started, stops = len(lab.cloud.instances()), 0
     ever = {instance.instance_id for instance in lab.cloud.instances()}
@@ -99,7 +99,7 @@ def test_an_image_that_never_joins_ends_one_instance_after_the_other_ever_more_s
 
 
 def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
-    """A fleet would lose all its nodes to an image on which nothing becomes ready."""
+    """Otherwise, a fleet loses all its nodes to an image on which no pod becomes ready."""
     lab = drifted_fleet()
     lab.clock.advance(minutes=1)
     lab.disrupt()

@@ -1,4 +1,4 @@
-"""A function may die at any call. Whatever it leaves half-done, the schedules alone bring everything together again."""
+"""A function may die at any call; the schedules alone repair what it leaves half-done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes.world import CrashError
 
 
 class Deaths:
-    """Dies before the n-th call to the table, EC2 or Kubernetes reaches the world, or after the n-th write. Zero: never."""
+    """Dies before the n-th call to the table, EC2 or Kubernetes takes effect, or after the n-th write. Zero: never."""
 
     def __init__(self, lab: Lab, *, at: int, after: bool) -> None:
         self.calls = 0
@@ -26,7 +26,7 @@ class Deaths:
                 place.before_call = self._count
 
     def kill(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
-        """Do something; if that kills the function, lose all messages and start a new one. Whether it died."""
+        """Call `act`; if that kills the function, lose all messages and start a new sandbox. Returns whether it died."""
         try:
             act(lab)
         except CrashError:
@@ -45,7 +45,7 @@ class Deaths:
 
 
 def schedules_alone(lab: Lab, rounds: int) -> None:
-    """A world in which only the schedules work, and kubelets and the scheduler; two minutes a round."""
+    """A world in which only schedules, kubelets and the scheduler work; two minutes a round."""
     for _ in range(rounds):
         for _ in range(2):
             lab.clock.advance(seconds=60)
@@ -75,7 +75,7 @@ def launch(lab: Lab) -> None:
 
 
 def empty(lab: Lab) -> None:
-    """An empty node goes, with all that follows from it."""
+    """An empty node is removed, with all steps that follow."""
     for _ in range(2):
         lab.clock.advance(seconds=60)
         lab.disrupt()
@@ -83,7 +83,7 @@ def empty(lab: Lab) -> None:
 
 
 def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
-    """One lab for each call that `act` makes, after a death at it; the first lab counts and does not die."""
+    """One lab for each call of `act`, after a crash at it; the first lab counts the calls and does not crash."""
     number = total = 0
     while number <= total:
         lab = Lab()
@@ -102,8 +102,8 @@ def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_death_while_launching_costs_no_instance_and_no_pod(*, after: bool) -> None:
-    """Else every crash leaves an instance that nobody knows, or pods that wait for ever."""
+def test_a_crash_while_launching_loses_no_instance_and_no_pod(*, after: bool) -> None:
+    """Otherwise, every crash leaves an instance without a claim, or pods that wait forever."""
     for lab in deaths_at_every_call(launch, after=after):
         schedules_alone(lab, rounds=3)
         assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
@@ -112,8 +112,8 @@ def test_a_death_while_launching_costs_no_instance_and_no_pod(*, after: bool) ->
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_death_while_removing_leaves_neither_instance_nor_node_nor_claim(*, after: bool) -> None:
-    """Else a crash in the middle of a drain leaves a tainted node that is paid for and takes no pods."""
+def test_a_crash_while_removing_leaves_neither_instance_nor_node_nor_claim(*, after: bool) -> None:
+    """Otherwise, a crash during a drain leaves a tainted node that is paid for and takes no pods."""
     for lab in deaths_at_every_call(empty, after=after):
         schedules_alone(lab, rounds=4)
         assert lab.claims == ()

@@ -1,4 +1,4 @@
-"""An edited EC2NodeClass launches nothing from the status of its old spec."""
+"""An edited EC2NodeClass launches nothing based on the status of its old spec."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edited() -> JsonObject:
 
 
 @pytest.mark.parametrize(("generation", "stale"), [(1, True), (2, False)])
-def test_a_status_is_about_a_generation(generation: int, stale: bool) -> None:
+def test_a_status_belongs_to_a_generation(generation: int, stale: bool) -> None:
     assert is_stale(a_class_manifest(metadata={"generation": 2}, status=resolved(generation))) is stale
 
 
@@ -34,14 +34,14 @@ def test_a_class_without_a_status_is_not_stale() -> None:
     assert not is_stale(a_class_manifest(metadata={"generation": 2}))
 
 
-def test_who_may_not_resolve_takes_an_edited_class_for_not_ready() -> None:
-    """Replacements would come from the old image under the new hash, and never drift."""
+def test_without_resolving_an_edited_class_is_not_ready() -> None:
+    """Otherwise, replacements get the old image and the new hash, and never drift."""
     (found,) = CurrentNodeClasses().all([edited()], NOW)
     assert "amis" not in found["status"]
     assert found["status"]["conditions"][0]["status"] == "False"
 
 
-def test_who_may_resolves_it_once_a_while() -> None:
+def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
     calls: list[str] = []
 
     def resolve(manifest: JsonObject) -> JsonObject:
@@ -64,12 +64,12 @@ def test_a_class_that_cannot_be_resolved_is_not_ready() -> None:
 
 
 def ordered(lab: Lab) -> Any:
-    """What EC2 was asked for last."""
+    """The parameters of the last request to EC2."""
     return lab.cloud.orders[-1]
 
 
 def test_pods_do_not_wait_for_the_status_and_get_nodes_of_the_new_spec() -> None:
-    """The node would carry the new hash and run the old image, for ever."""
+    """Otherwise, the node keeps the new hash and the old image forever."""
     lab = Lab()
     lab.reconcile()
     old = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")
@@ -84,8 +84,8 @@ def test_pods_do_not_wait_for_the_status_and_get_nodes_of_the_new_spec() -> None
     assert lab.claim.plan.annotations[labels.NODECLASS_HASH] != old["metadata"]["annotations"][labels.NODECLASS_HASH]
 
 
-def test_a_claim_that_was_planned_before_the_edit_carries_the_hash_that_it_is_launched_by() -> None:
-    """It would be replaced for a drift that it does not have."""
+def test_a_claim_planned_before_the_edit_has_the_hash_of_the_launched_spec() -> None:
+    """Otherwise, it is replaced for a drift that it does not have."""
     lab = Lab(launches_per_run=1)
     lab.reconcile()
     lab.kubernetes.put(a_pending_pod("a", cpu="3"), a_pending_pod("b", cpu="3"))

@@ -1,4 +1,4 @@
-"""Events are for people: too many, or the same twice, and nobody reads them; none, and `kubectl describe` is silent."""
+"""Events for people: few, without duplicates, and none missing in `kubectl describe`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def a_summary(pods: int) -> DecisionSummary:
     return DecisionSummary(f"launch 1 node for {pods} pods", "Launched", (part,), (("default/on", "node-1"),))
 
 
-def test_the_claim_and_each_pod_hear_the_sentence_the_place_and_the_id(lab: Lab) -> None:
+def test_the_claim_and_each_pod_get_sentence_place_and_id(lab: Lab) -> None:
     events_of(lab).launches("7f3a", a_summary(1))
     messages = {(e["involvedObject"]["kind"], e["involvedObject"]["name"]): e["message"] for e in written(lab)}
     assert messages == {
@@ -44,21 +44,21 @@ def test_the_claim_and_each_pod_hear_the_sentence_the_place_and_the_id(lab: Lab)
     }
 
 
-def test_a_step_that_is_repeated_tells_nothing_twice(lab: Lab) -> None:
+def test_a_repeated_step_writes_no_event_twice(lab: Lab) -> None:
     for _ in range(3):
         events_of(lab).launches("7f3a", a_summary(2))
         lab.clock.advance(minutes=1)
     assert len(written(lab)) == 4
 
 
-def test_a_large_decision_is_told_to_so_many_and_no_more(lab: Lab) -> None:
+def test_a_large_decision_has_a_bounded_number_of_events(lab: Lab) -> None:
     events_of(lab).launches("7f3a", a_summary(EVENTS_AT_MOST + 50))
     found = written(lab)
     assert len(found) == EVENTS_AT_MOST
     assert found[0]["involvedObject"]["kind"] == "NodeClaim"
 
 
-def test_a_command_tells_nodes_claims_and_pods_where_they_go(lab: Lab) -> None:
+def test_a_command_has_events_on_nodes_claims_and_pods(lab: Lab) -> None:
     command = Command(
         reason="Empty", method="multi", nodes=("n1",), claims=("c1",), moves=(Move(pod="default/p", to="n2"),)
     )

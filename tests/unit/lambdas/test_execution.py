@@ -40,8 +40,8 @@ def interrupt(lab: Lab, kind: str = "EC2 Spot Instance Interruption Warning", **
     return report
 
 
-def test_a_message_that_cannot_be_read_does_not_fail_the_others(lab: Lab) -> None:
-    """Else one bad message holds up nine claims until it reaches the dead-letter queue."""
+def test_an_unreadable_message_does_not_fail_the_others(lab: Lab) -> None:
+    """Otherwise, one bad message delays nine claims until it reaches the dead-letter queue."""
     interrupt(lab)
     report = RunReport()
     good = lab.work.take()[0]
@@ -63,8 +63,8 @@ def test_one_message_twice_is_handled_once(lab: Lab) -> None:
     assert len(lab.work.sent) == 1
 
 
-def test_of_two_messages_the_one_that_goes_on_longer_counts(lab: Lab) -> None:
-    """Else a chain of looks that is about to end swallows the new one of a spot notice, and the drain stands still."""
+def test_of_two_messages_the_one_that_ends_later_counts(lab: Lab) -> None:
+    """Otherwise, a series of runs that is about to end replaces the new one of a spot notice, and the drain stops."""
     interrupt(lab)
     lab.tick()
     name, now = lab.claim.name, lab.clock.now()
@@ -76,15 +76,15 @@ def test_of_two_messages_the_one_that_goes_on_longer_counts(lab: Lab) -> None:
     assert [message["until"] for message, _ in lab.work.sent] == [longer["until"]]
 
 
-def test_a_message_about_a_claim_that_is_gone_is_dropped(lab: Lab) -> None:
+def test_a_message_about_a_deleted_claim_is_dropped(lab: Lab) -> None:
     """Messages come late; claims end."""
     report = lab.execute(work_on_claim("long-gone", lab.clock.now()))
     assert report.failed_messages == []
     assert lab.work.sent == []
 
 
-def test_a_chain_of_looks_ends(lab: Lab) -> None:
-    """Else each slow round adds a chain for ever and the queue fills up."""
+def test_a_series_of_runs_ends(lab: Lab) -> None:
+    """Otherwise, each slow round adds a series, and the queue fills up."""
     lab.kubernetes.protected = {"default/p"}
     interrupt(lab)
     for _ in range(100):
@@ -94,8 +94,8 @@ def test_a_chain_of_looks_ends(lab: Lab) -> None:
     assert [message.get("claim") for message, _ in lab.work.sent] == [lab.claim.name]
 
 
-def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
-    """Else a PodDisruptionBudget protects nobody."""
+def test_a_disruption_budget_keeps_a_pod_and_its_node(lab: Lab) -> None:
+    """Otherwise, a PodDisruptionBudget has no effect."""
     lab.kubernetes.protected = {"default/p"}
     interrupt(lab)
     reports = lab.tick(3)
@@ -107,7 +107,7 @@ def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
 
 
 def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab: Lab) -> None:
-    """Spot leaves two minutes."""
+    """A spot notice leaves two minutes."""
     offering = lab.claim.machine.offering  # type: ignore[union-attr]  # it is launched
     report = interrupt(lab)
     assert [d.kind for d in report.decisions] == ["interrupt", "terminate"]
@@ -125,8 +125,8 @@ def test_a_second_notice_changes_nothing(lab: Lab) -> None:
     assert lab.claim == before
 
 
-def test_a_notice_whose_work_was_not_asked_for_asks_when_it_comes_again(lab: Lab) -> None:
-    """The claim was stored as going, then the queue failed: nobody drained it, and Lambda's second try did nothing."""
+def test_a_repeated_notice_sends_the_message_that_the_first_could_not(lab: Lab) -> None:
+    """The claim was stored as terminating, then the queue failed: nothing drained it, and the retry did nothing."""
     lab.work.take()
     sends = lab.work.send
     lab.work.send = failing  # type: ignore[method-assign]
@@ -142,8 +142,8 @@ def failing(*_: Any, **__: Any) -> None:
     raise TransientError("sqs:SendMessageBatch", "down")
 
 
-def test_events_of_other_instances_read_no_claims(lab: Lab) -> None:
-    """A thousand instances of somebody else stop at once."""
+def test_events_of_foreign_instances_read_no_claims(lab: Lab) -> None:
+    """A thousand foreign instances may stop at once."""
     calls: list[str] = []
     lab.rows.before_call = calls.append
     event = an_event("aws.ec2", "EC2 Spot Instance Interruption Warning", **{"instance-id": "i-foreign"})
@@ -152,7 +152,7 @@ def test_events_of_other_instances_read_no_claims(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "drain"])
-def test_a_rebalance_recommendation_does_what_the_operator_set(policy: str) -> None:
+def test_a_rebalance_recommendation_does_what_the_operator_configured(policy: str) -> None:
     lab = Lab(rebalance_policy=policy)
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
@@ -181,21 +181,21 @@ ENTITY = {"affectedEntities": [{"entityValue": "i"}]}
         ([], None),
     ],
 )
-def test_events_are_told_apart(event: Any, kind: str | None) -> None:
-    """Else a scheduled retirement goes unnoticed, or a start is taken for an end."""
+def test_event_types_are_distinguished(event: Any, kind: str | None) -> None:
+    """Otherwise, a scheduled retirement goes unnoticed, or a start is taken for an end."""
     found = read_event(event)
     assert (found.reason if found else None) == kind
     assert found is None or found.instance_ids == ("i",)
 
 
 @pytest.mark.parametrize("state", ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"])
-def test_the_rule_lets_through_what_is_acted_on(state: str) -> None:
-    """Else each launch wakes a function twice for nothing, or an instance that stops is not noticed."""
+def test_the_event_rule_matches_the_handled_events(state: str) -> None:
+    """Otherwise, each launch wakes a function twice for nothing, or a stopping instance goes unnoticed."""
     acted_on = read_event(an_event(*STATE, **{"instance-id": "i", "state": state})) is not None
     assert acted_on == (state in ENDING_STATES)
 
 
-def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
+def test_an_empty_node_goes_after_its_validation(lab: Lab) -> None:
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.disrupt()
@@ -208,8 +208,8 @@ def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
     assert lab.rows.usage["default"].reserved == {}
 
 
-def test_a_command_that_the_table_refuses_fails_nobody(lab: Lab) -> None:
-    """A row may have 400 KB: else one command that is too large keeps all the others of its look from being stored."""
+def test_a_command_that_the_table_refuses_affects_no_other(lab: Lab) -> None:
+    """A row may have 400 KB: otherwise, one command that is too large keeps all others of its run from being stored."""
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
 
@@ -224,7 +224,7 @@ def test_a_command_that_the_table_refuses_fails_nobody(lab: Lab) -> None:
 
 
 def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:
-    """Else a node goes that pods have come to in the meantime."""
+    """Otherwise, a node goes although pods have been bound to it in the meantime."""
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.disrupt()
@@ -237,7 +237,7 @@ def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:
 
 
 def drift(lab: Lab) -> None:
-    """Let the only node drift: its NodePool wants another label on nodes from now on."""
+    """Make the only node drift: its NodePool gets another node label."""
     template = {"expireAfter": "1000h"}
     lab.kubernetes.put(a_node_pool(template=template))
     lab.clock.advance(minutes=1)
@@ -246,7 +246,7 @@ def drift(lab: Lab) -> None:
 
 
 def test_a_drifted_node_stays_until_its_replacement_is_initialized(lab: Lab) -> None:
-    """Else pods are evicted with nowhere to go."""
+    """Otherwise, pods are evicted and have no place to go."""
     drift(lab)
     (command,) = lab.rows.commands.values()
     assert command.phase is CommandPhase.REPLACING
@@ -261,8 +261,8 @@ def test_a_drifted_node_stays_until_its_replacement_is_initialized(lab: Lab) -> 
     assert command.replacements == (lab.claim.name,)
 
 
-def test_pods_whose_replacement_is_being_launched_are_not_planned_again(lab: Lab) -> None:
-    """Else `provision` launches a second node for the pods that a command moves (found by a real control plane)."""
+def test_pods_of_a_command_in_flight_are_not_planned_again(lab: Lab) -> None:
+    """Otherwise, `provision` launches a second node for the pods that a command moves (found on a real control plane)."""
     drift(lab)
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.REQUESTED, ClaimPhase.INITIALIZED}
     report = lab.provision()
@@ -270,8 +270,8 @@ def test_pods_whose_replacement_is_being_launched_are_not_planned_again(lab: Lab
     assert len(lab.claims) == 2
 
 
-def test_a_command_whose_replacement_cannot_be_had_frees_its_node(lab: Lab) -> None:
-    """Else the node stays tainted and half used for ever."""
+def test_a_command_whose_replacement_cannot_be_launched_frees_its_node(lab: Lab) -> None:
+    """Otherwise, the node stays tainted and half used forever."""
     lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
     reserved = lab.claim.reserved
     drift(lab)
@@ -282,8 +282,8 @@ def test_a_command_whose_replacement_cannot_be_had_frees_its_node(lab: Lab) -> N
     assert taints_of(lab) == []
 
 
-def test_the_limits_are_free_from_the_taint_on(lab: Lab) -> None:
-    """Else a NodePool has more nodes that take pods than its owner allowed, for as long as the API server is slow."""
+def test_the_limits_are_free_once_the_node_is_tainted(lab: Lab) -> None:
+    """Otherwise, a NodePool has more nodes that take pods than its limits allow while the API server is slow."""
     held = lab.claim.reserved
     interrupt(lab)
     assert (lab.claim.reserved, lab.rows.usage["default"].disrupting) == (held, 1)
@@ -295,8 +295,8 @@ def test_the_limits_are_free_from_the_taint_on(lab: Lab) -> None:
     assert [message for message, _ in lab.wake_ups.sent] == [{"wakeUp": "SpotInterrupted"}], "who waits for the limit"
 
 
-def test_the_grace_period_runs_from_the_taint_on() -> None:
-    """Else a node that is tainted late has its pods killed in the same second, without one try to evict them."""
+def test_the_grace_period_starts_with_the_taint() -> None:
+    """Otherwise, a node that is tainted late has its pods killed in the same second, without one try to evict them."""
     lab = Lab()
     lab.kubernetes.put(a_node_pool(template={"terminationGracePeriod": "1m"}), a_pending_pod("p"))
     lab.settle()
@@ -310,8 +310,8 @@ def test_the_grace_period_runs_from_the_taint_on() -> None:
     assert lab.kubernetes.names(kinds.PODS) == []
 
 
-def test_a_place_in_the_budgets_is_free_once_the_instance_ends(lab: Lab) -> None:
-    """As in Karpenter: what terminates takes no pods with it any more."""
+def test_a_place_in_the_budgets_is_free_once_the_instance_terminates(lab: Lab) -> None:
+    """As in Karpenter: a terminating instance disrupts no more pods."""
     interrupt(lab)
     lab.tick(4)
     assert lab.claims == () or lab.claim.deletion.terminated_at is not None  # type: ignore[union-attr]  # it goes

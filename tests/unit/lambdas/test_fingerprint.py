@@ -1,4 +1,4 @@
-"""If these failed, a run would repeat the thoughts of a minute ago although the world is another, or think in vain."""
+"""A run repeats the answer of the last one only while the world is the same."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_field_of_a_pod_counts(field: str) -> None:
     assert snapshot_digest(with_pod(**{field: CHANGES[field]})) != snapshot_digest(WORLD)
 
 
-def test_equal_pods_are_equal_whoever_shares_what() -> None:
+def test_equal_pods_have_equal_digests_whichever_objects_they_share() -> None:
     """A sandbox that read the same world twice holds other objects."""
     copies = tuple(msgspec.json.decode(msgspec.json.encode(pod), type=Pod) for pod in WORLD.pods)
     again = msgspec.structs.replace(WORLD, pods=copies)
@@ -49,6 +49,6 @@ def test_equal_pods_are_equal_whoever_shares_what() -> None:
     assert snapshot_digest(again) == snapshot_digest(WORLD)
 
 
-def test_one_more_of_anything_counts() -> None:
+def test_one_more_object_of_any_kind_counts() -> None:
     assert snapshot_digest(msgspec.structs.replace(WORLD, marked_for_deletion=("c",))) != snapshot_digest(WORLD)
     assert snapshot_digest(msgspec.structs.replace(WORLD, pods=WORLD.pods[:1])) != snapshot_digest(WORLD)

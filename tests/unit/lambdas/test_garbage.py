@@ -1,4 +1,4 @@
-"""The collector rests while plans are made: it comes back, and nothing that a plan needs waits for it."""
+"""The garbage collector is off while plans are made: it is turned on again, and no plan needs it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from core.scheduling import schedule
 from tests.property.naive.extras import rich_cluster
 
 
-def test_comes_back_after_an_error() -> None:
-    """A plan that breaks down leaves a process whose collector runs."""
+def test_it_is_on_again_after_an_error() -> None:
+    """Otherwise, a process whose plan failed never collects again."""
     with pytest.raises(ZeroDivisionError), collector_paused():
         raise ZeroDivisionError
     assert gc.isenabled()
 
 
-def test_stays_off_for_the_outer_one() -> None:
-    """Reading within a longer rest does not end it."""
+def test_a_nested_pause_ends_with_the_outer_one() -> None:
+    """Reading within a longer pause does not end it."""
     with collector_paused():
         with collector_paused():
             pass
@@ -27,11 +27,11 @@ def test_stays_off_for_the_outer_one() -> None:
     assert gc.isenabled()
 
 
-def test_a_plan_leaves_nothing_for_the_collector() -> None:
-    """Were there cycles in what a plan is made of, plan after plan without the collector would fill the function's memory."""
+def test_a_plan_leaves_no_reference_cycles() -> None:
+    """Otherwise, plan after plan without the collector fills the function's memory."""
     for seed in range(20):
         snapshot = rich_cluster(seed)
-        schedule(snapshot)  # what is remembered of catalogues from plan to plan is there from now on
+        schedule(snapshot)  # caches of catalogues last from plan to plan
         gc.collect()
         with collector_paused():
             schedule(snapshot)

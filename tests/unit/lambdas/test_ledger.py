@@ -1,4 +1,4 @@
-"""Decisions are kept before they are carried out; without a ledger nothing goes that need not go."""
+"""Decisions are stored before they are carried out; without a ledger no voluntary disruption begins."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def reader(lab: Lab) -> LedgerReader:
 
 
 def an_empty_node(lab: Lab) -> None:
-    """A node whose pod has gone."""
+    """A node without pods."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
 
 
-def test_a_launch_is_kept_before_it_is_asked_for(lab: Lab) -> None:
-    """A crash between the two must leave a decision without an act, never an act that nobody can explain."""
+def test_a_launch_is_stored_before_it_is_requested(lab: Lab) -> None:
+    """A crash between the two must leave a decision without an action, never an action without a decision."""
     seen: list[int] = []
     launch = lab.cloud.launch
 
@@ -65,7 +65,7 @@ def test_a_launch_is_kept_before_it_is_asked_for(lab: Lab) -> None:
     assert seen == [1]
 
 
-def test_the_decision_is_named_where_people_look(lab: Lab) -> None:
+def test_events_and_conditions_name_the_decision(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
     (entry,) = entries(lab)
@@ -77,8 +77,8 @@ def test_the_decision_is_named_where_people_look(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("bound", [{}, {"improve_iterations": 40}, {"improve_milliseconds": 0}])
-def test_what_is_kept_gives_the_same_plan(bound: dict[str, int]) -> None:
-    """Also where a clock ended the search: what it answered is kept."""
+def test_the_stored_entry_gives_the_same_plan(bound: dict[str, int]) -> None:
+    """This holds too if a clock ended the search: its answers are stored."""
     lab = Lab(**bound)
     lab.clock.worked = lambda: timedelta(seconds=next(seconds) / 50)  # type: ignore[method-assign]
     seconds = count()
@@ -108,15 +108,15 @@ def test_no_node_goes_while_the_ledger_fails(lab: Lab) -> None:
     assert report.counts["ledgerFailures"] == 1
     lab.ledger.broken = None
     lab.disrupt()
-    assert lab.app.adapters.stores.commands.all() == ()  # it is not asked at every look
+    assert lab.app.adapters.stores.commands.all() == ()  # it is not written in every run
     lab.clock.advance(seconds=TRIED_AGAIN_AFTER.total_seconds())
     lab.disrupt()
     (command,) = lab.app.adapters.stores.commands.all()
     assert command.decision == entries(lab)[-1].id
 
 
-def test_the_same_refusal_is_kept_once(lab: Lab) -> None:
-    """A pod that nobody can help is looked at each minute."""
+def test_an_unchanged_refusal_is_stored_once(lab: Lab) -> None:
+    """A pod that cannot be placed is planned again each minute."""
     lab.kubernetes.put(a_pending_pod("p", cpu="900"))
     for _ in range(12):
         lab.provision()
@@ -127,7 +127,7 @@ def test_the_same_refusal_is_kept_once(lab: Lab) -> None:
     assert len(entries(lab)) == 2
 
 
-def test_a_new_sandbox_goes_on_with_the_bases_of_the_last(lab: Lab) -> None:
+def test_a_new_sandbox_uses_the_bases_of_the_last(lab: Lab) -> None:
     """A whole snapshot at each cold start would be most of the ledger."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
@@ -140,7 +140,7 @@ def test_a_new_sandbox_goes_on_with_the_bases_of_the_last(lab: Lab) -> None:
     assert {key for key in lab.ledger.objects if key.startswith("bases/")} == before
 
 
-def test_bases_are_written_anew_before_they_expire(lab: Lab) -> None:
+def test_bases_are_written_again_before_they_expire(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     before = dict(lab.ledger.objects)
@@ -152,13 +152,13 @@ def test_bases_are_written_anew_before_they_expire(lab: Lab) -> None:
     assert any(key.endswith(after.base) for key in lab.ledger.objects.keys() - before.keys())
 
 
-def test_outcomes_of_runs_without_a_ledger_are_not_kept(lab: Lab) -> None:
+def test_outcomes_of_runs_without_a_ledger_are_not_stored(lab: Lab) -> None:
     outcome = DecisionOutcome(decision="", part="x", state=OutcomeState.DONE, at=lab.clock.now())
     lab.app.adapters.ledger.tell("execute", [outcome])
     assert lab.ledger.objects == {}
 
 
-def test_what_became_of_a_launch_is_told(lab: Lab) -> None:
+def test_the_outcome_of_a_launch_is_stored(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
     lab.app.adapters.ledger.tell("provision", report.outcomes)

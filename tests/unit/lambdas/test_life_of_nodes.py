@@ -1,4 +1,4 @@
-"""What befalls nodes between their launch and their end, and nobody tells of."""
+"""What happens to nodes between their launch and their end without an event."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def finalizers(lab: Lab) -> list[str]:
 
 
 def delete_as_a_user(lab: Lab) -> None:
-    """What the API server does with an object that has finalizers."""
+    """Removes a Node as the API server does, when its last finalizer goes."""
     body = {"metadata": {"deletionTimestamp": lab.clock.now().isoformat()}}
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
 
 
-def test_pods_of_a_node_that_does_not_start_in_time_are_planned_anew_and_it_goes() -> None:
-    """Else they wait for it for ever, and nobody is told."""
+def test_a_node_that_does_not_start_in_time_goes_and_its_pods_are_planned_again() -> None:
+    """Otherwise, they wait for it forever, without any report."""
     lab = a_node_that_does_not_start()
     first = lab.claim
     lab.provision()
@@ -80,8 +80,8 @@ def test_pods_of_a_node_that_does_not_start_in_time_are_planned_anew_and_it_goes
     assert first.name not in {claim.name for claim in lab.claims}
 
 
-def test_a_node_that_does_not_start_stays_for_the_pods_that_run_on_it() -> None:
-    """Else pods that are well are put out for a device that only others want."""
+def test_a_node_that_does_not_start_stays_for_its_running_pods() -> None:
+    """Otherwise, healthy pods are evicted for a device that only others need."""
     lab = a_node_that_does_not_start()
     (instance,) = lab.cloud.instances()
     lab.bind("p")
@@ -96,13 +96,13 @@ def test_a_node_that_does_not_start_stays_for_the_pods_that_run_on_it() -> None:
 
 
 def told(lab: Lab, reason: str) -> list[tuple[str, str]]:
-    """Kind and name of what events of that reason are about."""
+    """Kind and name of the objects of events with that reason."""
     found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
     return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
 
 
-def test_a_node_that_does_not_start_in_time_is_told_on_it_and_on_its_pods_once() -> None:
-    """Else their owner sees a pod that waits and a node that was launched for it, and nothing that joins the two."""
+def test_a_node_that_does_not_start_in_time_gets_one_event_on_it_and_on_its_pods() -> None:
+    """Otherwise, their owner sees a pending pod and a launched node, without any connection."""
     lab = a_node_that_does_not_start()
     lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds() - 60)
     lab.reconcile()
@@ -115,7 +115,7 @@ def test_a_node_that_does_not_start_in_time_is_told_on_it_and_on_its_pods_once()
 
 
 def a_small_node(cpu: str) -> Lab:
-    """A working node, launched with two processors and a pod that asks for some, that says it has `cpu`."""
+    """A working node, launched with two processors and a pod that requests some, whose status says it has `cpu`."""
     lab = a_working_node()
     assert (lab.claim.machine or pytest.fail("no machine")).capacity["cpu"] == 2000
     (name,) = lab.kubernetes.names(kinds.NODES)
@@ -124,8 +124,8 @@ def a_small_node(cpu: str) -> Lab:
     return lab
 
 
-def test_a_node_that_is_smaller_than_what_was_launched_is_told_once_and_stays() -> None:
-    """Else nobody learns why pods that were planned for it do not fit (Karpenter, consistency checks)."""
+def test_a_node_smaller_than_its_type_is_reported_once_and_stays() -> None:
+    """Otherwise, it is unknown why pods that were planned for it do not fit (Karpenter, consistency checks)."""
     lab = a_small_node("1799m")
     for _ in range(2):
         report = lab.reconcile()
@@ -138,7 +138,7 @@ def test_a_node_that_is_smaller_than_what_was_launched_is_told_once_and_stays() 
     assert lab.claim.deletion is None
 
 
-def test_a_node_with_nine_tenths_of_what_was_launched_is_large_enough() -> None:
+def test_a_node_with_nine_tenths_of_its_type_is_large_enough() -> None:
     """Memory is estimated before a first boot."""
     lab = a_small_node("1800m")
     report = lab.reconcile()
@@ -147,8 +147,8 @@ def test_a_node_with_nine_tenths_of_what_was_launched_is_large_enough() -> None:
     assert told(lab, "FailedConsistencyCheck") == []
 
 
-def test_a_node_that_somebody_deletes_is_drained_before_it_goes() -> None:
-    """Else `kubectl delete node` kills its pods, whatever protects them."""
+def test_a_deleted_node_is_drained_before_it_goes() -> None:
+    """Otherwise, `kubectl delete node` kills its pods, whatever protects them."""
     lab = a_working_node(protected=True)
     assert finalizers(lab) == [labels.TERMINATION_FINALIZER]
     delete_as_a_user(lab)
@@ -163,7 +163,7 @@ def test_a_node_that_somebody_deletes_is_drained_before_it_goes() -> None:
 
 
 def test_a_foreign_finalizer_stays_where_it_is() -> None:
-    """Else we break what somebody else wants to do before the node goes."""
+    """Otherwise, we break another controller's work before the node goes."""
     lab = a_working_node()
     (name,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.amend(
@@ -177,7 +177,7 @@ def test_a_foreign_finalizer_stays_where_it_is() -> None:
 
 
 def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends() -> None:
-    """Nodes from before the finalizer, or from which somebody took it."""
+    """Such nodes are older than our finalizer, or lost it."""
     lab = a_working_node(protected=True)
     lab.kubernetes.drop(kinds.NODES, lab.claim.node_name)
     lab.reconcile()
@@ -189,8 +189,8 @@ def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends
     assert (lab.claims, lab.cloud.instances()) == ((), ())
 
 
-def test_a_deleted_node_object_that_stands_for_nothing_is_let_go() -> None:
-    """Else it is counted, and our finalizer keeps it for ever."""
+def test_a_deleted_node_object_without_an_instance_is_released() -> None:
+    """Otherwise, it is counted, and our finalizer keeps it forever."""
     lab = a_working_node()
     name = lab.claim.node_name
     lab.rows.claims.clear()
@@ -206,7 +206,7 @@ def test_a_deleted_node_object_that_stands_for_nothing_is_let_go() -> None:
     assert ("forget", name, "StrayNode") in {(d.kind, d.subject, d.reason) for d in report.decisions}
 
 
-def test_node_objects_of_others_are_not_ours_to_delete() -> None:
+def test_unmanaged_node_objects_are_not_deleted() -> None:
     lab = a_working_node()
     theirs = a_joining_node("theirs", "aws:///us-east-1a/i-theirs")
     lab.kubernetes.put({**theirs, **NOT_READY})
@@ -215,8 +215,8 @@ def test_node_objects_of_others_are_not_ours_to_delete() -> None:
     assert "theirs" in lab.kubernetes.names(kinds.NODES)
 
 
-def test_an_instance_that_fails_its_checks_is_replaced_and_its_pods_are_not_forced_off() -> None:
-    """Else a node whose host is broken keeps its pods, or a false alarm of EC2's kills them."""
+def test_an_instance_that_fails_its_checks_is_replaced_without_forcing_its_pods() -> None:
+    """Otherwise, a node with a broken host keeps its pods, or a false alarm of EC2 kills them."""
     lab = a_working_node(protected=True)
     sick = lab.claim.instance_id
     since = lab.clock.now()
@@ -232,8 +232,8 @@ def test_an_instance_that_fails_its_checks_is_replaced_and_its_pods_are_not_forc
     assert [found.instance_id for found in lab.cloud.instances()] == [sick]
 
 
-def test_impaired_instances_wait_for_a_place_in_the_budgets() -> None:
-    """Else a zone that is in trouble for ten minutes costs all nodes in it."""
+def test_impaired_instances_wait_for_the_budgets() -> None:
+    """Otherwise, ten minutes of trouble in a zone cost all nodes in it."""
     lab = a_working_node()
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0"}]}))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "instance", lab.clock.now() - 2 * IMPAIRED_FOR)]
@@ -242,8 +242,8 @@ def test_impaired_instances_wait_for_a_place_in_the_budgets() -> None:
     assert "UnhealthyButBlocked" in {d.reason for d in report.decisions}
 
 
-def test_an_impaired_node_that_is_not_ready_does_not_stand_in_its_own_way() -> None:
-    """A node that is not Ready uses up a place: with one place it would wait for its own for ever."""
+def test_an_impaired_node_that_is_not_ready_does_not_use_up_its_own_budget() -> None:
+    """An unready node uses up a place: with one place, it would wait for itself forever."""
     lab = a_working_node()
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}))
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, NOT_READY)
@@ -253,7 +253,7 @@ def test_an_impaired_node_that_is_not_ready_does_not_stand_in_its_own_way() -> N
 
 
 def test_budgets_for_other_reasons_do_not_keep_impaired_instances() -> None:
-    """As for node repair: a NodePool that must not drift may well be mended."""
+    """As for node repair: a NodePool that must not drift may still be repaired."""
     lab = a_working_node()
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0", "reasons": ["Drifted"]}]}))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
@@ -261,8 +261,8 @@ def test_budgets_for_other_reasons_do_not_keep_impaired_instances() -> None:
     assert lab.claim.deletion is not None
 
 
-def test_an_impaired_instance_is_left_to_a_pod_that_must_not_be_disrupted() -> None:
-    """Else it is tainted and given back in every round."""
+def test_an_impaired_instance_with_a_protected_pod_is_left_alone() -> None:
+    """Otherwise, it is tainted and restored in every round."""
     lab = a_working_node()
     veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.PODS, "p", veto, namespace="default")
@@ -272,8 +272,8 @@ def test_an_impaired_instance_is_left_to_a_pod_that_must_not_be_disrupted() -> N
     assert "UnhealthyButBlocked" in {d.reason for d in report.decisions}
 
 
-def test_an_impaired_instance_is_left_to_whoever_marked_its_node() -> None:
-    """The annotation on the node is the veto, for failed status checks as for node repair."""
+def test_an_impaired_instance_with_a_protected_node_is_left_alone() -> None:
+    """The annotation on the node is a veto, for failed status checks as for node repair."""
     lab = a_working_node()
     veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, veto)
@@ -284,7 +284,7 @@ def test_an_impaired_instance_is_left_to_whoever_marked_its_node() -> None:
 
 
 def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
-    """Else the node is drained before its replacements are ready, and the command is given up."""
+    """Otherwise, the node is drained before its replacements are ready, and the command is dropped."""
     lab = Lab(feature_gates="NodeRepair=true")
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
     lab.settle()
@@ -300,7 +300,7 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
 
 
 def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_while() -> None:
-    """What kept it may be there still; it would be closed to pods and opened again in every round."""
+    """Its obstacle may remain; the node would be closed and opened again in every round."""
     lab = a_working_node()
     hold = Hold(lab.clock.now() + IMPAIRED_FOR, "DrainBlocked", "its drain was given back")
     lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
@@ -314,7 +314,7 @@ def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_whi
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_half_open_breaker_stops_repair(*, is_stopped: bool) -> None:
-    """As its table says: ill nodes are not given up for nodes that may not join."""
+    """The table of brakes says so: unhealthy nodes are not exchanged for nodes that may not join."""
     lab = Lab(feature_gates="NodeRepair=true")
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
     lab.settle()
@@ -329,8 +329,8 @@ def test_a_half_open_breaker_stops_repair(*, is_stopped: bool) -> None:
     assert (BrakeKind.POOL_PROBE in {d.reason for d in report.decisions}) == is_stopped
 
 
-def test_two_ill_nodes_are_repaired_one_after_the_other() -> None:
-    """The second look must not count the other one, that waits for its turn, against the first."""
+def test_two_unhealthy_nodes_are_repaired_one_after_the_other() -> None:
+    """The validation must not count the other unhealthy node, which waits for its turn, against the first."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -355,7 +355,7 @@ def test_two_ill_nodes_are_repaired_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("attempts", [0, 1])
 def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: int) -> None:
-    """A kill switch that holds launches back for five minutes would open the breakers of all pools that were to grow."""
+    """Otherwise, a kill switch that stops launches for five minutes opens the breakers of all growing pools."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
@@ -370,8 +370,8 @@ def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: i
     assert (lab.brakes.engaged().stopping(Action.EXPIRE, "default") is not None) == bool(attempts)
 
 
-def test_a_node_object_that_only_somebody_elses_finalizer_keeps_is_told_of_once() -> None:
-    """Else each round says that it let it go, for as long as the other finalizer stays."""
+def test_a_node_object_kept_by_a_foreign_finalizer_is_reported_once() -> None:
+    """Otherwise, each round reports its release, for as long as the other finalizer stays."""
     lab = a_working_node()
     name = lab.claim.node_name
     lab.rows.claims.clear()
@@ -386,7 +386,7 @@ def test_a_node_object_that_only_somebody_elses_finalizer_keeps_is_told_of_once(
 
 
 def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
-    """Else a list of another account or region ends a fleet whose nodes a network fault has cut off."""
+    """Otherwise, a list of another account or region terminates a fleet whose nodes a network fault has cut off."""
     lab = Lab()
     lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="3") for number in range(3)))
     lab.settle()
@@ -407,7 +407,7 @@ def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
     assert lab.claims == ()
 
 
-def test_a_registration_puts_no_taint_back_that_came_off_after_the_list() -> None:
+def test_a_registration_restores_no_taint_that_was_removed_after_the_list() -> None:
     """A node that was Ready when it was registered became not-ready for good, and was never initialized (seed 82)."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))

@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def test_a_time_without_a_zone_is_no_time() -> None:
-    """If this failed, one such message would fail the whole batch that it came with, and all pods of it would wait."""
+    """Otherwise, one such message fails its whole batch, and all pods of it wait."""
     odd, good = {"until": "2026-11-23T00:00:00"}, {"wakeUp": "x"}
     records = [{"body": json.dumps(body)} for body in (odd, good)]
     assert looks_until({"Records": records}, NOW) == NOW + FRESH_LOOKS
@@ -23,7 +23,7 @@ def test_a_time_without_a_zone_is_no_time() -> None:
 
 
 @pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}'])
-def test_a_body_that_is_no_message_ends_no_chain_later_than_now(body: object) -> None:
+def test_a_malformed_message_ends_its_series_now(body: object) -> None:
     assert looks_until({"Records": [{"body": body}]}, NOW) == NOW
     assert looks_until({"Records": []}, NOW) == NOW
     assert looks_until({}, NOW) > NOW + timedelta(0)

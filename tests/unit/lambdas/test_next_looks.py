@@ -1,4 +1,4 @@
-"""Chains of looks at one claim: each costs an invocation a second while a node boots, and one is enough."""
+"""A series of runs for one claim: each costs an invocation a second while a node boots, and one is enough."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def lab() -> Lab:
     return found
 
 
-def test_a_claim_that_two_messages_follow_is_looked_at_by_one_from_then_on(lab: Lab) -> None:
-    """If this failed, each run that asks for a look would add an invocation a second until the node has joined."""
+def test_a_claim_with_two_messages_is_continued_by_one(lab: Lab) -> None:
+    """Otherwise, each run that requests a next one adds an invocation a second until the node has joined."""
     (claim,) = lab.claims
     message = work_on_claim(claim.name, lab.clock.now())
     lab.execute(message)
@@ -38,8 +38,8 @@ def test_a_claim_that_two_messages_follow_is_looked_at_by_one_from_then_on(lab: 
     assert lab.work.take() == []
 
 
-def test_what_is_asked_for_longer_goes_on(lab: Lab) -> None:
-    """If this failed, the looks would end with the message that ends first."""
+def test_the_longer_request_counts(lab: Lab) -> None:
+    """Otherwise, the runs end with the message that ends first."""
     (claim,) = lab.claims
     lab.execute(work_on_claim(claim.name, lab.clock.now(), looks=MINUTE))
     lab.work.take()
@@ -48,8 +48,8 @@ def test_what_is_asked_for_longer_goes_on(lab: Lab) -> None:
     assert len(lab.work.take()) == 1
 
 
-def test_each_look_asks_for_the_next_one_when_its_message_comes_early(lab: Lab) -> None:
-    """If this failed, a chain would take its own message for another's, and nobody would look at the claim any more."""
+def test_each_run_requests_the_next_one_if_its_message_comes_early(lab: Lab) -> None:
+    """Otherwise, a series takes its own message for another's, and the claim is not observed any more."""
     (claim,) = lab.claims
     lab.execute(work_on_claim(claim.name, lab.clock.now()))
     for _ in range(5):
@@ -62,14 +62,14 @@ def test_each_look_asks_for_the_next_one_when_its_message_comes_early(lab: Lab) 
     ("now", "due", "item", "is_asked"),
     [
         (NOW, NOW + SECOND, WorkItem(until=NOW + MINUTE), True),
-        (NOW, NOW + SECOND / 2, WorkItem(until=NOW + MINUTE), False),  # sooner than the look that was asked for
+        (NOW, NOW + SECOND / 2, WorkItem(until=NOW + MINUTE), False),  # sooner than the requested run
         (NOW, NOW + SECOND, WorkItem(until=NOW + 2 * MINUTE), False),
-        (NOW + SECOND, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE), False),  # the look that was asked for is past
+        (NOW + SECOND, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE), False),  # the requested run is in the past
         (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW + SECOND), False),  # is this one
         (NOW, NOW + 2 * SECOND, WorkItem(until=NOW + MINUTE, due=NOW), True),
     ],
 )
-def test_a_look_is_left_to_one_that_comes_first_and_goes_on_as_long(
+def test_a_run_leaves_the_rest_to_an_earlier_one_that_lasts_as_long(
     now: datetime, due: datetime, item: WorkItem, is_asked: bool
 ) -> None:
     looks = NextLooks()
@@ -78,7 +78,7 @@ def test_a_look_is_left_to_one_that_comes_first_and_goes_on_as_long(
     assert not looks.is_asked("d", now, due, item)
 
 
-def test_looks_that_are_over_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_runs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_looks, "REMEMBERED", 2)
     looks = NextLooks()
     for number, name in enumerate("abcd"):

@@ -1,4 +1,4 @@
-"""If these failed, kube-scheduler would give nodes to whoever waits first, or pods would wait on a word that nobody keeps."""
+"""Pods are nominated for the node that was launched for them, so that kube-scheduler keeps its room for them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def nominated(lab: Lab, pod: str) -> str | None:
 
 
 def take_the_node(lab: Lab) -> None:
-    """Somebody else's pod fills it."""
+    """A foreign pod fills it."""
     taker = a_pending_pod("taker", cpu="3900m", nodeName=lab.claim.node_name)
     lab.kubernetes.put({**taker, "status": {"phase": "Running"}})
 
 
 def test_pods_are_nominated_for_the_node_once_it_is_open(lab: Lab) -> None:
-    """The scheduler tries a nominated pod now and then, and wipes off what names a node that is closed to it."""
+    """The scheduler retries a nominated pod only at times, and removes a nomination for a closed node."""
     patched: list[tuple[str, str | None]] = []
 
     def note(call: str) -> None:
@@ -54,7 +54,7 @@ def test_pods_are_nominated_for_the_node_once_it_is_open(lab: Lab) -> None:
     assert lab.claim.nominated == ("default/a", "default/b")
 
 
-def test_only_pods_that_still_wait_are_nominated(lab: Lab) -> None:
+def test_only_pending_pods_are_nominated(lab: Lab) -> None:
     """The API server refuses a nomination of a bound pod, and a pod of that name may be another one."""
     lab.kubernetes.amend(kinds.PODS, "a", {"spec": {"nodeName": "elsewhere"}}, "default")
     join(lab)
@@ -87,8 +87,8 @@ def test_a_cluster_that_refuses_nominations_still_gets_its_nodes() -> None:
     assert len(refused) == FAILURES
 
 
-def test_a_pod_that_the_scheduler_bound_a_moment_before_is_no_refusal() -> None:
-    """Three of them, and the claim's other pods would go without a nomination."""
+def test_a_pod_that_was_just_bound_does_not_count_as_a_refusal() -> None:
+    """After three refusals, the claim's other pods get no nomination."""
     lab = Lab(bind_pods=False)
     lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
     lab.provision()
@@ -105,8 +105,8 @@ def test_a_pod_that_the_scheduler_bound_a_moment_before_is_no_refusal() -> None:
     assert len(lab.claim.nominated) == 9 - FAILURES
 
 
-def test_a_nomination_that_stands_is_as_good_as_bound_for_a_while(lab: Lab) -> None:
-    """The scheduler keeps the room: planned elsewhere meanwhile, the pod's new place would be left empty."""
+def test_a_valid_nomination_counts_as_a_binding_for_a_while(lab: Lab) -> None:
+    """The scheduler keeps the room: a second place planned for the pod would stay empty."""
     join(lab)
     take_the_node(lab)
     lab.provision()
@@ -116,7 +116,7 @@ def test_a_nomination_that_stands_is_as_good_as_bound_for_a_while(lab: Lab) -> N
     assert len(lab.claims) > 1
 
 
-def test_a_nomination_that_the_scheduler_wiped_off_holds_nobody(lab: Lab) -> None:
+def test_a_nomination_that_the_scheduler_removed_does_not_count(lab: Lab) -> None:
     join(lab)
     take_the_node(lab)
     for pod in ("a", "b"):
@@ -125,8 +125,8 @@ def test_a_nomination_that_the_scheduler_wiped_off_holds_nobody(lab: Lab) -> Non
     assert len(lab.claims) > 1
 
 
-def test_a_nomination_by_preemption_holds_as_ever(lab: Lab) -> None:
-    """Karpenter's rule: the scheduler makes the pod room, so a node for it would be one too many."""
+def test_a_nomination_by_preemption_counts_as_before(lab: Lab) -> None:
+    """Karpenter's rule: the scheduler makes room for the pod, so a node for it would be superfluous."""
     join(lab)
     (node,) = lab.kubernetes.names(kinds.NODES)
     pod = a_pending_pod("urgent", cpu="3")
@@ -138,7 +138,7 @@ def test_a_nomination_by_preemption_holds_as_ever(lab: Lab) -> None:
 
 
 def test_bound_pods_are_no_longer_remembered_as_nominated(lab: Lab) -> None:
-    """Else each row carries its pods for ever."""
+    """Otherwise, each row keeps its pods forever."""
     join(lab)
     lab.bind("a")
     lab.clock.advance(minutes=1)

@@ -1,4 +1,4 @@
-"""What a run says of itself: decisions at once, counts at the end, whether it succeeds or fails."""
+"""What a run logs: decisions at once, counts at the end, whether it succeeds or fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.builders import NOW
 
 
 class HandTimer:
-    """A `threading.Timer` that a test rings."""
+    """A `threading.Timer` that a test fires."""
 
     def __init__(self, seconds: float, function: Callable[[], None]) -> None:
         self.seconds, self.function, self.runs = seconds, function, False
@@ -37,7 +37,7 @@ class HandTimer:
 
 
 class Cut(BaseException):
-    """Stands for the end of a sandbox."""
+    """Marks the end of a sandbox."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +79,8 @@ def metrics_of(lines: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -> None:
-    """If this failed, a launch could stand in no log because a later call failed."""
+def test_a_failed_run_has_logged_its_decisions_and_counts(written: StringIO) -> None:
+    """Otherwise, a launch is in no log because a later call failed."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         report.decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
@@ -93,8 +93,8 @@ def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -
     assert (found["PendingPods"], found["DecisionsLaunch"], found["FailedRuns"]) == (40, 1, 1)
 
 
-def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None:
-    """Nothing runs after a time-out, so a decision is written when it is made."""
+def test_an_interrupted_run_has_logged_its_decisions(written: StringIO) -> None:
+    """Nothing runs after a time-out, so a decision is logged when it is made."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         report.part().decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
@@ -104,10 +104,8 @@ def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None
     run(work, written, Cut)
 
 
-def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
-    written: StringIO, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If this failed, alarms would sleep while a function is always cut off: nothing runs after a time-out."""
+def test_a_run_close_to_its_time_out_has_logged_its_counts(written: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, alarms stay silent while a function always times out: nothing runs after a time-out."""
     timers: list[HandTimer] = []
 
     def timer(seconds: float, function: Callable[[], None]) -> HandTimer:
@@ -135,8 +133,8 @@ def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
     assert not timers[0].runs
 
 
-def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
-    """If this failed, a missing permission would be one line among thousands."""
+def test_a_denied_call_is_reported_with_its_action(written: StringIO) -> None:
+    """Otherwise, a missing permission is one line among thousands."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         report.decide(
@@ -150,7 +148,7 @@ def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
 
 
-def test_what_is_zero_is_not_written(written: StringIO) -> None:
+def test_zero_values_are_not_written(written: StringIO) -> None:
     """A custom metric costs for each hour in which it is written."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:

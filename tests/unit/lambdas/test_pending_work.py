@@ -1,4 +1,4 @@
-"""If these failed, a burst would be planned in many small plans, or a single pod would wait for company that never comes."""
+"""When pods are planned for: a burst in one plan, and a single pod without delay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lab() -> Lab:
 
 
 def arrive(lab: Lab, seconds: int) -> None:
-    """From now on a pod a second comes, for so many seconds."""
+    """From now on, one pod arrives each second, for so many seconds."""
     start, come = lab.clock.now(), set[int]()
 
     def look(call: str) -> None:
@@ -42,8 +42,8 @@ def waited(lab: Lab) -> timedelta:
     return lab.clock.now() - before
 
 
-def test_a_pod_that_waits_already_is_planned_for_at_once(lab: Lab) -> None:
-    """When the audit log tells of a pod, it is seconds old."""
+def test_a_pod_that_is_already_pending_is_planned_for_at_once(lab: Lab) -> None:
+    """When the audit log reports a pod, it is seconds old."""
     lab.kubernetes.put(born("p", lab.clock.now() - timedelta(seconds=2)))
     assert waited(lab) == timedelta(0)
     assert len(lab.claims) == 1
@@ -67,7 +67,7 @@ def test_a_burst_without_end_is_planned_after_ten_seconds(lab: Lab) -> None:
     assert lab.claims
 
 
-def test_no_batch_where_the_setting_says_so() -> None:
+def test_the_setting_turns_batching_off() -> None:
     lab = Lab(batch_idle_seconds=0)
     arrive(lab, 5)
     assert waited(lab) == timedelta(0)
@@ -78,8 +78,8 @@ def test_a_clock_behind_the_cluster_costs_one_idle_time(lab: Lab) -> None:
     assert waited(lab) == timedelta(seconds=1)
 
 
-def test_nobody_looks_while_another_plans(lab: Lab) -> None:
-    """A burst wakes many runs, and each look at a large cluster takes seconds."""
+def test_no_run_lists_pods_while_another_plans(lab: Lab) -> None:
+    """A burst wakes many runs, and listing a large cluster takes seconds."""
     lab.kubernetes.put(born("p", lab.clock.now()))
     lease = lab.app.adapters.leases.acquire("planner", "another", now=lab.clock.now(), for_=timedelta(seconds=30))
     assert lease is not None
@@ -103,8 +103,8 @@ def an_owned_pod(name: str, kind: str) -> JsonObject:
         a_pending_pod("p", schedulingGates=[{"name": "quota"}]),
     ],
 )
-def test_a_pod_that_no_plan_is_made_for_is_no_work(lab: Lab, pod: JsonObject) -> None:
-    """Else a DaemonSet's pod on a full node costs a list of the whole cluster each minute, for ever."""
+def test_a_pod_that_cannot_be_planned_for_is_no_work(lab: Lab, pod: JsonObject) -> None:
+    """Otherwise, a DaemonSet's pod on a full node costs a list of the whole cluster each minute."""
     lab.kubernetes.put(pod)
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
@@ -113,7 +113,7 @@ def test_a_pod_that_no_plan_is_made_for_is_no_work(lab: Lab, pod: JsonObject) ->
     assert "list nodes" not in calls
 
 
-def test_pods_of_daemon_sets_hold_no_burst_back(lab: Lab) -> None:
+def test_daemon_pods_do_not_delay_a_burst(lab: Lab) -> None:
     """Each node that joins brings some, while the pods that it was launched for are bound."""
     lab.kubernetes.put(born("p", lab.clock.now() - timedelta(seconds=2)))
     daemon = an_owned_pod("d", "DaemonSet")
@@ -123,14 +123,14 @@ def test_pods_of_daemon_sets_hold_no_burst_back(lab: Lab) -> None:
 
 
 def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
-    """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so it must come about."""
+    """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so there must be one."""
     (ours, others) = (a_pod(name, is_marked_unschedulable=True, nominated_node_name="n") for name in ("a", "b"))
     record = a_record(node_name="n", nominated=("default/a",))
     assert pending_work([ours, others], [record], NOW) == PendingWork(marked=1)
 
 
-def test_nothing_is_planned_where_every_waiting_pod_has_its_node_under_way(lab: Lab) -> None:
-    """Each verdict of the scheduler wakes a run, and each plan of a burst takes seconds of the processor."""
+def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) -> None:
+    """Each verdict of the scheduler wakes a run, and each plan of a burst takes seconds of CPU time."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     calls: list[str] = []

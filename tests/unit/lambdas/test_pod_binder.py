@@ -63,8 +63,8 @@ def test_a_node_is_held_its_pods_are_bound_and_then_it_is_opened(lab: Lab) -> No
     assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
 
 
-def test_nothing_is_bound_or_opened_before_others_have_seen_the_change_before(lab: Lab) -> None:
-    """The kubelet fails a pod for a taint that it remembers; the scheduler gives room away that it does not know is taken."""
+def test_nothing_is_bound_or_opened_before_the_last_change_is_visible_to_others(lab: Lab) -> None:
+    """The kubelet fails a pod for a taint in its cache; the scheduler assigns room that it believes free."""
     lab.tick(seconds=0)
     lab.tick(3, seconds=0.3 * SETTLED)
     assert node_of(lab, "a") == ""
@@ -76,8 +76,8 @@ def test_nothing_is_bound_or_opened_before_others_have_seen_the_change_before(la
     assert effects(lab) == []
 
 
-def test_each_pod_is_told_where_it_went(lab: Lab) -> None:
-    """The scheduler's own event does not come."""
+def test_each_pod_gets_an_event_with_its_node(lab: Lab) -> None:
+    """kube-scheduler writes none for it."""
     lab.tick(2, seconds=SETTLED)
     events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
     bound = [event for event in events if event["reason"] != "Launched"]
@@ -87,12 +87,12 @@ def test_each_pod_is_told_where_it_went(lab: Lab) -> None:
     ]
 
 
-def test_a_claim_carries_its_moments(lab: Lab) -> None:
+def test_a_claim_has_its_moments(lab: Lab) -> None:
     lab.tick(4, seconds=SETTLED)
     moments = lab.claim.moments
     known = [moments.launched_at, moments.seen_at, moments.usable_at, moments.bound_at, moments.opened_at]
     assert known == sorted(moment for moment in known if moment is not None)
-    assert len(set(known)) == 4  # seen and usable in one look
+    assert len(set(known)) == 4  # seen and usable in one run
 
 
 def test_a_setting_turns_it_off() -> None:
@@ -105,7 +105,7 @@ def test_a_setting_turns_it_off() -> None:
     assert (lab.claim.phase, node_of(lab, "a")) == (ClaimPhase.INITIALIZED, "")
 
 
-def test_a_node_that_is_held_when_it_is_turned_off_is_opened(lab: Lab) -> None:
+def test_a_held_node_is_opened_when_the_setting_is_turned_off(lab: Lab) -> None:
     lab.tick(seconds=0)
     lab.settings = Lab(bind_pods=False).settings
     lab.restart()
@@ -113,8 +113,8 @@ def test_a_node_that_is_held_when_it_is_turned_off_is_opened(lab: Lab) -> None:
     assert (effects(lab), node_of(lab, "a"), nominated(lab, "a")) == ([], "", lab.claim.node_name)
 
 
-def test_one_turn_at_a_time(lab: Lab) -> None:
-    """Two that judge by what they saw may break a rule across nodes together."""
+def test_turns_do_not_overlap(lab: Lab) -> None:
+    """Two turns with the same snapshot may break a rule across nodes together."""
     lab.tick(seconds=0)
     lease = lab.app.adapters.leases.acquire(BINDER, "another", now=lab.clock.now(), for_=timedelta(seconds=5))
     assert lease is not None
@@ -162,7 +162,7 @@ def refuse(lab: Lab, error: Exception, times: int = 1000) -> None:
 
 
 def test_after_three_refusals_the_others_are_nominated() -> None:
-    """A webhook that wants no pod bound by us must not keep nodes closed."""
+    """A webhook that refuses our bindings must not keep nodes closed."""
     lab = launched(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
     refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), REFUSALS)
     lab.tick(seconds=0)
@@ -172,7 +172,7 @@ def test_after_three_refusals_the_others_are_nominated() -> None:
     assert effects(lab) == []
 
 
-def test_one_refused_pod_goes_alone(lab: Lab) -> None:
+def test_one_refused_pod_affects_no_other(lab: Lab) -> None:
     refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), 1)
     lab.tick(seconds=0)
     lab.tick(3, seconds=SETTLED)
@@ -180,14 +180,14 @@ def test_one_refused_pod_goes_alone(lab: Lab) -> None:
     assert lab.claim.phase is ClaimPhase.INITIALIZED
 
 
-def test_a_binding_that_fails_for_a_moment_is_written_in_the_next_turn(lab: Lab) -> None:
+def test_a_binding_that_fails_temporarily_is_written_in_the_next_turn(lab: Lab) -> None:
     refuse(lab, TransientError("kube:create pods/binding", "500"), 1)
     lab.tick(seconds=0)
     lab.tick(2, seconds=SETTLED)
     assert node_of(lab, "a") == node_of(lab, "b") == lab.claim.node_name
 
 
-def test_a_server_that_takes_no_bindings_keeps_a_node_for_a_minute_at_most(lab: Lab) -> None:
+def test_a_server_without_bindings_delays_a_node_for_a_minute_at_most(lab: Lab) -> None:
     refuse(lab, TransientError("kube:create pods/binding", "500"))
     lab.tick(seconds=0)
     lab.tick(int(HOLD_AT_MOST.total_seconds()) + 3, seconds=SETTLED)
@@ -195,7 +195,7 @@ def test_a_server_that_takes_no_bindings_keeps_a_node_for_a_minute_at_most(lab: 
 
 
 def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: Lab) -> None:
-    """Which of them still fit is for the scheduler to choose."""
+    """The scheduler chooses which of them still fit."""
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.amend(kinds.NODES, node, {"status": {"allocatable": {"cpu": "1", "memory": "16Gi", "pods": "29"}}})
     lab.tick(seconds=0)
@@ -203,8 +203,8 @@ def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: L
     assert (node_of(lab, "a"), nominated(lab, "a"), effects(lab)) == ("", node, [])
 
 
-def test_a_stranger_that_tolerates_everything_keeps_out_what_does_not_fit_any_more() -> None:
-    """The kubelet would fail the pod: OutOfcpu."""
+def test_a_foreign_pod_keeps_out_pods_that_no_longer_fit() -> None:
+    """The kubelet would fail the pod with OutOfcpu."""
     lab = launched(a_pending_pod("a", cpu="2"), a_pending_pod("b", cpu="1"))
     (node,) = lab.kubernetes.names(kinds.NODES)
     stranger = a_pending_pod("stranger", cpu="2", nodeName=node, tolerations=[{"operator": "Exists"}])
@@ -214,7 +214,7 @@ def test_a_stranger_that_tolerates_everything_keeps_out_what_does_not_fit_any_mo
     assert effects(lab) == []
 
 
-def test_a_pod_that_the_scheduler_took_elsewhere_stays_there(lab: Lab) -> None:
+def test_a_pod_that_the_scheduler_bound_elsewhere_stays_there(lab: Lab) -> None:
     lab.tick(seconds=0)
 
     def take(call: str) -> None:
@@ -228,7 +228,7 @@ def test_a_pod_that_the_scheduler_took_elsewhere_stays_there(lab: Lab) -> None:
     assert lab.claim.phase is ClaimPhase.INITIALIZED
 
 
-def test_a_run_that_dies_between_binding_and_its_row_opens_nothing_too_soon(lab: Lab) -> None:
+def test_a_crash_between_binding_and_its_row_opens_nothing_too_soon(lab: Lab) -> None:
     """Seed 13: the next run found no pod left to bind, and opened the node at once."""
     lab.tick(seconds=0)
     message = lab.work.take()
@@ -250,7 +250,7 @@ def test_a_run_that_dies_between_binding_and_its_row_opens_nothing_too_soon(lab:
 
 
 def a_spread_pod(name: str, **spec: object) -> JsonObject:
-    """A pod of which each zone may have one more than any other."""
+    """A pod whose spread allows a skew of one between zones."""
     rule = {
         "topologyKey": labels.ZONE,
         "maxSkew": 1,
@@ -271,7 +271,7 @@ def join(lab: Lab, instance_id: str) -> None:
 
 
 def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
-    """Left to the scheduler they would lose their room, and a node would be launched for them again."""
+    """The scheduler would give their room to others, and a second node would be launched for them."""
     lab = Lab(bind_pods=True)
     lab.kubernetes.put(*(a_spread_pod(f"p{number}", cpu="1500m") for number in range(4)))
     lab.provision()
@@ -294,7 +294,7 @@ def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
 
 
 def test_a_cluster_too_large_to_list_is_not_listed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a gigabyte each second, and a server in trouble; nominations ask for less."""
+    """A list would be half a gigabyte each second, and overload the server; nominations need less."""
     monkeypatch.setattr(pod_binder, "PODS_AT_MOST", 1)
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append

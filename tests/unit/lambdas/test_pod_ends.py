@@ -1,4 +1,4 @@
-"""Which ends of pods the audit log tells of, and what they cost."""
+"""Which ends of pods the audit log reports, and their cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DAEMON = {"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}, "spec": {"no
         (an_entry("delete", "nodes", "", user=KUBELET), ""),
     ],
 )
-def test_the_end_of_a_pod_is_told_with_its_node(entry: dict[str, Any], node: str) -> None:
+def test_the_end_of_a_pod_is_reported_with_its_node(entry: dict[str, Any], node: str) -> None:
     found = pod_end(entry, NOW)
     assert (found.node if found else "") == node
 
@@ -50,8 +50,8 @@ def test_an_odd_entry_never_stops_the_others(field: str, odd: object) -> None:
     pod_end({**an_entry("delete", part="", user=KUBELET), field: odd}, NOW)
 
 
-def test_a_pod_that_no_look_saw_keeps_its_node_from_being_consolidated() -> None:
-    """From the audit log's delivery to the decision: 40 seconds between two looks, and consolidateAfter counts anew."""
+def test_a_pod_that_no_run_saw_keeps_its_node_from_being_consolidated() -> None:
+    """From the audit log's delivery to the decision: 40 seconds between two runs, and consolidateAfter starts again."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
@@ -74,7 +74,7 @@ def test_a_pod_that_no_look_saw_keeps_its_node_from_being_consolidated() -> None
 
 
 def test_a_node_on_which_many_pods_end_costs_a_write_in_ten_seconds() -> None:
-    """CronJobs on every node would cost a write a pod."""
+    """Otherwise, CronJobs on every node cost a write per pod."""
     lab = Lab()
     writer, writes = PodEndWriter(lab.app.adapters.stores.pod_ends), []
     for second in range(60):
@@ -85,7 +85,7 @@ def test_a_node_on_which_many_pods_end_costs_a_write_in_ten_seconds() -> None:
 
 
 def test_a_flood_counts_for_every_node() -> None:
-    """Else a delivery of thousands takes longer than the function may."""
+    """Otherwise, a delivery of thousands takes longer than the function may."""
     lab = Lab()
     ends = [PodEnd(f"n{number}", NOW) for number in range(NODES_PER_DELIVERY + 1)]
     assert PodEndWriter(lab.app.adapters.stores.pod_ends).write(ends, NOW) == 1

@@ -15,8 +15,8 @@ from tests.fakes.lab import Lab
 from tests.unit.lifecycle.records_for_tests import a_record
 
 
-def test_the_events_of_one_look_are_bounded_and_none_is_starved() -> None:
-    """A CronJob on every node writes its minute's events else: 5,000 writes, each minute, for ever."""
+def test_the_writes_of_one_run_are_bounded_and_no_node_starves() -> None:
+    """Otherwise, a CronJob on every node causes 5,000 writes, each minute."""
     lab = Lab()
     rows = lab.rows
     for number in range(POD_EVENTS_PER_LOOK + 100):

@@ -34,7 +34,7 @@ def kinds_of(report: Any) -> list[str]:
 
 
 def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
-    """Else a crash between the two leaves an instance that nobody can tell from a stranger's."""
+    """Otherwise, a crash between the two leaves an instance that looks like a foreign one."""
     lab.kubernetes.put(a_pending_pod("p"))
     seen: list[ClaimPhase] = []
     lab.cloud.before_call = lambda _: seen.extend(claim.phase for claim in lab.rows.claims.values())
@@ -44,14 +44,14 @@ def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
 
 
 def test_an_idle_cluster_costs_a_lease_and_two_reads(lab: Lab) -> None:
-    """It is looked at every minute, for ever."""
+    """It runs every minute."""
     calls: list[str] = []
     lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
     lab.provision()
     assert calls == ["write", f"list pods {UNBOUND}", "read", "write"]
 
 
-def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab: Lab) -> None:
+def test_pods_that_the_scheduler_has_not_tried_yet_are_checked_again_soon(lab: Lab) -> None:
     pod = a_pending_pod("p")
     lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
     lab.provision()
@@ -60,8 +60,8 @@ def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab:
     assert delay == timedelta(seconds=10)
 
 
-def test_looks_of_one_minute_do_not_add_up_with_those_of_the_next(lab: Lab) -> None:
-    """Else each minute without capacity adds a chain of runs, until the function does nothing else."""
+def test_repeated_runs_of_one_minute_do_not_add_to_those_of_the_next(lab: Lab) -> None:
+    """Otherwise, each minute without capacity adds a series of runs, until the function does nothing else."""
     pod = a_pending_pod("p")
     lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
     due: list[tuple[datetime, JsonObject]] = []
@@ -78,8 +78,8 @@ def test_looks_of_one_minute_do_not_add_up_with_those_of_the_next(lab: Lab) -> N
     assert runs in range(60, 72)
 
 
-def test_an_event_brings_one_look_more_and_no_chain(lab: Lab) -> None:
-    """Else every burst of events leaves a chain of runs behind."""
+def test_an_event_causes_one_more_run_and_no_series(lab: Lab) -> None:
+    """Otherwise, every burst of events leaves a series of runs behind."""
     pod = a_pending_pod("p")
     lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
     lab.provision(wake_up("PodUnschedulable"))
@@ -90,7 +90,7 @@ def test_an_event_brings_one_look_more_and_no_chain(lab: Lab) -> None:
 
 
 def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
-    """Else each run launches the same nodes once more."""
+    """Otherwise, each run launches the same nodes again."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     report = lab.provision()
@@ -99,8 +99,8 @@ def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
     assert lab.claim.name in lab.rows.nominated
 
 
-def test_a_later_pod_does_not_take_the_room_of_those_that_a_node_was_launched_for(lab: Lab) -> None:
-    """Else a burst that comes in parts moves its pods about with each part, and launches more nodes than it needs."""
+def test_a_later_pod_does_not_take_room_that_was_launched_for_others(lab: Lab) -> None:
+    """Otherwise, a burst that arrives in parts moves its pods with each part, and launches superfluous nodes."""
     lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
     lab.provision()
     lab.kubernetes.put(a_pending_pod("a", cpu="1500m"))
@@ -108,8 +108,8 @@ def test_a_later_pod_does_not_take_the_room_of_those_that_a_node_was_launched_fo
     assert sorted(claim.plan.pods for claim in lab.claims) == [("default/a",), ("default/p",)]
 
 
-def test_a_pod_that_its_node_did_not_get_is_planned_for_again() -> None:
-    """Else it waits for ever where the scheduler gave its room to another."""
+def test_a_pod_that_lost_its_planned_room_is_planned_for_again() -> None:
+    """Otherwise, it waits forever if the scheduler gave its room to another."""
     lab = Lab(bind_pods=False)
     lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
     lab.provision()
@@ -125,7 +125,7 @@ def test_a_pod_that_its_node_did_not_get_is_planned_for_again() -> None:
 
 
 def test_a_refused_offering_is_remembered_and_another_found_in_the_same_run(lab: Lab) -> None:
-    """Else pods wait a minute longer for each pool of capacity that is empty."""
+    """Otherwise, pods wait a minute longer for each offering without capacity."""
     lab.cloud.scarce = {
         ("m5.large", zone, c) for zone in ("us-east-1a", "us-east-1b", "us-east-1c") for c in ("spot", "on-demand")
     }
@@ -140,8 +140,8 @@ def test_a_refused_offering_is_remembered_and_another_found_in_the_same_run(lab:
     assert lab.claim.machine.offering.instance_type == "m5.xlarge"
 
 
-def test_without_any_capacity_nothing_is_left_behind_and_it_is_tried_again(lab: Lab) -> None:
-    """Else claims without instances use up the NodePool's limits."""
+def test_without_any_capacity_nothing_is_left_behind_and_the_next_run_tries_again(lab: Lab) -> None:
+    """Otherwise, claims without instances use up the NodePool's limits."""
     lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
@@ -154,8 +154,8 @@ def test_without_any_capacity_nothing_is_left_behind_and_it_is_tried_again(lab: 
     assert lab.claim.phase is ClaimPhase.LAUNCHED
 
 
-def test_a_lost_reply_costs_no_second_instance(lab: Lab) -> None:
-    """CreateFleet may have worked although nobody heard the answer."""
+def test_a_lost_reply_causes_no_second_instance(lab: Lab) -> None:
+    """CreateFleet may have worked although its reply was lost."""
     lab.kubernetes.put(a_pending_pod("p"))
 
     def lose(call: str) -> None:
@@ -171,8 +171,8 @@ def test_a_lost_reply_costs_no_second_instance(lab: Lab) -> None:
     assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
 
 
-def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one NodePool with a broken class keeps every pod of the cluster waiting."""
+def test_a_denied_launch_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, one NodePool with a broken class keeps every pod of the cluster waiting."""
     lab.kubernetes.put(
         a_class_manifest("broken", metadata={"generation": 1}),
         a_node_pool(
@@ -205,10 +205,10 @@ def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeyp
 @pytest.mark.parametrize(
     ("allowed", "expected"), [(["dedicated"], "dedicated"), (["dedicated", "default"], "default"), ([], "default")]
 )
-def test_hardware_of_one_s_own_is_ordered_and_labelled(
+def test_dedicated_hardware_is_requested_and_labelled(
     allowed: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pods that may not share a machine would, on a node whose label says otherwise; others would miss the label."""
+    """Otherwise, pods that may not share a machine do so on a wrongly labelled node, or find no node with the label."""
     either = msgspec.structs.replace(a_type(), labels={**a_type().labels, labels.TENANCY: ("dedicated", "default")})
     lab, orders = Lab(types=(either,)), list[LaunchOrder]()
     requirements = [{"key": labels.TENANCY, "operator": "In", "values": allowed}] if allowed else []
@@ -227,10 +227,10 @@ def test_hardware_of_one_s_own_is_ordered_and_labelled(
 
 
 @pytest.mark.parametrize(("interfaces", "expected"), [(4, 4), (0, 0)])
-def test_a_machine_offers_the_fast_network_only_where_it_is_attached(
+def test_a_machine_has_the_efa_resource_only_with_efa_interfaces(
     interfaces: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pods that ask for it would be kept for a node that comes up without, and wait for it in vain."""
+    """Otherwise, pods that request EFA wait for a node that comes up without it."""
     lab = Lab(types=(a_type("p4d.24xlarge", extra={EFA: "4"}),))
     lab.kubernetes.put(a_pending_pod("p"))
     launch = lab.cloud.launch
@@ -255,7 +255,7 @@ def test_a_limit_is_never_overshot(lab: Lab) -> None:
 
 
 def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
-    """Else both launch for the same pods."""
+    """Otherwise, both launch for the same pods."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
     report = lab.provision()
@@ -266,8 +266,8 @@ def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
     assert len(lab.claims) == 1
 
 
-def test_a_failed_look_gives_the_lease_back(lab: Lab) -> None:
-    """Else one throttled call costs a minute of planning."""
+def test_a_failed_listing_releases_the_lease(lab: Lab) -> None:
+    """Otherwise, one throttled call costs a minute of planning."""
     lab.kubernetes.put(a_pending_pod("p"))
 
     def fail(call: str) -> None:
@@ -282,8 +282,8 @@ def test_a_failed_look_gives_the_lease_back(lab: Lab) -> None:
     assert len(lab.claims) == 1
 
 
-def test_a_pod_that_fits_nowhere_is_told_so_once_an_hour(lab: Lab) -> None:
-    """Else users see a silent pod, or the cluster's events are flooded."""
+def test_an_unschedulable_pod_gets_an_event_once_an_hour(lab: Lab) -> None:
+    """Otherwise, users see a pod without events, or the cluster's events are flooded."""
     lab.kubernetes.put(a_pending_pod("huge", cpu="500"))
     for _ in range(3):
         report = lab.provision()
@@ -297,15 +297,15 @@ def test_a_pod_that_fits_nowhere_is_told_so_once_an_hour(lab: Lab) -> None:
 
 
 def test_one_unreadable_pool_does_not_keep_the_others_from_working(lab: Lab) -> None:
-    """Else one typing mistake stops the whole cluster."""
+    """Otherwise, one typing mistake stops the whole cluster."""
     broken = a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
     lab.kubernetes.put(broken, a_pending_pod("p"))
     lab.provision()
     assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
 
 
-def test_more_launches_than_one_run_may_make_are_handed_on() -> None:
-    """Else a large scale-up ends in the function's time-out."""
+def test_launches_beyond_one_runs_bound_are_handed_on() -> None:
+    """Otherwise, a large scale-up ends in the function's time-out."""
     lab = Lab(types=(a_type("m5.large"),), launches_per_run=2)
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="1500m") for n in range(5)))
     lab.provision()
@@ -316,7 +316,7 @@ def test_more_launches_than_one_run_may_make_are_handed_on() -> None:
 
 
 def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
-    """Else an empty node is removed in the moment in which a pod was sent to it."""
+    """Otherwise, an empty node is removed just when a pod was assigned to it."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     lab.kubernetes.drop(kinds.PODS, "p", "default")
@@ -327,10 +327,8 @@ def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
     assert lab.rows.commands == {}
 
 
-def test_a_search_for_cheaper_nodes_that_breaks_down_costs_money_not_pods(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else one unforeseen plan leaves every pending pod of the cluster waiting, run after run."""
+def test_a_failing_search_for_cheaper_nodes_costs_money_but_no_pods(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, one unforeseen plan leaves every pending pod of the cluster waiting, run after run."""
 
     def broken(*_: object) -> None:
         raise ArithmeticError("two columns are one")
@@ -368,7 +366,7 @@ LEASE_AND_REQUEST = 2
 
 
 @pytest.mark.parametrize("error", [ConflictError("store", "changed"), TransientError("store", "throttled")])
-def test_an_instance_whose_storing_failed_is_stored_on_a_fresh_read(lab: Lab, error: Exception) -> None:
+def test_a_launched_instance_that_could_not_be_stored_is_stored_on_a_fresh_read(lab: Lab, error: Exception) -> None:
     """The run ended with the first of fifteen, and its pods waited a minute."""
     a_burst(lab)
     lab.rows.before_call = after(LEASE_AND_REQUEST, error)
@@ -378,7 +376,7 @@ def test_an_instance_whose_storing_failed_is_stored_on_a_fresh_read(lab: Lab, er
 
 
 def test_a_claim_that_cannot_be_stored_does_not_stop_the_others(lab: Lab) -> None:
-    """And `execute` brings it in soon, by the token that EC2 knows: no second instance."""
+    """`execute` adopts its instance soon, by the token that EC2 knows: there is no second instance."""
     a_burst(lab)
     lab.rows.before_call = after(LEASE_AND_REQUEST, TransientError("store", "throttled"), times=3)
     report = lab.provision()
@@ -390,8 +388,8 @@ def test_a_claim_that_cannot_be_stored_does_not_stop_the_others(lab: Lab) -> Non
     assert len(lab.cloud.instances()) == 4
 
 
-def test_a_lease_is_given_back_whatever_goes_wrong(lab: Lab) -> None:
-    """A slip of ours kept every planner away for a minute."""
+def test_a_lease_is_released_after_any_failure(lab: Lab) -> None:
+    """A defect kept every planner away for a minute."""
     a_burst(lab)
     lab.kubernetes.before_call = lambda _: (_ for _ in ()).throw(ValueError("slip"))
     with pytest.raises(ValueError, match="slip"):
@@ -399,8 +397,8 @@ def test_a_lease_is_given_back_whatever_goes_wrong(lab: Lab) -> None:
     assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(seconds=1)) is not None
 
 
-def test_a_busy_planner_is_asked_again_only_in_its_minute(lab: Lab) -> None:
-    """Each busy run sent the next, for as long as somebody planned."""
+def test_a_run_that_finds_another_planner_is_repeated_only_within_its_minute(lab: Lab) -> None:
+    """Each such run caused the next, for as long as the other planned."""
     assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(hours=1)) is not None
     lab.provision()
     messages = lab.wake_ups.take()
@@ -413,8 +411,8 @@ def test_a_busy_planner_is_asked_again_only_in_its_minute(lab: Lab) -> None:
     assert messages == []
 
 
-def test_a_claim_whose_pods_found_a_place_is_not_launched_by_execute(lab: Lab) -> None:
-    """The scheduler gave their place to others and them another: the node would come up empty."""
+def test_execute_does_not_launch_a_claim_whose_pods_found_another_place(lab: Lab) -> None:
+    """The scheduler exchanged their places with others': the node would come up empty."""
     lab.settings = msgspec.structs.replace(lab.settings, launches_per_run=0)
     lab.restart()
     lab.kubernetes.put(a_pending_pod("p"))
@@ -426,8 +424,8 @@ def test_a_claim_whose_pods_found_a_place_is_not_launched_by_execute(lab: Lab) -
     assert "PodsPlacedElsewhere" in [decision.reason for decision in report.decisions]
 
 
-def test_a_node_pool_that_demands_families_gets_them_from_ec2(monkeypatch: pytest.MonkeyPatch) -> None:
-    """EC2 was asked for the 60 cheapest types, all of one family, where the NodePool demands three."""
+def test_a_node_pool_with_min_values_for_families_gets_them_from_ec2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EC2 was asked for the 60 cheapest types, all of one family, although the NodePool requires three."""
     cheap = [a_type(f"aa.{n:03}", price=0.1 + n / 10_000, **{FAMILY: "aa"}) for n in range(70)]
     dear = [a_type(f"{name}.x", price=2.0, **{FAMILY: name}) for name in ("bb", "cc")]
     lab, orders = Lab(types=(*cheap, *dear)), list[LaunchOrder]()
@@ -445,8 +443,8 @@ def test_a_node_pool_that_demands_families_gets_them_from_ec2(monkeypatch: pytes
     assert {offering.instance_type.partition(".")[0] for offering in order.offerings} == {"aa", "bb", "cc"}
 
 
-def test_pods_are_told_of_min_values_that_no_request_to_ec2_can_meet() -> None:
-    """They would be launched from fewer types than the NodePool demands, or wait without a word."""
+def test_pods_get_an_event_if_no_request_to_ec2_can_meet_min_values() -> None:
+    """Otherwise, they get fewer types than the NodePool requires, or wait without an event."""
     by_family = [a_type(f"f{n:02}.x", **{FAMILY: f"f{n:02}", SIZE: "x"}) for n in range(40)]
     by_size = [a_type(f"f00.s{n:02}", **{FAMILY: "f00", SIZE: f"s{n:02}"}) for n in range(40)]
     lab = Lab(types=(*by_family, *by_size))
@@ -459,8 +457,8 @@ def test_pods_are_told_of_min_values_that_no_request_to_ec2_can_meet() -> None:
     }
 
 
-def test_a_node_for_what_consolidation_moved_speaks_against_its_next_move() -> None:
-    """Consolidation would take the node again as soon as it may, for ever."""
+def test_a_node_launched_for_moved_pods_counts_against_their_next_move() -> None:
+    """Otherwise, consolidation removes the node as soon as it may, forever."""
     lab = Lab()
     command = Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",), savings=1)
     owner = {"kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u", "controller": True}

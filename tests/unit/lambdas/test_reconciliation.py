@@ -29,7 +29,7 @@ def lab() -> Lab:
 
 
 def launch_behind_our_back(lab: Lab, claim: str, *, owned: bool = True) -> str:
-    """An instance that no record knows."""
+    """An instance without a record."""
     tags = {"karpenter.sh/nodepool": "default", "karpenter.sh/nodeclaim": claim} | (
         {labels.CLAIM: claim} if owned else {}
     )
@@ -51,7 +51,7 @@ def ids(lab: Lab) -> list[str]:
 
 
 def test_another_provisioners_instances_are_left_alone(lab: Lab) -> None:
-    """Karpenter's nodes carry the same tags; during a migration both run."""
+    """Karpenter's nodes have the same tags; during a migration both run."""
     theirs = launch_behind_our_back(lab, "theirs", owned=False)
     lab.clock.advance(hours=1)
     lab.reconcile()
@@ -69,8 +69,8 @@ def test_an_instance_whose_launch_reply_was_lost_is_adopted() -> None:
     assert lab.claim.phase is ClaimPhase.LAUNCHED
 
 
-def test_a_claim_whose_instance_is_gone_is_let_go_once_its_node_shows_it(lab: Lab) -> None:
-    """Else its pods are waited for on a node that is no more. A ready node's word goes before an EC2 list's."""
+def test_a_claim_without_its_instance_ends_once_its_node_is_not_ready(lab: Lab) -> None:
+    """Otherwise, pods wait on a node that does not exist. A Ready node is stronger evidence than an EC2 list."""
     lab.cloud.terminate([lab.claim.instance_id])
     lab.clock.advance(minutes=3)
     lab.reconcile()
@@ -83,8 +83,8 @@ def test_a_claim_whose_instance_is_gone_is_let_go_once_its_node_shows_it(lab: La
     assert lab.kubernetes.names(kinds.NODES) == []
 
 
-def test_an_instance_that_a_list_leaves_out_is_not_gone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a list that comes short while a zone is cut off costs all nodes in it."""
+def test_an_instance_missing_from_a_list_is_not_gone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, an incomplete list while a zone is cut off costs all nodes in it."""
     not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, not_ready)
     lab.clock.advance(minutes=3)
@@ -94,8 +94,8 @@ def test_an_instance_that_a_list_leaves_out_is_not_gone(lab: Lab, monkeypatch: p
     assert lab.claim.deletion is None
 
 
-def test_claims_are_found_by_their_instances_although_they_are_older_than_the_index(lab: Lab) -> None:
-    """Else a spot interruption of theirs is taken for a stranger's, and their pods die with the instance."""
+def test_claims_older_than_the_index_are_found_by_their_instances(lab: Lab) -> None:
+    """Otherwise, a spot interruption of such an instance is ignored, and its pods die with it."""
     lab.rows.unindexed.add(lab.claim.instance_id)
     assert lab.app.adapters.stores.claims.of_instance(lab.claim.instance_id) is None
     lab.reconcile()
@@ -103,7 +103,7 @@ def test_claims_are_found_by_their_instances_although_they_are_older_than_the_in
 
 
 def test_expired_nodes_go_within_the_budget() -> None:
-    """Else a fleet that was launched together goes together."""
+    """Otherwise, a fleet that was launched together goes together."""
     lab = Lab()
     anti = {
         "podAntiAffinity": {
@@ -125,8 +125,10 @@ def test_expired_nodes_go_within_the_budget() -> None:
     assert report.counts["expiredButBlocked"] == 2
 
 
-def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one list that lags behind costs a whole pool."""
+def test_nodes_go_with_their_node_pool_but_not_because_of_a_stale_list(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, one stale list costs a whole pool."""
     listed = lab.kubernetes.raw(kinds.NODE_POOLS, "default")
     lab.kubernetes.drop(kinds.NODE_POOLS, "default")
     with monkeypatch.context() as stale:
@@ -139,8 +141,8 @@ def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab, monke
     assert lab.claim.deletion.reason == "NodePoolDeleted"
 
 
-def test_a_taint_that_no_command_stands_behind_is_taken_off(lab: Lab) -> None:
-    """Else a crash long ago keeps a good node from taking pods."""
+def test_a_taint_without_a_command_is_removed(lab: Lab) -> None:
+    """Otherwise, a crash long ago keeps a good node from taking pods."""
     body = {
         "spec": {
             "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": "t", "effect": "NoSchedule"}]
@@ -175,8 +177,8 @@ def registration(lab: Lab) -> dict[str, str]:
     return next(found for found in conditions if found["type"] == "NodeRegistrationHealthy")
 
 
-def test_a_node_pool_tells_that_half_of_its_last_nodes_failed_until_it_is_changed(lab: Lab) -> None:
-    """Karpenter's condition, from what the pool's breaker remembers."""
+def test_a_node_pool_reports_that_half_of_its_last_nodes_failed_until_it_changes(lab: Lab) -> None:
+    """Karpenter's condition, from the results that the pool's breaker keeps."""
     assert registration(lab)["status"] == "True"
     lab.brakes.failed("default", "c2, RegistrationTimeout", NOW)
     assert registration(lab)["status"] == "True"
@@ -202,7 +204,7 @@ def test_breakers_that_cannot_be_read_leave_the_condition_as_it_is(lab: Lab, mon
 
 
 def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
-    """Else every round wakes everybody who watches NodePools."""
+    """Otherwise, every round notifies all watchers of NodePools."""
     lab.reconcile()
     version = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"]
     lab.clock.advance(minutes=30)
@@ -210,8 +212,8 @@ def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"] == version
 
 
-def test_a_node_pool_says_which_brake_keeps_its_nodes(lab: Lab) -> None:
-    """If this failed, whoever wonders why nothing consolidates would have to find the right function's log."""
+def test_a_node_pool_reports_which_brake_keeps_its_nodes(lab: Lab) -> None:
+    """Otherwise, an operator has to find the right function's log to see why nothing consolidates."""
     lab.kubernetes.put(a_node_pool("other"))
     lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "one command at a time", node_pool="default"), lab.clock.now())
     lab.reconcile()
@@ -229,8 +231,8 @@ def test_a_node_pool_says_which_brake_keeps_its_nodes(lab: Lab) -> None:
     assert paused(lab, "other") == ("False", "NoBrakeEngaged", "")
 
 
-def test_a_node_pool_says_that_a_budget_of_it_cannot_be_read(lab: Lab) -> None:
-    """The API server accepts `0 25 * * *`; nothing of the pool is ever disrupted, and nothing said so."""
+def test_a_node_pool_reports_an_unreadable_budget(lab: Lab) -> None:
+    """The API server accepts `0 25 * * *`; no node of the pool was ever disrupted, without any report."""
     budgets = [{"nodes": "1", "schedule": "0 25 * * *", "duration": "1h"}]
     lab.kubernetes.put(a_node_pool("other", disruption={"consolidateAfter": "0s", "budgets": budgets}))
     lab.reconcile()
@@ -245,8 +247,8 @@ def paused(lab: Lab, pool: str) -> tuple[str, str, str]:
     return found["status"], found["reason"], found["message"]
 
 
-def test_what_the_last_node_of_a_pool_used_leaves_its_status(lab: Lab) -> None:
-    """A merge patch keeps what it does not name: the figures stayed for ever, and each round wrote them anew (seed 1017)."""
+def test_the_usage_of_a_pools_last_node_leaves_its_status(lab: Lab) -> None:
+    """A merge patch keeps unnamed fields: the figures stayed, and each round wrote them again (seed 1017)."""
     unused = a_node_pool("unused")
     unused["status"] = {"resources": {"cpu": "16", "nodes": "1"}}
     lab.kubernetes.put(unused)
@@ -259,8 +261,8 @@ def test_what_the_last_node_of_a_pool_used_leaves_its_status(lab: Lab) -> None:
     assert again["metadata"]["resourceVersion"] == status["metadata"]["resourceVersion"]
 
 
-def test_an_invalid_node_pool_says_so_and_the_rest_goes_on(lab: Lab) -> None:
-    """Else its owner waits for nodes in silence."""
+def test_an_invalid_node_pool_reports_it_and_the_rest_continues(lab: Lab) -> None:
+    """Otherwise, its owner waits for nodes without any report."""
     lab.kubernetes.put(
         a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
     )
@@ -286,14 +288,14 @@ def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.M
 
 
 def test_budget_windows_become_schedules(lab: Lab) -> None:
-    """Else a window of an hour may pass before anybody looks."""
+    """Otherwise, a window of an hour may pass before `disrupt` runs."""
     budget = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "165h"}
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [budget]}))
     lab.reconcile()
     assert sorted(lab.windows.present.values()) == ["cron(0 5 ? * SUN *)", "cron(0 8 ? * SUN *)"]
 
 
-def test_what_stands_still_is_asked_for_again(lab: Lab) -> None:
+def test_a_claim_that_makes_no_progress_gets_another_message(lab: Lab) -> None:
     """Messages get lost."""
     lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
     lab.clock.advance(seconds=5)
@@ -305,7 +307,7 @@ def test_what_stands_still_is_asked_for_again(lab: Lab) -> None:
     assert [message["claim"] for message, _ in lab.work.sent] == [standing.name]
 
 
-def test_a_pod_that_leaves_is_noticed_for_consolidate_after(lab: Lab) -> None:
+def test_a_leaving_pod_is_recorded_for_consolidate_after(lab: Lab) -> None:
     lab.reconcile()
     lab.clock.advance(minutes=10)
     lab.kubernetes.drop(kinds.PODS, "p", "default")
@@ -314,7 +316,7 @@ def test_a_pod_that_leaves_is_noticed_for_consolidate_after(lab: Lab) -> None:
 
 
 def test_forceful_expiry_asks_neither_budgets_nor_pods() -> None:
-    """Whoever rotates nodes by a hard date says so on the NodePool; replacements still come first."""
+    """A hard date is set on the NodePool; replacements still come first."""
     lab = Lab()
     annotations = {"fleetwright.dev/expiry": "Forceful"}
     budgets = {"budgets": [{"nodes": "0"}]}

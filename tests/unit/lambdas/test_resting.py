@@ -1,4 +1,4 @@
-"""`disrupt` looks again when something may have changed, and not while nothing has."""
+"""`disrupt` runs when something may have changed, and not while nothing has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 
 @pytest.fixture
 def lab() -> Lab:
-    """A node with a pod of a ReplicaSet that keeps it; `disrupt` has looked and rests."""
+    """A node with a ReplicaSet's pod that keeps it; `disrupt` has run and rests."""
     found = Lab()
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
     found.kubernetes.put(a_pending_pod("p", cpu="3", metadata={"ownerReferences": [owner]}))
@@ -41,8 +41,8 @@ def test_it_rests_while_nothing_changes(lab: Lab) -> None:
     assert rests(lab)
 
 
-def test_a_market_that_was_read_anew_ends_the_rest(lab: Lab) -> None:
-    """Else a cheaper place for a node is found late."""
+def test_a_new_market_reading_ends_the_rest(lab: Lab) -> None:
+    """Otherwise, a cheaper offering is found late."""
     facts = MarketFacts(shapes=(), market=Market(region="r"), shapes_read_at=NOW, prices_read_at=NOW)
     lab.app.adapters.catalogues.__dict__["facts"] = lambda: facts
     assert not rests(lab)
@@ -50,7 +50,7 @@ def test_a_market_that_was_read_anew_ends_the_rest(lab: Lab) -> None:
 
 
 def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
-    """Else a NodePool that was changed, or a pod that went while another came, is seen minutes late."""
+    """Otherwise, a changed NodePool, or a pod that went while another came, is seen minutes late."""
     lab.clock.advance(seconds=1)
     lab.app.provisioning.tell_of_change()
     assert not rests(lab)
@@ -61,7 +61,7 @@ def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
     assert not is_news({})
 
 
-def test_a_pod_of_a_job_keeps_it_awake(lab: Lab) -> None:
+def test_a_job_pod_prevents_the_rest(lab: Lab) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     node = lab.claim.node_name
     pod = a_pending_pod("j", metadata={"ownerReferences": [job]}, nodeName=node)
@@ -82,8 +82,8 @@ def test_a_changed_budget_is_seen_within_the_longest_rest(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(("early", "holds"), [(JUST_EARLY, False), (JUST_EARLY + timedelta(milliseconds=1), True)])
-def test_a_run_that_comes_just_before_something_is_due_waits_for_it(early: timedelta, holds: bool) -> None:
-    """Else a node that may go is kept for another round: the demo cost 1.9 % more."""
+def test_a_run_just_before_something_is_due_waits_for_it(early: timedelta, holds: bool) -> None:
+    """Otherwise, a node that may go is kept for another round: the demo cost 1.9 % more."""
     lab, minute = Lab(), timedelta(minutes=1)
     claim, _ = a_node_of(a_type())
     claim = msgspec.structs.replace(claim, hold=Hold(NOW + minute, "DrainGivenBack", ""))
@@ -98,11 +98,11 @@ def test_a_run_that_comes_just_before_something_is_due_waits_for_it(early: timed
 CLOSED = {"disruption": {"consolidateAfter": "10m", "budgets": [{"nodes": "0"}]}}
 
 
-def test_closed_budgets_are_asked_before_anything_else_is_listed(lab: Lab) -> None:
-    """Else a week for a window of three hours costs a look at all pods each minute."""
+def test_closed_budgets_are_checked_before_anything_else_is_listed(lab: Lab) -> None:
+    """Otherwise, waiting all week for a window of three hours costs a list of all pods each minute."""
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": CLOSED})
     lab.app.provisioning.tell_of_change()
-    lab.disrupt()  # a look lists NodePools anyway, and finds their budgets closed
+    lab.disrupt()  # a run lists NodePools anyway, and finds their budgets closed
     asked: list[str] = []
     lab.kubernetes.before_call = asked.append
     report = lab.disrupt()
@@ -110,8 +110,8 @@ def test_closed_budgets_are_asked_before_anything_else_is_listed(lab: Lab) -> No
     assert len(asked) == 1
 
 
-def test_pods_are_looked_at_again_before_a_window_opens_so_that_consolidate_after_is_over_then(lab: Lab) -> None:
-    """Else a node that has been quiet all week is kept for another ten minutes of the window."""
+def test_pods_are_observed_before_a_window_opens_so_that_consolidate_after_is_over(lab: Lab) -> None:
+    """Otherwise, a node that has been idle all week is kept for another ten minutes of the window."""
     minute = timedelta(minutes=1)
     opens = lab.clock.now().replace(second=0, microsecond=0) + 30 * minute
     start, lasting = opens - timedelta(hours=23), timedelta(hours=23)
@@ -129,8 +129,8 @@ def test_pods_are_looked_at_again_before_a_window_opens_so_that_consolidate_afte
     assert min(slept) < 15 * minute
 
 
-def test_a_decision_that_time_cuts_short_is_stored_and_goes_on_at_the_next_run(lab: Lab) -> None:
-    """Else deciding for a large rollout dies at the time-out, with all that it found, each time (users-demand 1.6)."""
+def test_a_decision_cut_short_by_time_is_stored_and_continued(lab: Lab) -> None:
+    """Otherwise, the decision for a large rollout ends at the time-out and is lost, each time (users-demand 1.6)."""
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": {"weight": 7}})
     lab.app.provisioning.tell_of_change()
     report = lab.disrupt(time=timedelta(seconds=1))

@@ -8,8 +8,8 @@ from lambdas.settings import Settings
 from tests.fakes.lab import SETTINGS, Lab, a_pending_pod
 
 
-def test_what_the_template_writes_the_functions_read() -> None:
-    """Else a deployed function starts with other settings than were given."""
+def test_functions_read_the_settings_that_the_template_writes() -> None:
+    """Otherwise, a deployed function starts with other settings than were given."""
     settings = msgspec.structs.replace(SETTINGS, feature_gates="NodeRepair=true", plan_rounds=5, improve_iterations=7)
     assert Settings.from_environment({**settings.to_environment(), "PATH": "/bin"}) == settings
     assert Settings.from_environment(SETTINGS.to_environment()) == SETTINGS
@@ -28,33 +28,33 @@ def test_what_the_template_writes_the_functions_read() -> None:
     ],
 )
 def test_a_bad_setting_is_named(variable: str, value: str, said: str) -> None:
-    """Else an operator searches all variables for the one that is wrong."""
+    """Otherwise, an operator searches all variables for the wrong one."""
     with pytest.raises(InvalidInputError) as caught:
         Settings.from_environment({**SETTINGS.to_environment(), variable: value})
     assert caught.value.field == variable
     assert said in str(caught.value)
 
 
-def test_the_more_pods_a_plan_is_for_the_longer_it_is_improved() -> None:
-    """Four seconds more take a tenth off the plan for three thousand pods: it runs for hours."""
+def test_plans_for_more_pods_are_searched_longer() -> None:
+    """Four more seconds lower the cost of a plan for three thousand pods by a tenth, and it runs for hours."""
     settings = msgspec.structs.replace(SETTINGS, improve_milliseconds=1000)
     assert [settings.improving(pods).total_seconds() for pods in (0, 500, 3000)] == [1, 2, 5]
     assert not msgspec.structs.replace(SETTINGS, improve_milliseconds=0).improving(3000)
 
 
 @pytest.mark.parametrize("text", ["NodeOverlay=1", "NodeOverlay=T", "NodeOverlay = true"])
-def test_feature_gates_reach_the_decision_in_every_spelling_that_karpenter_takes(text: str) -> None:
+def test_feature_gates_are_read_in_every_spelling_that_karpenter_accepts(text: str) -> None:
     """Some of them worked on the command line and stopped the functions."""
     assert msgspec.structs.replace(SETTINGS, feature_gates=text).options().feature_gates.node_overlay
 
 
-def test_in_a_live_cluster_only_pods_that_the_scheduler_gave_up_on_are_planned_for() -> None:
-    """Else nodes are launched for pods that are about to be bound."""
+def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
+    """Otherwise, nodes are launched for pods that are about to be bound."""
     assert SETTINGS.options().requires_unschedulable_mark
 
 
 def test_default_spreads_reach_the_plan() -> None:
-    """The functions would pile up in one zone what the scheduler then refuses to bind."""
+    """Otherwise, the functions plan pods into one zone, and the scheduler refuses to bind them."""
     constraint = '{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}'
     text = f'{{"podTopologySpread": {{"defaultConstraints": [{constraint}]}}}}'
     settings = msgspec.structs.replace(SETTINGS, scheduler_config=text)

@@ -7,8 +7,8 @@ from tests.builders import NOW
 from tests.fakes.world import FakeClock
 
 
-def test_a_stopwatch_runs_from_the_first_question_and_says_which_share_is_over() -> None:
-    """Else the search's first kind of step takes all of the time, and the others never have a turn."""
+def test_a_stopwatch_starts_with_the_first_question_and_returns_the_elapsed_share() -> None:
+    """Otherwise, the search's first kind of step takes all of the time."""
     clock = FakeClock(NOW)
     over = stopwatch(clock, timedelta(seconds=4))
     clock.advance(seconds=9)
@@ -19,8 +19,8 @@ def test_a_stopwatch_runs_from_the_first_question_and_says_which_share_is_over()
     assert shares == [0, 0.25, 0.5, 0.75, 1, 1.25]
 
 
-def test_time_without_a_processor_counts_for_a_quarter() -> None:
-    """On busy cores, or with little memory configured, a burst's plan stayed the greedy one, three times as dear."""
+def test_time_without_cpu_counts_for_a_quarter() -> None:
+    """On a busy CPU, or with little memory configured, a burst's plan remained the greedy one, three times as dear."""
     clock = FakeClock(NOW)
     over = stopwatch(clock, timedelta(seconds=4))
     over()

@@ -1,4 +1,4 @@
-"""Threads may read JSON into types that nobody has read into before."""
+"""Threads may decode JSON into types that no thread has used before."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ done = in_threads([read] * WORKERS, timedelta(seconds=30))
 assert all(done), done
 """
 TRIES = 6
-"""Without the preparation about half of the processes ended with a segmentation fault."""
+"""Without the preparation, about half of the processes ended with a segmentation fault."""
 
 
 @pytest.mark.parametrize("number", range(TRIES))
 def test_a_new_sandbox_reads_its_first_batch_in_threads(number: int) -> None:
-    """If this failed, a cold start with several messages would end the function without a word."""
+    """Otherwise, a cold start with several messages ends the function without an error message."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run([sys.executable, "-c", FIRST_BATCH], cwd=ROOT, env=environment, check=False)  # noqa: S603
     assert run.returncode == 0

@@ -38,7 +38,7 @@ def told(report: RunReport) -> set[tuple[str, str]]:
 
 
 def mark(lab: Lab) -> None:
-    """A taint that nobody stands behind: some sweep's work."""
+    """A taint without a command: work for one of the sweeps."""
     body = {"spec": {"taints": [{"key": DISRUPTED.key, "effect": DISRUPTED.effect}]}}
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
 
@@ -47,8 +47,8 @@ def is_marked(lab: Lab) -> bool:
     return bool(lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"])
 
 
-def test_an_error_that_no_port_raises_stops_one_sweep_and_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a defect in what writes a status keeps orphans, expiry and lost messages from ever being put right."""
+def test_an_unexpected_error_stops_one_sweep_and_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, a defect in writing a status keeps orphans, expiry and lost messages from being handled."""
     monkeypatch.setattr(ObjectStatus, "write", failing(AttributeError("no such thing")))
     mark(lab)
     report = lab.reconcile()
@@ -57,8 +57,8 @@ def test_an_error_that_no_port_raises_stops_one_sweep_and_no_other(lab: Lab, mon
     assert (report.counts[FAILED_SWEEPS], report.counts["unexpectedErrors"]) == (1, 1)
 
 
-def test_sweeps_that_need_no_look_go_on_without_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else an API server that is down keeps lost messages lost."""
+def test_sweeps_that_need_no_snapshot_run_without_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, lost messages stay lost while an API server is down."""
     lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
     lab.provision()
     lab.work.take()
@@ -70,7 +70,7 @@ def test_sweeps_that_need_no_look_go_on_without_one(lab: Lab, monkeypatch: pytes
     assert "sweep stalled" not in {subject for subject, _ in told(report)}
 
 
-def test_sweeps_that_need_no_instances_go_on_without_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeps_that_need_no_instances_run_without_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     mark(lab)
     monkeypatch.setattr(lab.cloud, "instances", failing(TransientError("ec2:DescribeInstances", "throttled")))
     report = lab.reconcile()
@@ -78,10 +78,8 @@ def test_sweeps_that_need_no_instances_go_on_without_them(lab: Lab, monkeypatch:
     assert ("sweep lostInstances", "TransientError") in told(report)
 
 
-def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the alarm on it never fires where each failure ends the sandbox."""
+def test_the_time_since_a_sweep_was_clean_survives_a_new_sandbox(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, its alarm never fires if each failure ends the sandbox."""
     assert lab.reconcile().counts[OLDEST_CLEAN_SWEEP] == 1
     with monkeypatch.context() as broken:
         broken.setattr(ObjectStatus, "write", failing(ValueError("broken")))
@@ -96,8 +94,8 @@ def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(
     assert lab.rows.sweeps["status"].failures == 0
 
 
-def test_clean_rounds_write_every_few_minutes_only(lab: Lab) -> None:
-    """Else a quiet cluster pays for a write a round."""
+def test_clean_rounds_write_only_every_few_minutes(lab: Lab) -> None:
+    """Otherwise, a quiet cluster pays for a write a round."""
     lab.reconcile()
     first = lab.rows.sweeps
     lab.clock.advance(minutes=2)
@@ -108,8 +106,8 @@ def test_clean_rounds_write_every_few_minutes_only(lab: Lab) -> None:
     assert lab.rows.sweeps != first
 
 
-def test_what_there_is_no_time_for_is_told_and_starves_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what comes last in the list is never done on a large cluster."""
+def test_sweeps_without_time_left_are_reported_and_none_starves(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the last sweep of the list never runs on a large cluster."""
     names = {sweep.name for sweep in lab.app.sweeps if not sweep.every}
     for rare in (sweep for sweep in lab.app.sweeps if sweep.every):
         monkeypatch.setattr(rare, "every", timedelta(days=1), raising=False)
@@ -146,7 +144,7 @@ class Named:
 @pytest.mark.parametrize("urgent", range(9))
 @pytest.mark.parametrize("others", range(1, 9))
 def test_each_sweep_comes_first_in_turn_and_urgent_ones_three_times_as_often(urgent: int, others: int) -> None:
-    """Else one sweep that takes all the time of its round starves another for ever."""
+    """Otherwise, a sweep that takes all the time of its round starves another."""
     sweeps = [Named(f"{n}", is_urgent=n < urgent) for n in range(urgent + others)]
     orders = [in_order(sweeps, NOW + ROUND * n) for n in range(4 * 9)]
     assert all(sorted(order, key=lambda s: int(s.name)) == sweeps for order in orders)
@@ -154,6 +152,6 @@ def test_each_sweep_comes_first_in_turn_and_urgent_ones_three_times_as_often(urg
     assert sum(order[0].is_urgent for order in orders) == (27 if urgent else 0)
 
 
-def test_rounds_are_as_far_apart_as_they_are_woken() -> None:
-    """Else the order stands still from one round to the next."""
+def test_the_turn_follows_the_interval_of_rounds() -> None:
+    """Otherwise, the order does not change from one round to the next."""
     assert [schedule.every for schedule in BY_NAME["reconcile"].schedules] == [ROUND]

@@ -1,4 +1,4 @@
-"""What `disrupt` keeps of a target between two looks."""
+"""The parts of a target that `disrupt` keeps between two runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.unit.disruption.target.fleets_for_tests import half_full
 
 
 def a_look(snapshot: Snapshot, keeper: TargetKeeper) -> tuple[Snapshot, DisruptionPlan, RunReport]:
-    """Decide and keep, as `disrupt` does; the world once the commands are carried out."""
+    """Decide and store, as `disrupt` does; returns the world after the commands."""
     report, seen = RunReport(), keeper.with_target(snapshot)
     plan = disrupt(seen)
     keeper.keep(seen, plan, [(f"id-{number}", command) for number, command in enumerate(plan.commands)], report)
     return carried_out(snapshot, *plan.commands), plan, report
 
 
-def test_the_next_look_goes_on_with_the_target_until_nothing_is_left_of_it() -> None:
-    """Else each wave is the first of another target, and pods move twice."""
+def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None:
+    """Otherwise, each wave is the first of another target, and pods move twice."""
     rows = Rows()
     keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
     snapshot, first, report = a_look(snapshot, keeper)
@@ -40,7 +40,7 @@ def test_the_next_look_goes_on_with_the_target_until_nothing_is_left_of_it() -> 
     assert set(gone) == {drain.node for drain in first.target.drains}
 
 
-def test_what_does_not_change_is_not_written() -> None:
+def test_an_unchanged_target_is_not_written() -> None:
     rows, writes = Rows(), list[str]()
     keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
     seen = keeper.with_target(snapshot)
@@ -51,7 +51,7 @@ def test_what_does_not_change_is_not_written() -> None:
     assert writes == ["read"]
 
 
-def test_a_target_that_cannot_be_kept_stops_nothing() -> None:
+def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
     def refuse(call: str) -> None:
         if call == "write":
             raise DeniedError("dynamodb:PutItem", "too large")
@@ -63,8 +63,8 @@ def test_a_target_that_cannot_be_kept_stops_nothing() -> None:
     assert [found.reason for found in report.decisions] == ["TargetNotKept"]
 
 
-def test_a_launched_node_goes_on_under_its_own_name() -> None:
-    """Later waves bring pods to the NodeClaim that the command requests, which knows nothing of the planned name."""
+def test_a_launched_node_continues_with_its_claims_name() -> None:
+    """Later waves move pods to the NodeClaim that the command requests, which differs from the planned name."""
     claim = PlannedClaim(name="default-new-1", node_pool="default", node_class=CLASS_REF)
     target = StoredTarget(
         made_at=NOW,

@@ -1,4 +1,4 @@
-"""The table loses rows while instances run on: what can be understood stays, what cannot is ended late and few at a time."""
+"""Rows get lost while instances run: known instances are adopted, unknown ones are ended late and few at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONE = {
 
 
 def a_fleet(nodes: int) -> Lab:
-    """So many nodes with a pod each, whose NodePool has everything that a claim keeps of it."""
+    """So many nodes with a pod each, in a NodePool with every field that a claim copies."""
     lab = Lab()
     template = {
         "expireAfter": "48h",
@@ -53,7 +53,7 @@ def a_fleet(nodes: int) -> Lab:
 
 
 def lose(lab: Lab, *names: str) -> None:
-    """Rows vanish, and the counters with them where all do."""
+    """Delete rows, and the counters too if all rows go."""
     for name in names or tuple(lab.rows.claims):
         del lab.rows.claims[name]
     if not names:
@@ -61,7 +61,7 @@ def lose(lab: Lab, *names: str) -> None:
 
 
 def be_older(lab: Lab) -> None:
-    """The only row is from a moment when its node had not joined."""
+    """The only row is older than the node."""
     record = lab.claim
     lab.rows.claims[record.name] = msgspec.structs.replace(
         record, phase=ClaimPhase.LAUNCHED, node_name="", initialized_at=None
@@ -69,7 +69,7 @@ def be_older(lab: Lab) -> None:
 
 
 def what_lasts(record: ClaimRecord) -> ClaimRecord:
-    """A claim less what a row may lose: when things happened, what it was launched for, and by which decision."""
+    """A claim without the fields that a row may lose: its moments, its pods, and its decision."""
     annotations = {key: value for key, value in record.plan.annotations.items() if key != labels.DECISION}
     requirements = tuple(r for r in record.plan.requirements if r.key != labels.INSTANCE_TYPE)
     plan = msgspec.structs.replace(
@@ -98,7 +98,7 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
 
 
 def an_untracked(lab: Lab, claim: str, *, pool: str = "default", joins: bool = False) -> str:
-    """An instance with our tags that no record knows."""
+    """An instance with our tags and without a record."""
     order = LaunchOrder(
         claim=claim,
         node_pool=pool,
@@ -119,8 +119,8 @@ def ids(lab: Lab) -> list[str]:
     return [found.instance_id for found in lab.cloud.instances()]
 
 
-def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
-    """Else a restored or mistyped table ends the whole fleet within a minute."""
+def test_lost_rows_are_rebuilt_and_nothing_is_terminated() -> None:
+    """Otherwise, a restored or mistyped table ends the whole fleet within a minute."""
     lab = a_fleet(3)
     before = {claim.name: what_lasts(claim) for claim in lab.claims}
     usage = lab.app.adapters.stores.claims.usage()
@@ -139,8 +139,8 @@ def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
     assert report.counts["rebuiltClaims"] == 3
 
 
-def test_a_rebuilt_claim_drifts_no_more_and_no_less_than_the_lost_one() -> None:
-    """Else every node is replaced after a loss, or none that should be."""
+def test_a_rebuilt_claim_drifts_exactly_when_the_lost_one_did() -> None:
+    """Otherwise, every node is replaced after a loss, or none that should be."""
     lab = a_fleet(1)
     hashes = {key: lab.claim.plan.annotations[key] for key in (labels.NODEPOOL_HASH, labels.NODECLASS_HASH)}
     lab.kubernetes.put(a_node_pool(template={"expireAfter": "1h"}))
@@ -156,8 +156,8 @@ def test_a_rebuilt_claim_drifts_no_more_and_no_less_than_the_lost_one() -> None:
     assert lab.claim.plan.expire_after == timedelta(hours=48)
 
 
-def test_without_what_the_node_says_the_template_stands_in() -> None:
-    """Nodes that joined before it was written down there must not be lost either."""
+def test_without_node_annotations_the_template_is_used() -> None:
+    """Nodes that are older than these annotations must not be lost either."""
     lab = a_fleet(1)
     before = lab.claim
     name = lab.claim.node_name
@@ -170,8 +170,8 @@ def test_without_what_the_node_says_the_template_stands_in() -> None:
     assert lab.claim.plan.startup_taints == before.plan.startup_taints
 
 
-def test_a_table_that_is_older_than_the_nodes_gives_them_no_startup_taints_again() -> None:
-    """Else pods that came since are pushed off a node that works."""
+def test_a_table_older_than_its_nodes_gives_them_no_startup_taints_again() -> None:
+    """Otherwise, newer pods are evicted from a working node."""
     lab = a_fleet(1)
     be_older(lab)
     lab.clock.advance(hours=1)
@@ -181,8 +181,8 @@ def test_a_table_that_is_older_than_the_nodes_gives_them_no_startup_taints_again
     assert lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"] == []
 
 
-def test_a_node_whose_row_is_older_than_it_is_drained_before_its_instance_ends() -> None:
-    """Else a copy of the table, or a run that died as the node opened, kills the pods that came since."""
+def test_a_node_newer_than_its_row_is_drained_before_its_instance_ends() -> None:
+    """Otherwise, a copy of the table, or a crash while the node was opened, kills its pods."""
     lab = a_fleet(1)
     be_older(lab)
     lab.kubernetes.protected.add("default/p0")
@@ -196,8 +196,8 @@ def test_a_node_whose_row_is_older_than_it_is_drained_before_its_instance_ends()
     assert (lab.kubernetes.evicted, ids(lab)) == (["default/p0"], [])
 
 
-def test_a_node_that_joins_after_its_row_was_lost_is_taken_up() -> None:
-    """Its claim is rebuilt while it boots, and gets the labels from the node that only the kubelet knows then."""
+def test_a_node_that_joins_after_its_row_was_lost_is_adopted() -> None:
+    """Its claim is rebuilt while it boots, and later gets the labels that only the kubelet knows."""
     lab = Lab()
     lab.kubernetes.put(
         a_node_pool(template={"requirements": [{"key": "company.com/team", "operator": "In", "values": ["a", "b"]}]}),
@@ -218,7 +218,7 @@ def test_a_node_that_joins_after_its_row_was_lost_is_taken_up() -> None:
 
 
 def test_limits_hold_while_rows_are_lost_and_instances_boot() -> None:
-    """Else a NodePool grows past its limit, and each waiting pod gets a second machine (seeds 46, 66, 178)."""
+    """Otherwise, a NodePool exceeds its limit, and each pending pod gets a second machine (seeds 46, 66, 178)."""
     lab = Lab()
     lab.kubernetes.put(a_node_pool(limits={"nodes": "2"}))
     for name in ("p", "q", "r"):
@@ -238,8 +238,8 @@ def test_limits_hold_while_rows_are_lost_and_instances_boot() -> None:
     assert lab.rows.usage["default"].reserved["nodes"] == 2
 
 
-def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_reached_since() -> None:
-    """Else what was requested before rows were lost is launched on top of what was requested after."""
+def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_have_used() -> None:
+    """Otherwise, launches requested before a loss are added to those requested after it."""
     lab = Lab(launches_per_run=0)
     lab.kubernetes.put(a_node_pool(limits={"nodes": "1"}), a_pending_pod("p"))
     lab.provision()
@@ -250,8 +250,8 @@ def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_reached_since
     assert {"wakeUp": "limit reached"} in lab.wake_ups.take()
 
 
-def test_an_old_instance_without_a_node_is_not_rebuilt_and_ended_as_one_that_did_not_join() -> None:
-    """Else an API server that lists no nodes ends a whole fleet whose rows are lost."""
+def test_an_old_instance_without_a_node_is_not_rebuilt_and_ended_as_not_joined() -> None:
+    """Otherwise, an API server that lists no nodes ends a whole fleet whose rows are lost."""
     lab = a_fleet(3)
     lose(lab)
     for name in lab.kubernetes.names(kinds.NODES):
@@ -265,8 +265,8 @@ def test_an_old_instance_without_a_node_is_not_rebuilt_and_ended_as_one_that_did
 
 
 @pytest.mark.parametrize("why", ["duplicate", "no pool", "no node"])
-def test_what_cannot_be_rebuilt_is_ended_when_it_is_old(why: str) -> None:
-    """Else it is paid for by nobody's decision."""
+def test_an_instance_that_cannot_be_rebuilt_is_ended_when_it_is_old(why: str) -> None:
+    """Otherwise, an instance without a decision is paid for."""
     lab = a_fleet(1)
     claim = lab.claim.name if why == "duplicate" else "nobody"
     unknown = an_untracked(lab, claim, pool="gone" if why == "no pool" else "default")
@@ -283,7 +283,7 @@ def test_what_cannot_be_rebuilt_is_ended_when_it_is_old(why: str) -> None:
 
 
 def test_an_unknown_instance_with_a_node_is_drained_first() -> None:
-    """Else its pods are killed with it, whatever protects them."""
+    """Otherwise, its pods are killed with it, whatever protects them."""
     lab = a_fleet(1)
     unknown = an_untracked(lab, "nobody", pool="gone", joins=True)
     pod = a_pending_pod("q", nodeName=f"node-{unknown}")
@@ -302,7 +302,7 @@ def test_an_unknown_instance_with_a_node_is_drained_first() -> None:
 
 
 def test_more_than_a_few_unknown_instances_stop_everything() -> None:
-    """Else NodePools that vanish by mistake together with the table take all nodes with them."""
+    """Otherwise, NodePools deleted by mistake together with the table take all nodes with them."""
     lab = a_fleet(3)
     running = ids(lab)
     lose(lab)
@@ -364,8 +364,8 @@ def test_counters_of_a_table_that_lost_some_rows_count_what_is_rebuilt() -> None
     assert ("repair", "UsageRecounted") in {(d.kind, d.reason) for d in decisions}
 
 
-def test_counters_that_nobody_moved_are_put_right() -> None:
-    """Else a NodePool is full for ever, or beyond its limit, after one row was edited or lost."""
+def test_wrong_counters_are_corrected() -> None:
+    """Otherwise, a NodePool stays full, or exceeds its limit, after one row was edited or lost."""
     lab = a_fleet(1)
     right = lab.rows.usage["default"]
     lab.rows.usage["default"] = msgspec.structs.replace(right, reserved={"nodes": 7, "cpu": 1}, disrupting=3)

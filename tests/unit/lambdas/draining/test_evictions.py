@@ -1,4 +1,4 @@
-"""Evictions that fail in every way there is, of one pod among others."""
+"""Evictions that fail in different ways, each for one pod among others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def a_lab(**template: str) -> Lab:
 
 @pytest.mark.parametrize("answer", list(EvictionReason))
 def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> None:
-    """Else one pod with two budgets, or one failing webhook, keeps its node for ever."""
+    """Otherwise, one pod with two budgets, or one failing webhook, keeps its node forever."""
     lab = a_lab()
     lab.kubernetes.refusing = {"default/a": ERRORS[answer]}
     reports = lab.tick(3)
@@ -62,8 +62,8 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> No
     assert lab.claims == ()
 
 
-def test_at_the_deadline_everybody_is_asked_before_anybody_is_forced() -> None:
-    """Else the neighbours of one stuck pod are killed without a word to the budget that protects them."""
+def test_at_the_deadline_every_pod_is_evicted_before_any_is_forced() -> None:
+    """Otherwise, the neighbours of one stuck pod are killed before their budget was asked once."""
     lab = a_lab(terminationGracePeriod="2m")
     lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.SERVER_ERROR]}
     lab.clock.advance(minutes=5)
@@ -76,7 +76,7 @@ def test_at_the_deadline_everybody_is_asked_before_anybody_is_forced() -> None:
 
 
 def test_the_grace_period_starts_when_the_node_is_tainted() -> None:
-    """Else a node that could not be tainted for two minutes is emptied by force in the moment it is."""
+    """Otherwise, a node that could not be tainted for two minutes is emptied by force as soon as it is."""
     lab = a_lab(terminationGracePeriod="2m")
     asked_at = lab.clock.now()
     lab.clock.advance(minutes=10)
@@ -98,8 +98,8 @@ def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> No
     assert {d.reason for d in report.decisions} == {"TerminationGracePeriodElapsed", "ServerError"}
 
 
-def test_a_server_that_is_too_busy_is_left_alone() -> None:
-    """Else a drain of many pods adds to the overload that it is told of."""
+def test_an_overloaded_server_is_left_alone() -> None:
+    """Otherwise, a drain of many pods adds to the reported overload."""
     lab = a_lab()
     busy: PortError = ThrottledError(CALL, "429", timedelta(seconds=40))
     lab.kubernetes.refusing = {"default/a": busy}
@@ -111,8 +111,8 @@ def test_a_server_that_is_too_busy_is_left_alone() -> None:
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
 
 
-def test_an_eviction_that_a_role_does_not_permit_counts_as_a_denied_call() -> None:
-    """Else drains stand still for a missing permission, and no alarm says so."""
+def test_an_eviction_that_the_role_does_not_permit_counts_as_a_denied_call() -> None:
+    """Otherwise, drains stop because of a missing permission, and no alarm fires."""
     lab = a_lab()
     lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.DENIED]}
     reported = [decision for report in lab.tick(3) for decision in report.decisions if decision.reason in DENIED]

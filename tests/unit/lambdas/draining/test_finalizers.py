@@ -1,4 +1,4 @@
-"""A Node that does not go when it is deleted."""
+"""A Node that stays although it is deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 
 
 def a_lab() -> Lab:
-    """One empty node that is about to go, with somebody's finalizer on it."""
+    """One empty node that is about to go, with a foreign finalizer."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
@@ -21,14 +21,14 @@ def a_lab() -> Lab:
 
 
 def deletions(lab: Lab) -> list[str]:
-    """From now on, each call that deletes a Node."""
+    """Records, from now on, each call that deletes a Node."""
     calls: list[str] = []
     lab.kubernetes.before_call = lambda call: calls.append(call) if call == "delete nodes" else None
     return calls
 
 
-def test_a_foreign_finalizer_is_waited_for_and_told() -> None:
-    """Else one such node takes 500 calls a minute and a claim for ever."""
+def test_a_foreign_finalizer_is_waited_for_and_reported() -> None:
+    """Otherwise, one such node takes 500 calls a minute, and its claim stays forever."""
     lab = a_lab()
     calls = deletions(lab)
     reports = []
@@ -43,7 +43,7 @@ def test_a_foreign_finalizer_is_waited_for_and_told() -> None:
     assert lab.cloud.instances() == ()
 
 
-def test_a_finalizer_that_is_done_lets_the_node_go() -> None:
+def test_a_node_goes_when_its_finalizer_is_removed() -> None:
     lab = a_lab()
     lab.tick(10, seconds=5)
     (node,) = lab.kubernetes.names(kinds.NODES)
@@ -53,8 +53,8 @@ def test_a_finalizer_that_is_done_lets_the_node_go() -> None:
     assert lab.claims == ()
 
 
-def test_errors_in_a_row_are_met_with_longer_and_longer_waits() -> None:
-    """Else an API server that is in trouble is asked twelve times a minute for each claim."""
+def test_consecutive_errors_cause_longer_and_longer_waits() -> None:
+    """Otherwise, a failing API server gets twelve requests a minute for each claim."""
     lab = a_lab()
 
     def fail(call: str) -> None:

@@ -1,4 +1,4 @@
-"""A consolidation whose node gets a pod that must stay, in the moment between the taint and the first eviction."""
+"""A consolidation whose node gets a protected pod between the taint and the first eviction."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def work(lab: Lab) -> RunReport:
     return lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
 
 
-def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
-    """Else it stays closed with one pod on it, and its NodePool's limits forget it."""
+def test_the_node_is_restored_and_left_alone_for_a_while() -> None:
+    """Otherwise, it stays closed with one pod on it, and its NodePool's limits do not count it."""
     lab = a_lab()
     report = work(lab)
     (node,) = lab.kubernetes.names(kinds.NODES)
@@ -51,7 +51,7 @@ def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
 
 
 def test_without_room_in_the_limits_the_drain_goes_on() -> None:
-    """Its replacement may have taken the room: limits are never exceeded."""
+    """Its replacement may have used the room: limits are never exceeded."""
     lab = a_lab(limits={"cpu": "1"})
     assert [d.reason for d in work(lab).decisions] == ["LimitReached"]
     assert lab.claim.deletion is not None
@@ -59,7 +59,7 @@ def test_without_room_in_the_limits_the_drain_goes_on() -> None:
     assert [d.reason for d in work(lab).decisions] == []
 
 
-def test_who_must_go_is_not_given_back() -> None:
+def test_a_node_that_must_go_is_not_given_back() -> None:
     """A spot notice may come while a node is being consolidated."""
     lab = a_lab()
     report = RunReport()

@@ -1,4 +1,4 @@
-"""A drain that a closed budget blocks: told on the pod and the node, and counted."""
+"""A drain that a closed budget blocks: reported on the pod and the node, and counted."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def work(lab: Lab, **span: float) -> list[str]:
     return [decision.reason for decision in report.decisions]
 
 
-def test_what_blocks_is_told_where_its_owner_looks() -> None:
-    """`kubectl describe` of the pod or the node says why: else somebody has to read our log."""
+def test_the_reason_is_shown_on_the_pod_and_the_node() -> None:
+    """`kubectl describe` of the pod or the node gives the reason; without it, operators must read our log."""
     lab = a_blocked_lab()
     assert work(lab, minutes=4) == []
     assert work(lab, minutes=1) == ["DrainSlow"]

@@ -1,4 +1,4 @@
-"""A spot notice with two minutes left, and a date days ahead: what is planned, noted, waited for, and when it ends."""
+"""A spot notice with two minutes left, and an announced date days ahead: what is planned, recorded and waited for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def lab() -> Lab:
-    """One node with one pod on it; what a recommendation does is set to `drain`."""
+    """One node with one pod on it; the response to recommendations is `drain`."""
     found = Lab(rebalance_policy="drain")
     found.kubernetes.put(a_pending_pod("p"))
     found.settle()
@@ -33,7 +33,7 @@ def lab() -> Lab:
 
 
 def notice(lab: Lab, kind: str = SPOT, *, late: timedelta = timedelta(0)) -> None:
-    """EC2's event about the oldest claim, as it is delivered so long after it was written."""
+    """EC2's event about the oldest claim, delivered so long after it was written."""
     event = {
         "source": "aws.ec2",
         "detail-type": kind,
@@ -71,7 +71,7 @@ def noted(lab: Lab) -> tuple[str, ...] | None:
 
 
 def test_the_pod_stays_until_its_new_node_is_initialized(lab: Lab) -> None:
-    """Else it is down for as long as a node takes to boot."""
+    """Otherwise, the pod is down for as long as a node takes to boot."""
     notice(lab)
     lab.tick()
     lab.provision()
@@ -88,7 +88,7 @@ def test_the_pod_stays_until_its_new_node_is_initialized(lab: Lab) -> None:
 
 
 def test_its_pods_are_planned_once(lab: Lab) -> None:
-    """Else each look of the planner would launch another node for them."""
+    """Otherwise, each run of the planner launches another node for them."""
     notice(lab)
     lab.tick()
     for _ in range(3):
@@ -108,8 +108,8 @@ def test_without_capacity_it_stays_as_long_as_its_grace_permits(lab: Lab) -> Non
     assert timedelta(seconds=70) <= lab.clock.now() - begun <= timedelta(seconds=85)
 
 
-def test_a_replacement_that_dies_is_not_there(lab: Lab) -> None:
-    """Its row is gone or going: the pod waits for the next one."""
+def test_a_failed_replacement_does_not_count(lab: Lab) -> None:
+    """Its row is gone or terminating: the pod waits for the next one."""
     notice(lab)
     lab.tick()
     lab.provision()
@@ -119,14 +119,14 @@ def test_a_replacement_that_dies_is_not_there(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("late", [timedelta(seconds=80), timedelta(minutes=9)])
-def test_a_notice_that_comes_late_is_acted_on_at_once(lab: Lab, late: timedelta) -> None:
+def test_a_late_notice_is_acted_on_at_once(lab: Lab, late: timedelta) -> None:
     notice(lab, late=late)
     lab.tick()
     assert lab.kubernetes.evicted == ["default/p"]
 
 
-def test_pods_that_fit_elsewhere_leave_as_soon_as_that_is_known(lab: Lab) -> None:
-    """Nothing is to be waited for, and the planner says so."""
+def test_pods_that_fit_elsewhere_leave_once_that_is_known(lab: Lab) -> None:
+    """The plan shows that no new node is needed."""
     lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
     lab.provision()
     lab.boot()
@@ -151,7 +151,7 @@ def test_a_recommendation_waits_longer_until_a_notice_follows(lab: Lab) -> None:
     assert lab.kubernetes.evicted == ["default/p"]
 
 
-def test_a_note_is_written_although_the_claim_has_just_changed(lab: Lab) -> None:
+def test_a_plan_is_recorded_although_the_claim_has_just_changed(lab: Lab) -> None:
     """The node is tainted while its pods are planned."""
     notice(lab)
     changes = lab.rows.stores(lab.brakes).claims.change
@@ -168,7 +168,7 @@ def test_a_note_is_written_although_the_claim_has_just_changed(lab: Lab) -> None
     assert noted(lab) == (lab.claims[1].name,)
 
 
-def test_a_date_days_ahead_is_remembered_and_the_earliest_counts(lab: Lab) -> None:
+def test_a_future_date_is_stored_and_the_earliest_counts(lab: Lab) -> None:
     for days, expected in ((14, 14), (20, 14), (14, 14), (10, 10)):
         announce(lab, NOW + days * DAY)
         assert (lab.claim.retires_at, lab.claim.deletion) == (NOW + expected * DAY, None)
@@ -177,13 +177,13 @@ def test_a_date_days_ahead_is_remembered_and_the_earliest_counts(lab: Lab) -> No
 
 
 @pytest.mark.parametrize("left", [timedelta(hours=-1), DUE_BEFORE])
-def test_a_date_that_is_near_or_past_is_acted_on_at_once(lab: Lab, left: timedelta) -> None:
+def test_a_near_or_past_date_is_acted_on_at_once(lab: Lab, left: timedelta) -> None:
     report = announce(lab, lab.clock.now() + left)
     assert [d.reason for d in report.decisions] == ["ScheduledChange", "ScheduledChangeDue", "ScheduledChangeDue"]
     assert lab.claim.deletion is not None
 
 
-def test_what_is_called_off_or_over_is_not_acted_on(lab: Lab) -> None:
+def test_a_cancelled_or_completed_event_is_ignored(lab: Lab) -> None:
     announce(lab, lab.clock.now(), statusCode="closed")
     assert (lab.claim.retires_at, lab.claim.deletion) == (None, None)
 
@@ -199,7 +199,7 @@ def test_what_is_called_off_or_over_is_not_acted_on(lab: Lab) -> None:
         (7, None),
     ],
 )
-def test_both_ways_of_writing_a_date_are_read(written: Any, expected: str | None) -> None:
+def test_both_date_formats_are_read(written: Any, expected: str | None) -> None:
     detail = {"service": "EC2", "eventTypeCategory": "scheduledChange", "startTime": written}
     found = read_event({"source": "aws.health", "detail-type": "AWS Health Event", "detail": detail})
     assert found is not None
@@ -207,7 +207,7 @@ def test_both_ways_of_writing_a_date_are_read(written: Any, expected: str | None
 
 
 def near(lab: Lab) -> None:
-    """A date for which the claim may go by now, and need not yet."""
+    """A date for which the claim may go now, but need not."""
     announce(lab, lab.clock.now() + BEGINS_BEFORE - SPREAD)
 
 
@@ -222,7 +222,7 @@ def test_days_before_its_date_it_goes_within_the_budgets(lab: Lab) -> None:
     assert (lab.claim.deletion.reason, lab.claim.is_disrupting) == ("ScheduledChange", True)
 
 
-def test_a_pod_may_object_and_a_brake_may_hold_until_the_last_hours(lab: Lab) -> None:
+def test_a_pod_or_a_brake_may_keep_it_until_the_last_hours(lab: Lab) -> None:
     near(lab)
     protected = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.PODS, "p", protected, namespace="default")
@@ -238,8 +238,8 @@ def test_a_pod_may_object_and_a_brake_may_hold_until_the_last_hours(lab: Lab) ->
     assert lab.claim.deletion.reason == "ScheduledChangeDue"
 
 
-def test_who_goes_by_our_choice_must_go_in_the_last_hours(lab: Lab) -> None:
-    """Else a brake, or a pod that objects, would keep it beyond its date."""
+def test_a_voluntary_disruption_becomes_mandatory_in_the_last_hours(lab: Lab) -> None:
+    """Otherwise, a brake or a protected pod keeps the node beyond its date."""
     near(lab)
     lab.reconcile()
     lab.clock.advance(days=2)

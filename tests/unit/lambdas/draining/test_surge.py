@@ -1,4 +1,4 @@
-"""A single replica whose budget never lets it go, on a node that must go."""
+"""A single replica whose budget never allows its eviction, on a node that must go."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def restarted_for(lab: Lab) -> str | None:
 
 
 def test_its_deployment_is_restarted_once() -> None:
-    """Else the drain waits for ever, or each look takes the workload down once more."""
+    """Otherwise, the drain waits forever, or each run takes the workload down again."""
     lab = a_lab()
     assert reasons(lab, 1) == ["PodDisruptionBudget"]
     assert restarted_for(lab) is None
@@ -79,21 +79,21 @@ def test_its_deployment_is_restarted_once() -> None:
     ],
     ids=str,
 )
-def test_what_would_not_come_up_first_is_left_alone(changes: dict[str, Any]) -> None:
-    """A restart that takes the old pod away first is the very outage that the budget forbids."""
+def test_a_deployment_that_stops_old_pods_first_is_left_alone(changes: dict[str, Any]) -> None:
+    """A restart that stops the old pod first is the very outage that the budget forbids."""
     lab = a_lab(**changes)
     assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
     assert restarted_for(lab) is None
 
 
 @pytest.mark.parametrize("changes", [{"is_on": False}, {"opts_in": False}])
-def test_nobody_is_restarted_who_did_not_opt_in(changes: dict[str, bool]) -> None:
+def test_a_workload_that_did_not_opt_in_is_not_restarted(changes: dict[str, bool]) -> None:
     lab = a_lab(**changes)
     assert reasons(lab, 4) == ["PodDisruptionBudget"]
     assert restarted_for(lab) is None
 
 
-def test_a_pod_without_a_deployment_is_told_so() -> None:
+def test_a_pod_without_a_deployment_gets_an_event() -> None:
     lab = a_lab()
     lab.kubernetes.drop(kinds.REPLICA_SETS, "web-1", "default")
     assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]

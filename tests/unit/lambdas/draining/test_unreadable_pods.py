@@ -1,4 +1,4 @@
-"""Pods that we cannot read: somebody's all the same."""
+"""Pods that we cannot read still belong to their owners."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ODD: tuple[JsonObject, ...] = (
     {"spec": {"tolerations": [{"operator": "Like"}]}},
     {"metadata": {"labels": {"app": 5}}},
 )
-"""What the API server would not let through today; a later version of it may."""
+"""The API server rejects this today; a later version may accept it."""
 
 
 def a_lab(odd: JsonObject) -> Lab:
-    """One node with one pod on it, which nobody can read."""
+    """One node with one unreadable pod."""
     lab = Lab()
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
@@ -27,7 +27,7 @@ def a_lab(odd: JsonObject) -> Lab:
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_its_node_is_not_taken_for_an_empty_one(odd: JsonObject) -> None:
+def test_its_node_does_not_count_as_empty(odd: JsonObject) -> None:
     """The node was deleted within minutes, and the pod with it."""
     lab = a_lab(odd)
     lab.clock.advance(minutes=30)

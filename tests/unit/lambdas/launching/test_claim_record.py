@@ -1,4 +1,4 @@
-"""The order that EC2 gets from the record of a claim."""
+"""The launch order that EC2 gets from a claim's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a claim may still ask EC2 for, and what its answer teaches the next ones."""
+"""Which offerings a claim may still request, and how EC2's answers affect the next claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CALL = "ec2:CreateFleet"
 
 
 class World:
-    """A claim, and what is remembered."""
+    """A claim, and the remembered denials."""
 
     def __init__(self) -> None:
         snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
@@ -57,25 +57,25 @@ def admitted(found: Admission | Refusal) -> Admission:
     return found
 
 
-def test_without_refusals_everything_may_be_asked_for(world: World) -> None:
+def test_without_refusals_every_offering_may_be_requested(world: World) -> None:
     assert admitted(world.admit()).offerings == world.record.offerings
 
 
-def test_what_was_refused_meanwhile_is_left_out(world: World) -> None:
-    """A claim that waited for its turn would ask the empty pools again."""
+def test_offerings_refused_in_the_meantime_are_left_out(world: World) -> None:
+    """Otherwise, a claim that waited requests the unavailable offerings again."""
     world.rows.refused[world.first.key] = NOW + FIRST_PAUSE
     assert world.first not in admitted(world.admit()).offerings
 
 
-def test_a_claim_that_was_tried_asks_for_the_same_again(world: World) -> None:
-    """Its instance may be there; another request under the same token is an error."""
+def test_a_retried_claim_requests_the_same_again(world: World) -> None:
+    """Its instance may exist; another request with the same token is an error."""
     world.learn("UnauthorizedOperation")
     world.record = msgspec.structs.replace(world.record, attempts=1)
     assert admitted(world.admit()).offerings == world.record.offerings
 
 
-def test_after_a_pause_one_asks_and_the_others_wait(world: World) -> None:
-    """Forty claims would ask forty times when the pause ends."""
+def test_after_a_pause_one_claim_tries_and_the_others_wait(world: World) -> None:
+    """Otherwise, forty claims make forty requests when the pause ends."""
     world.learn("UnauthorizedOperation")
     assert isinstance(world.admit(), Refusal)
     later = NOW + FIRST_PAUSE

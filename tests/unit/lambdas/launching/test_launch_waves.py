@@ -1,4 +1,4 @@
-"""Many launches at once, and what becomes of each."""
+"""Many launches at once, and the result of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lab() -> Lab:
 
 
 def runs(lab: Lab) -> list[int]:
-    """How many launches go at once, wave by wave."""
+    """How many launches run at once, wave by wave."""
     found: list[int] = []
 
     def noted(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
@@ -33,14 +33,14 @@ def runs(lab: Lab) -> list[int]:
 
 
 def test_the_first_launch_of_a_class_goes_ahead_and_the_others_follow_at_once(lab: Lab) -> None:
-    """Thirty launches at once would be thirty denials."""
+    """Otherwise, thirty launches at once are denied thirty times."""
     found = runs(lab)
     lab.provision()
     assert found == [1, 5]
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.LAUNCHED}
 
 
-def test_what_the_first_is_denied_nobody_else_asks_for(lab: Lab) -> None:
+def test_a_launch_denied_to_the_first_is_not_tried_by_the_others(lab: Lab) -> None:
     asked: list[str] = []
 
     def deny(_: str) -> None:
@@ -55,8 +55,8 @@ def test_what_the_first_is_denied_nobody_else_asks_for(lab: Lab) -> None:
     assert denial.is_engaged
 
 
-def test_a_launch_that_does_not_end_in_time_is_looked_after_by_others(lab: Lab) -> None:
-    """Its instance may be there; nobody would look for it."""
+def test_a_launch_that_does_not_end_in_time_is_left_to_another_run(lab: Lab) -> None:
+    """Its instance may exist; a claim without follow-up would lose it."""
 
     def hang(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
         in_turn(tasks[:-1], patience)
@@ -69,7 +69,7 @@ def test_a_launch_that_does_not_end_in_time_is_looked_after_by_others(lab: Lab) 
     assert all(claim.name in str(messages) for claim in lab.claims)
 
 
-def test_what_goes_wrong_with_one_is_its_own(lab: Lab) -> None:
+def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
     left = [TransientError("ec2:CreateFleet", "503")]
 
     def fail_once(call: str) -> None:
