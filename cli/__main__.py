@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "status": "how a cluster stands: nodes, cost, budgets, what is under way and what holds it back",
     "pause": "let no node go by choice, or stop everything, until `resume`",
     "resume": "release the kill switch",
+    "adopt": "which nodes of Karpenter would be ours, and make them so: no node is replaced",
+    "release": "which nodes would be Karpenter's again, and make them so",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "what-if": "a recorded period under other NodePools, budgets or prices",

@@ -46,6 +46,12 @@ On nodes an annotation."""
 TERMINATION_FINALIZER: Final = "fleetwright.dev/termination"
 """On our Node objects: one that somebody deletes stays until its pods have left and its instance is gone."""
 
+KARPENTER_FINALIZER: Final = "karpenter.sh/termination"
+"""Karpenter's, on its NodeClaims and Nodes: nobody but its controller removes it."""
+
+KARPENTER_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
+"""Karpenter's, on EC2NodeClasses."""
+
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 """Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
 

@@ -38,6 +38,7 @@ from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
+from core.reasons.takeover import AdoptionReason, ReleaseReason
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas import metric_names
@@ -107,6 +108,12 @@ def reason_codes() -> str:
         "## What became of the target of the fleet",
         "`targetReason` of a disruption plan in the ledger.",
         _codes(TargetReason),
+        "## Why a node of Karpenter's is not adopted",
+        "`items[].reason` of `fleetwright adopt`.",
+        _codes(AdoptionReason),
+        "## Why a claim is not released to Karpenter",
+        "`items[].reason` of `fleetwright release`.",
+        _codes(ReleaseReason),
         "## What keeps a pod on a node that is drained",
         "Why a pod was not evicted:",
         _codes(EvictionReason),

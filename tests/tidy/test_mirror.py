@@ -15,7 +15,19 @@ DATA_ONLY = {
     *(f"core.model.{name}" for name in ("launch_order", "node", "node_pool", "overlay", "plan", "snapshot")),
     *(
         f"core.reasons.{name}"
-        for name in ("binding", "claim", "command", "decision", "drain", "drift", "node", "pod", "refusal", "run")
+        for name in (
+            "binding",
+            "claim",
+            "command",
+            "decision",
+            "drain",
+            "drift",
+            "node",
+            "pod",
+            "refusal",
+            "run",
+            "takeover",
+        )
     ),
     "core.lifecycle.facts",
     "core.lifecycle.steps",

@@ -24,16 +24,21 @@ class KarpenterPresence:
         self._kubernetes = kubernetes
         self._clock = clock
         self._asked_at: datetime | None = None
-        self._is_there = False
+        self._namespace = ""
 
     def is_there(self) -> bool:
         """Whether somebody holds Karpenter's lease. Raises PortError."""
+        return bool(self.namespace())
+
+    def namespace(self) -> str:
+        """Return the namespace in which Karpenter's lease is held, empty where nobody holds it. Raises PortError."""
         now = self._clock.now()
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY:
             leases = self._kubernetes.list(LEASES, fields=f"metadata.name={LEASE}").items
-            self._is_there = any(_is_held(lease, now) for lease in leases)
+            held = (lease for lease in leases if _is_held(lease, now))
+            self._namespace = min((str(lease["metadata"].get("namespace") or "default") for lease in held), default="")
             self._asked_at = now
-        return self._is_there
+        return self._namespace
 
 
 def _is_held(lease: dict[str, Any], now: datetime) -> bool:

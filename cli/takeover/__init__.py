@@ -1,0 +1,1 @@
+"""Nodes change hands between Karpenter and the functions: what `adopt` and `release` look at and do."""

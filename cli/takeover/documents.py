@@ -1,0 +1,75 @@
+"""The answers of `adopt` and `release` as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cli.output import JsonObject
+from cli.plan_document import API_VERSION
+from cli.takeover.adopter import AdoptionCandidate, AdoptionSurvey
+from cli.takeover.releaser import Releasable, ReleaseSurvey
+
+KEPT: Final = "kept"
+RELEASABLE: Final = "releasable"
+
+
+def adoption_document(
+    cluster: str, survey: AdoptionSurvey, hindrances: Sequence[str], *, is_acting: bool
+) -> JsonObject:
+    """Everything of Karpenter's, with `state` refused, adoptable, begun or ours; later adopted or failed."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Adoption",
+        "cluster": cluster,
+        "acting": is_acting,
+        "hindrances": list(hindrances),
+        "items": [_candidate(found) for found in survey.candidates],
+        "nodeClasses": [{"subject": f"EC2NodeClass/{name}", "state": "adoptable"} for name in survey.classes],
+    }
+
+
+def release_document(cluster: str, survey: ReleaseSurvey, hindrances: Sequence[str], *, is_acting: bool) -> JsonObject:
+    """Everything of ours, with `state` kept or releasable; later released or failed."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Release",
+        "cluster": cluster,
+        "acting": is_acting,
+        "hindrances": list(hindrances),
+        "commands": survey.commands,
+        "items": [_releasable(found) for found in survey.claims],
+    }
+
+
+def _candidate(found: AdoptionCandidate) -> JsonObject:
+    instance = found.instance
+    return {
+        "subject": found.subject,
+        "state": str(found.standing),
+        "nodeClaim": found.node_claim,
+        "node": found.node,
+        "instance": instance.instance_id if instance is not None else "",
+        "instanceType": instance.instance_type if instance is not None else "",
+        "nodePool": found.node_pool,
+        "reason": str(found.objection.reason) if found.objection is not None else "",
+        "message": f"{found.objection.message}. {found.objection.reason.advice}" if found.objection is not None else "",
+        "drift": found.drift,
+    }
+
+
+def _releasable(found: Releasable) -> JsonObject:
+    record, instance = found.held.record if found.held is not None else None, found.instance
+    node = found.held.node if found.held is not None else None
+    return {
+        "subject": found.subject,
+        "state": RELEASABLE if found.objection is None else KEPT,
+        "nodeClaim": record.name if record is not None else "",
+        "node": node.name if node is not None else "",
+        "instance": instance.instance_id if instance is not None else "",
+        "instanceType": instance.instance_type if instance is not None else "",
+        "nodePool": record.plan.node_pool if record is not None else "",
+        "reason": str(found.objection.reason) if found.objection is not None else "",
+        "message": f"{found.objection.message}. {found.objection.reason.advice}" if found.objection is not None else "",
+        "drift": found.drift,
+    }

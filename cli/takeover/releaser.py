@@ -1,0 +1,200 @@
+"""Makes NodeClaims of Karpenter's from our claims, one after another; what is half done the next run completes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from cli.takeover.site import Site, nodes_by_provider_id, with_market, written_taints
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.disruption.conditions.drift import DriftCheck
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.takeover import ownership
+from core.lifecycle.takeover.release import (
+    HeldClaim,
+    ReleaseObjection,
+    karpenters_object,
+    karpenters_status,
+    objection,
+)
+from core.manifests.wire import api_resources as kinds
+from core.model.node import Node
+from core.model.values.taints import Taint
+from core.reasons.takeover import ReleaseReason
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import ConflictError, Instance, JsonObject, NotFoundError
+
+
+class Releasable(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim of ours, or an instance that should have one.
+
+    Attributes:
+        subject: Kind and name, as `NodeClaim/default-x7k2p`.
+        objection: Why it stays ours, None where it can be given away.
+        drift: Why its node counts as drifted now, empty where it does not; it stays so.
+    """
+
+    subject: str
+    objection: ReleaseObjection | None = None
+    held: HeldClaim | None = None
+    instance: Instance | None = None
+    drift: str = ""
+
+
+class ReleaseSurvey(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is ours in a cluster, and how many commands of disruption are under way, which are dropped."""
+
+    claims: tuple[Releasable, ...]
+    commands: int
+
+
+class Releaser:
+    """Surveys and releases."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def survey(self) -> ReleaseSurvey:
+        """Look at everything of ours. Raises PortError."""
+        site = self._site
+        view = site.look()
+        instances = site.instances(record.instance_id for record in view.claims.values() if record.machine is not None)
+        claims = (*self._of_table(view, instances), *_strangers(view, instances))
+        return ReleaseSurvey(claims=claims, commands=len(view.commands))
+
+    def begin(self) -> None:
+        """Drop commands under way, and let Karpenter write its own hashes anew when it starts. Raises PortError.
+
+        Karpenter does so where a NodePool or EC2NodeClass carries another version than its own.
+        """
+        site = self._site
+        for command in site.stores.commands.all():
+            site.stores.commands.remove(command)
+        versions = (
+            (kinds.NODE_POOLS, labels.NODEPOOL_HASH_VERSION),
+            (kinds.EC2_NODE_CLASSES, labels.NODECLASS_HASH_VERSION),
+        )
+        for resource, key in versions:
+            for obj in site.kubernetes.list(resource).items:
+                metadata = obj["metadata"]
+                if (metadata.get("annotations") or {}).get(key) != HASH_VERSION:
+                    site.kubernetes.patch(
+                        resource, metadata["name"], {"metadata": {"annotations": {key: HASH_VERSION}}}
+                    )
+
+    def release(self, found: Releasable) -> None:
+        """Give one away: first its NodeClaim, without which Karpenter ends the instance, last the row.
+
+        Raises:
+            PortError: If a part could not be done; the next run goes on from there.
+        """
+        site, held = self._site, found.held
+        if held is None:
+            return
+        record = held.record
+        if record.machine is None:
+            self._give_up(record)
+            return
+        uid = self._write_node_claim(held, found.drift)
+        if held.node is not None:
+            site.patch(kinds.NODES, held.node.name, lambda node: _node_patch(node, (record.name, uid)))
+        if found.instance is not None:
+            site.tag(found.instance, ownership.karpenters_tags(record, site.cluster))
+            site.untag(found.instance, ownership.OURS_ALONE)
+        site.stores.claims.forget(record)
+
+    def _write_node_claim(self, held: HeldClaim, drift: str) -> str:
+        """Bring the NodeClaim to what Karpenter goes on from; return its UID."""
+        site, record = self._site, held.record
+        if held.node_claim is None:
+            with suppress(ConflictError):
+                site.kubernetes.create(kinds.NODE_CLAIMS, karpenters_object(record))
+        status = karpenters_status(record, drift)
+        site.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"status": status}, subresource="status")
+        pool = (record.plan.node_pool, held.pool_uid)
+        site.patch(
+            kinds.NODE_CLAIMS,
+            record.name,
+            lambda obj: {"metadata": ownership.node_claim_made_karpenters(record, obj, pool)},
+        )
+        return str(site.kubernetes.get(kinds.NODE_CLAIMS, record.name)["metadata"]["uid"])
+
+    def _give_up(self, record: ClaimRecord) -> None:
+        """Forget a claim that was never launched: its NodeClaim would be an order to Karpenter."""
+        site = self._site
+        with suppress(NotFoundError):
+            site.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"metadata": {"finalizers": None}})
+            site.kubernetes.delete(kinds.NODE_CLAIMS, record.name)
+        site.stores.claims.forget(record)
+
+    def _of_table(self, view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
+        site = self._site
+        objects, nodes_of = site.node_claims(), nodes_by_provider_id(view.snapshot.nodes)
+        pools = {pool.name: pool for pool in view.snapshot.node_pools}
+        claims = {claim.name: claim for claim in view.snapshot.node_claims}
+        drift = DriftCheck(with_market(view, site.market(view))) if view.claims else None
+        found = []
+        for name, record in view.claims.items():
+            tagged = sorted(
+                instance.instance_id
+                for instance in instances.values()
+                if instance.tags.get(labels.CLAIM) == name or instance.instance_id == record.instance_id
+            )
+            pool, claim = pools.get(record.plan.node_pool), claims.get(name)
+            held = HeldClaim(
+                record=record,
+                node_claim=objects.get(name),
+                node=_node_of(record, nodes_of),
+                tagged=tuple(tagged),
+                pool_uid=pool.uid if pool is not None and pool.deleted_at is None else "",
+            )
+            is_judged = drift is not None and claim is not None and pool is not None and record.machine is not None
+            found.append(
+                Releasable(
+                    subject=f"NodeClaim/{name}",
+                    objection=objection(held),
+                    held=held,
+                    instance=instances.get(record.instance_id),
+                    drift=drift.reason(claim, pool) if is_judged and drift and claim and pool else "",
+                )
+            )
+        return found
+
+
+def _strangers(view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
+    """Return instances with our tag that no claim knows: Karpenter would end them, as they have no NodeClaim."""
+    named = {record.instance_id for record in view.claims.values()}
+    awaited = {name for name, record in view.claims.items() if record.machine is None}
+    return [
+        Releasable(
+            subject=f"Instance/{name}",
+            objection=ReleaseObjection(
+                ReleaseReason.NOT_IN_TABLE, f"claim {instance.tags[labels.CLAIM]} is not in the table"
+            ),
+            instance=instance,
+        )
+        for name, instance in instances.items()
+        if labels.CLAIM in instance.tags and name not in named and instance.tags[labels.CLAIM] not in awaited
+    ]
+
+
+def _node_of(record: ClaimRecord, nodes_of: dict[str, tuple[Node, ...]]) -> Node | None:
+    same = nodes_of.get(record.provider_id, ())
+    return same[0] if len(same) == 1 else None
+
+
+def _node_patch(written: Any, node_claim: tuple[str, str]) -> JsonObject:
+    """Return the patch that makes a Node Karpenter's and takes our taints off it."""
+    metadata = written.metadata
+    owners = [msgspec.to_builtins(owner) for owner in metadata.owner_references]
+    patch: JsonObject = {
+        "metadata": ownership.node_made_karpenters(metadata.finalizers, owners, metadata.labels, node_claim)
+    }
+    taints = tuple(Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints)
+    kept = ownership.taints_that_stay(taints)
+    if kept != taints:
+        patch["spec"] = {"taints": written_taints(kept)}
+    return patch

@@ -1,0 +1,187 @@
+"""The cluster, the table and EC2 as both directions need them, and what keeps either from beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cli.errors import InputError
+from core import labels
+from core.brakes.kill_switch import Mode
+from core.launch.template import tag_list
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from core.model.catalogue import Catalogue
+from core.model.node import Node
+from core.model.snapshot import Snapshot
+from core.model.values.taints import Taint
+from lambdas.adapters.aws.service import PATIENT, AwsService, longest
+from lambdas.application.adapters import Adapters
+from lambdas.brakes.brake_reader import FRESH_FOR
+from lambdas.clock import SystemClock
+from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
+from lambdas.controllers.nodes.node_patches import written
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer
+from lambdas.ports import ConflictError, Instance, JsonObject, PortError
+
+if TYPE_CHECKING:
+    from cli.cluster.installation import Installation
+
+SETTLED_AFTER: Final = FRESH_FOR + longest(PATIENT)
+"""How long after `stop` nothing of ours acts: functions read the switch so often, and end a call that they have begun."""
+
+TRIES: Final = 5
+"""Attempts at a patch of an object that others write to: kubelets write to their Nodes every ten seconds."""
+
+
+class Site:
+    """An installation and its cluster, opened for reading and for acting.
+
+    Args:
+        adapters: The functions' adapters, with the user's own permissions.
+        ec2, ssm: The services that are called beyond what functions call.
+    """
+
+    def __init__(self, adapters: Adapters, ec2: AwsService, ssm: AwsService) -> None:
+        self.settings, self.clock = adapters.settings, adapters.clock
+        self.cluster = adapters.settings.cluster_name
+        self.kubernetes, self.cloud, self.stores = adapters.kubernetes, adapters.cloud, adapters.stores
+        self._observer = Observer(adapters.kubernetes, adapters.catalogues, adapters.stores, self.settings, self.clock)
+        self._karpenter = KarpenterPresence(adapters.kubernetes, adapters.clock)
+        self._ec2, self._ssm = ec2, ssm
+
+    def hindrances(self) -> list[str]:
+        """Return what keeps nodes from changing hands now, each with what to do. Raises PortError."""
+        found = []
+        namespace = self._karpenter.namespace()
+        if namespace:
+            found.append(
+                f"Karpenter runs: its Lease in namespace {namespace} is held. Stop it with `kubectl -n {namespace} scale "
+                "deployment karpenter --replicas=0`, and run this again a minute later"
+            )
+        switch = self._kill_switch()
+        return [*found, switch] if switch else found
+
+    def karpenter_runs(self) -> bool:
+        """Whether somebody holds Karpenter's Lease, asked at most every 30 seconds. Raises PortError."""
+        return self._karpenter.is_there()
+
+    def look(self) -> ClusterState:
+        """Return nodes, NodePools and EC2NodeClasses, with the claims of the table. Raises PortError."""
+        return self._observer.look_without_pods()
+
+    def market(self, view: ClusterState) -> Catalogue:
+        """Return the catalogue for the view's classes. Raises PortError."""
+        return self._observer.open_market.catalogue(view.node_classes.values(), self.clock.now())
+
+    def node_claims(self) -> dict[str, JsonObject]:
+        """Return every NodeClaim of the cluster by name. Raises PortError."""
+        return {str(obj["metadata"]["name"]): obj for obj in self.kubernetes.list(kinds.NODE_CLAIMS).items}
+
+    def instances(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """Return the cluster's living instances by id, and those of these ids whatever their tags. Raises PortError."""
+        found = {instance.instance_id: instance for instance in self.cloud.instances()}
+        others = sorted(set(ids) - found.keys())
+        if others:
+            found |= {instance.instance_id: instance for instance in self.cloud.instances(others)}
+        return {name: instance for name, instance in sorted(found.items()) if instance.is_alive}
+
+    def tag(self, instance: Instance, wanted: Mapping[str, str]) -> None:
+        """Add the tags that are missing or different. Raises PortError."""
+        missing = {key: value for key, value in wanted.items() if instance.tags.get(key) != value}
+        if missing:
+            self._ec2.call("CreateTags", Resources=[instance.instance_id], Tags=tag_list(missing))
+
+    def untag(self, instance: Instance, keys: Sequence[str]) -> None:
+        """Remove those of the tags that are there. Raises PortError."""
+        present = [{"Key": key} for key in sorted(keys) if key in instance.tags]
+        if present:
+            self._ec2.call("DeleteTags", Resources=[instance.instance_id], Tags=present)
+
+    def patch(self, resource: Resource, name: str, patch_of: Any) -> None:
+        """Patch an object as it is at that moment; `patch_of(object)` returns the patch. Raises PortError."""
+        for attempt in range(1, TRIES + 1):
+            present = self.kubernetes.get(resource, name)
+            body = patch_of(present)
+            version = _version(present)
+            metadata = {**body.get("metadata", {}), **({"resourceVersion": version} if version else {})}
+            try:
+                self.kubernetes.patch(resource, name, {**body, "metadata": metadata})
+            except ConflictError:
+                if attempt == TRIES:
+                    raise
+            else:
+                return
+
+    def _kill_switch(self) -> str:
+        """Return why the functions may still act, empty where they stand still."""
+        name = self.settings.kill_switch_parameter
+        if not name:
+            return "the functions have no kill switch, so they cannot be kept from acting meanwhile: deploy the stack again"
+        found = self._ssm.call("GetParameter", Name=name)["Parameter"]
+        if found["Value"].strip().lower() != Mode.STOP:
+            return f"the functions run: stop them with `fleetwright pause --cluster {self.cluster} --everything`"
+        since = found.get("LastModifiedDate")
+        left = SETTLED_AFTER - (self.clock.now() - since) if since is not None else timedelta(0)
+        if left > timedelta(0):
+            return (
+                "the functions were stopped a moment ago and may still end what they have begun: run this again in "
+                f"{int(left.total_seconds()) + 1} seconds"
+            )
+        return ""
+
+
+def open_site(installation: Installation) -> Site:
+    """Return the site of an installation; nothing is asked yet."""
+    session = installation.session
+    adapters = Adapters(installation.settings, session, SystemClock())
+    return Site(
+        adapters,
+        AwsService(make=lambda: session.client("ec2", config=PATIENT)),
+        AwsService(make=lambda: session.client("ssm", config=PATIENT)),
+    )
+
+
+@contextmanager
+def told(cluster: str) -> Iterator[None]:
+    """Turn errors of ports into errors of input. Raises InputError."""
+    try:
+        yield
+    except PortError as error:
+        hint = "--profile says whose permissions count; docs/how-to/migrate-from-karpenter.md lists them"
+        raise InputError(f"cluster {cluster}: {error}", hint=hint) from error
+
+
+def with_market(view: ClusterState, catalogue: Catalogue) -> Snapshot:
+    """Return the view's snapshot with instance types, which drift by image is judged by."""
+    return msgspec.structs.replace(view.snapshot, catalogue=catalogue)
+
+
+def nodes_by_provider_id(nodes: Iterable[Node]) -> dict[str, tuple[Node, ...]]:
+    """Return the nodes by provider id, for those that have one."""
+    found: dict[str, tuple[Node, ...]] = {}
+    for node in nodes:
+        if node.provider_id:
+            found[node.provider_id] = (*found.get(node.provider_id, ()), node)
+    return found
+
+
+def is_karpenters(tags: Mapping[str, str]) -> bool:
+    """Whether tags or labels say that Karpenter made it, and not we."""
+    return labels.NODEPOOL in tags and labels.CLAIM not in tags
+
+
+def written_taints(taints: Iterable[Taint]) -> list[JsonObject]:
+    """Return taints in Kubernetes' format."""
+    return [written(taint) for taint in taints]
+
+
+def _version(present: Any) -> str:
+    if isinstance(present, dict):
+        return str((present.get("metadata") or {}).get("resourceVersion") or "")
+    return str(present.metadata.resource_version)

@@ -1,0 +1,41 @@
+"""Carries a change of hands out, one node after another, and says what became of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from cli.output import JsonObject
+from cli.takeover.site import Site
+from lambdas.ports import DeniedError, PortError
+
+FAILED: Final = "failed"
+T = TypeVar("T")
+
+
+def in_turn(site: Site, due: Iterable[tuple[JsonObject, T]], act: Callable[[T], Any], done: str) -> bool:
+    """Act on each subject, and write its new state into its part of the answer; return whether all went well.
+
+    It ends early where Karpenter has come back, or where a permission is missing: the next would fail alike.
+    """
+    is_well = True
+    for part, subject in due:
+        try:
+            if site.karpenter_runs():
+                part |= {"state": FAILED, "message": "Karpenter was started meanwhile: stop it, and run this again"}
+                return False
+            act(subject)
+        except DeniedError as error:
+            part |= {
+                "state": FAILED,
+                "message": f"{error}; the rest is left as it is: run this again with that permission",
+            }
+            return False
+        except PortError as error:
+            part |= {"state": FAILED, "message": f"{error}; run this again, it goes on from here"}
+            is_well = False
+        else:
+            part["state"] = done
+            print(f"{part['subject']} {done}", file=sys.stderr)
+    return is_well

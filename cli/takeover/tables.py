@@ -1,0 +1,97 @@
+"""The answers of `adopt` and `release` for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from cli import output
+from cli.output import JsonObject, counted
+
+_HEADINGS: Final = ("STATE", "SUBJECT", "NODE", "INSTANCE", "TYPE", "NODEPOOL", "DRIFT")
+_OURS: Final = "ours"
+
+
+def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """What would be ours, what not and why, and what to do next."""
+    parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_adoption(document)]
+    return output.wrapped("\n\n".join(part for part in parts if part))
+
+
+def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """What would be Karpenter's, what not and why, and what to do next."""
+    parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_release(document)]
+    return output.wrapped("\n\n".join(part for part in parts if part))
+
+
+all_of_adoption = partial(adoption_table, shows_all=True)
+all_of_release = partial(release_table, shows_all=True)
+
+
+def subject_names(document: JsonObject) -> str:
+    """The objects, as kubectl names them."""
+    return "\n".join(item["subject"].lower() for item in document["items"])
+
+
+def _rows(document: JsonObject, *, shows_all: bool) -> str:
+    items = [item for item in document["items"] if shows_all or item["state"] != _OURS]
+    rows = [
+        tuple(item[key] for key in ("state", "subject", "node", "instance", "instanceType", "nodePool", "drift"))
+        for item in items
+    ]
+    rows += [(part["state"], part["subject"], "", "", "", "", "") for part in document.get("nodeClasses", ())]
+    return output.table(_HEADINGS, rows) if rows else ""
+
+
+def _reasons(document: JsonObject) -> str:
+    told = [item for item in (*document["items"], *document.get("nodeClasses", ())) if item.get("message")]
+    return "\n".join(
+        f"{item['subject']}: {item['reason'] + ': ' if item.get('reason') else ''}{item['message']}" for item in told
+    )
+
+
+def _summary(document: JsonObject) -> str:
+    counts = Counter(item["state"] for item in document["items"])
+    return ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "nothing found"
+
+
+def _hindrances(document: JsonObject) -> list[str]:
+    return [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
+
+
+def _next_of_adoption(document: JsonObject) -> str:
+    cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
+    told = [_summary(document)]
+    drifted = sum(1 for item in document["items"] if item["drift"])
+    if drifted:
+        told.append(
+            f"{counted(drifted, 'node')} of them count as drifted for us: their NodePools' budgets say when they are replaced."
+        )
+    told += _hindrances(document)
+    waiting = states["adoptable"] + states["begun"]
+    if not document["acting"] and waiting:
+        told.append(f"`fleetwright adopt --cluster {cluster} --yes` makes {counted(waiting, 'node')} ours.")
+    elif waiting or states["failed"]:
+        told.append("What is left is as it was: run the command again.")
+    elif document["acting"]:
+        told.append(f"`fleetwright resume --cluster {cluster}` lets the functions look after them.")
+    return "\n".join(told)
+
+
+def _next_of_release(document: JsonObject) -> str:
+    cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
+    told = [_summary(document)]
+    if document["commands"]:
+        told.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
+    told += _hindrances(document)
+    left = sum(states.values()) - states["released"]
+    if not document["acting"] and states["releasable"]:
+        told.append(
+            f"`fleetwright release --cluster {cluster} --yes` gives {counted(states['releasable'], 'node')} to Karpenter."
+        )
+    elif document["acting"] and left:
+        told.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
+    elif document["acting"]:
+        told.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")
+    return "\n".join(told)

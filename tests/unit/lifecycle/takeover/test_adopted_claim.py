@@ -1,0 +1,130 @@
+"""Claims of ours made from Karpenter's NodeClaims."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.api.translation import node_claim
+from core.disruption.conditions.drift import DriftCheck
+from core.lifecycle.mirror.node_claim_object import mirrored
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.lifecycle.takeover.adopted_claim import UNKNOWN_HASH, adopted, adopted_plan
+from core.lifecycle.view import node_claim as as_node_claim
+from core.model.catalogue import Offering
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodePool
+from core.model.values.taints import Taint
+from tests.builders import NOW, a_pool, a_snapshot
+from tests.unit.lifecycle.takeover.karpenters_objects import (
+    HASHES,
+    INSTANCE,
+    NODE,
+    PROVIDER_ID,
+    a_class,
+    a_condition,
+    a_karpenter_node,
+    a_manifest,
+)
+
+MACHINE = Machine(
+    instance_id=INSTANCE,
+    provider_id=PROVIDER_ID,
+    offering=Offering("m5.large", "us-east-1a", "spot", 1),
+    labels={labels.INSTANCE_TYPE: "m5.large", labels.CAPACITY_TYPE: "on-demand"},
+    capacity={"cpu": 2000, "memory": 1},
+)
+POOL = a_pool(template_hash="pool-of-today", own_annotations=HASHES)
+
+
+def a_claim_of(claim: NodeClaim, *, pool: NodePool = POOL) -> ClaimRecord:
+    return adopted(claim, adopted_plan(claim, pool, a_class()), MACHINE, a_karpenter_node(), NOW)
+
+
+def test_it_is_what_karpenter_launched_it_for() -> None:
+    record = a_claim_of(node_claim(a_manifest()))
+    plan = record.plan
+    assert (plan.node_pool, plan.node_class.name, plan.expire_after) == ("default", "default", timedelta(hours=720))
+    assert plan.resources == {"cpu": 1000, "pods": 4}
+    assert plan.taints == (Taint("team", "NoSchedule", "a"),)
+    assert [requirement.key for requirement in plan.requirements] == [labels.CAPACITY_TYPE]
+    assert record.labels["team"] == "a"
+    assert record.labels[labels.CAPACITY_TYPE] == "spot"  # the NodeClaim's labels go before what EC2 says
+    assert (record.phase, record.node_name, record.instance_id) == (ClaimPhase.INITIALIZED, NODE, INSTANCE)
+
+
+def test_limits_count_what_karpenter_counted() -> None:
+    record = a_claim_of(node_claim(a_manifest()))
+    assert record.reserved == {"cpu": 2000, "memory": 8 << 30, "pods": 29, "nodes": 1}
+
+
+def test_its_age_and_its_quiet_go_on() -> None:
+    """Neither expiry nor consolidateAfter starts again."""
+    record = a_claim_of(node_claim(a_manifest()))
+    assert record.requested_at == datetime(2026, 11, 19, 20, tzinfo=UTC)
+    assert record.initialized_at == datetime(2026, 11, 19, 20, 1, tzinfo=UTC)
+    assert record.last_pod_event_at == datetime(2026, 11, 19, 22, tzinfo=UTC)
+    assert {kind for kind, found in mirrored(record).conditions.items() if found.status == "True"} >= {
+        "Launched",
+        "Registered",
+        "Initialized",
+        "Ready",
+    }
+
+
+def drift_of(record: ClaimRecord) -> str:
+    hashes = {labels.NODEPOOL_HASH: "pool-of-today", labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    class_hashes = {labels.NODECLASS_HASH: "class-of-today", labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    pool = msgspec.structs.replace(POOL, own_annotations=hashes)
+    snapshot = a_snapshot(node_pools=(pool,), node_classes=(a_class(own_annotations=class_hashes),))
+    return DriftCheck(snapshot, knows_types=False).reason(as_node_claim(record, None, NOW), pool)
+
+
+def test_what_was_not_drifted_is_not_drifted_by_the_takeover() -> None:
+    record = a_claim_of(node_claim(a_manifest()))
+    assert record.plan.annotations == {
+        labels.NODEPOOL_HASH: "pool-of-today",
+        labels.NODEPOOL_HASH_VERSION: HASH_VERSION,
+        labels.NODECLASS_HASH: "class-of-today",
+        labels.NODECLASS_HASH_VERSION: HASH_VERSION,
+    }
+    assert drift_of(record) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("NodePoolDrifted", "NodePoolDrifted"),
+        ("NodeClassDrift", "NodeClassDrifted"),
+        ("AMIDrift", ""),  # found again from the image, or not
+    ],
+)
+def test_what_was_drifted_stays_so(reason: str, expected: str) -> None:
+    """A rollout that Karpenter began goes on."""
+    record = a_claim_of(node_claim(a_manifest(a_condition("Drifted", reason=reason))))
+    assert drift_of(record) == expected
+
+
+def test_a_drift_that_karpenter_did_not_say_any_more_counts() -> None:
+    """Its hash annotations differ: it was stopped between the edit and its next look."""
+    edited = msgspec.structs.replace(POOL, own_annotations={**HASHES, labels.NODEPOOL_HASH: "new"})
+    assert drift_of(a_claim_of(node_claim(a_manifest()), pool=edited)) == "NodePoolDrifted"
+
+
+def test_a_drifted_one_without_a_hash_stays_drifted() -> None:
+    obj = a_manifest(a_condition("Drifted", reason="NodePoolDrifted"))
+    del obj["metadata"]["annotations"][labels.NODEPOOL_HASH]
+    record = a_claim_of(node_claim(obj))
+    assert record.plan.annotations[labels.NODEPOOL_HASH] == UNKNOWN_HASH
+
+
+def test_one_that_boots_is_registered_by_us() -> None:
+    claim = node_claim(a_manifest())
+    record = adopted(claim, adopted_plan(claim, POOL, a_class()), MACHINE, None, NOW)
+    assert (record.phase, record.node_name, record.initialized_at) == (ClaimPhase.LAUNCHED, "", None)
+    assert record.phase_since == datetime(2026, 11, 19, 20, 1, tzinfo=UTC)
+    assert not record.is_bound
