@@ -95,6 +95,11 @@ def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS)
     return WorkItem(command=command_id, until=now + looks).to_message()
 
 
+def look_at_command(command_id: str) -> JsonObject:
+    """Return a request for one more check of a command, besides those that follow each other."""
+    return WorkItem(command=command_id).to_message()
+
+
 def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
     """Return a wake-up of `provision`; `reason` is for people. `until`: the run belongs to a chain that ends then."""
     return {"wakeUp": reason} if until is None else {"wakeUp": reason, "until": until.isoformat()}

@@ -93,12 +93,15 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
     def after_command(
         self, command_id: str, command: Command, workloads: Collection[str], now: datetime
     ) -> MoveHistory:
-        """Return what changes when the removal of a command's nodes begins, on which pods of these workloads run."""
+        """Return what changes when the removal of some of a command's nodes begins, on which pods of these workloads run."""
         moved = {name: _moved(self.workloads.get(name), name, now) for name in sorted(workloads)}
         outcomes: dict[str, CommandOutcome] = {}
         if command.reason == TerminationReason.UNDERUTILIZED and moved:
-            outcomes[command_id] = CommandOutcome(
-                command=command_id, workloads=tuple(moved), savings=command.savings, carried_out_at=now
+            before = self.outcomes.get(command_id)  # other nodes of the command went earlier
+            known = CommandOutcome(command=command_id, workloads=(), savings=command.savings, carried_out_at=now)
+            workloads_of_all = sorted({*moved, *(before or known).workloads})
+            outcomes[command_id] = msgspec.structs.replace(
+                before or known, workloads=tuple(workloads_of_all), carried_out_at=now
             )
         return MoveHistory(workloads=moved, outcomes=outcomes)
 

@@ -65,8 +65,23 @@ def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...
         claim = facts.claims.get(name)
         if claim is None or claim.deletion is not None:
             return Abandon(CommandReason.REPLACEMENT_LOST, f"replacement {name} could not be launched or is gone")
-    pending = [name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED]
-    if pending:
-        delay = max(REPLACEMENTS_RECHECKED, recheck_after(record.phase_since, now))
-        return Wait(delay, f"waiting for {', '.join(pending)} to be initialized")
-    return RemoveCandidates(leaving)
+    pending = {name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED}
+    if not pending:
+        return RemoveCandidates(leaving)
+    going = tuple(
+        name for name in leaving if facts.claims[name].deletion is None and not awaited(record, name) & pending
+    )
+    if going:
+        return RemoveCandidates(going, is_last=False)
+    delay = max(REPLACEMENTS_RECHECKED, recheck_after(record.phase_since, now))
+    return Wait(delay, f"waiting for {', '.join(sorted(pending))} to be initialized")
+
+
+def awaited(record: CommandRecord, claim: str) -> set[str]:
+    """Return the replacements that must be ready before the node of this claim is drained: those that its pods go to."""
+    command = record.command
+    node = command.nodes[command.claims.index(claim)]
+    if node not in command.awaits:
+        return set(record.replacements)
+    planned = [replacement.name for replacement in command.replacements]
+    return {name for name, meant in zip(record.replacements, planned, strict=True) if meant in command.awaits[node]}

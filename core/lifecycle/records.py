@@ -120,6 +120,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         is_ranked: Their prices are the NodePool's own, so the launch follows their order instead of EC2's prices.
         awaits_pods: Its pods waited for a node when it was requested; those of a replacement run on the node that goes.
             Kept only until the launch.
+        command: Id of the command whose replacement it is, empty for none.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
         is_disrupting: Whether it holds a place in the count of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
@@ -143,6 +144,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     offerings: tuple[Offering, ...] = ()
     is_ranked: bool = False
     awaits_pods: bool = False
+    command: str = ""
     reserved: dict[str, int] = {}
     is_disrupting: bool = False
     machine: Machine | None = None

@@ -170,9 +170,10 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class RemoveCandidates(msgspec.Struct, frozen=True):
-    """Start to remove the candidates' claims; this completes the command."""
+    """Start to remove these candidates' claims; if they are all that are left, this completes the command."""
 
     claims: tuple[str, ...]
+    is_last: bool = True
 
 
 class Abandon(msgspec.Struct, frozen=True):

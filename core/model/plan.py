@@ -106,6 +106,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         nodes, claims: Names of the nodes and of their claims, in the same order.
         savings: Nano-dollars per hour; below zero where drift makes things dearer.
         wave: From one: commands of a wave go together, after those of the previous wave have gone.
+        awaits: Node → the replacements, by their planned names, that must be ready before it is drained; a node that is not
+            named waits for all.
     """
 
     reason: str
@@ -116,6 +118,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...] = ()
     savings: int = 0
     wave: int = 1
+    awaits: dict[str, tuple[str, ...]] = {}
 
 
 class Blocked(msgspec.Struct, frozen=True, order=True):

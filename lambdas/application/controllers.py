@@ -164,7 +164,7 @@ class Application:
         """Advances a claim to its next step."""
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
-        given, wake_ups = self.adapters, self.adapters.queues.wake_ups
+        given = self.adapters
         return ClaimWork(
             given.kubernetes,
             given.cloud,
@@ -172,7 +172,7 @@ class Application:
             self._launcher,
             self.observer,
             given.settings,
-            wake_ups,
+            given.queues,
             given.clock,
         )
 

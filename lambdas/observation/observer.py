@@ -148,7 +148,7 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> ClusterState:
+    def look(self, *, with_market: bool = True) -> ClusterState:
         """Observe everything that a decision may depend on; without the market only decisions that need no prices are possible.
 
         Commands are read before claims, and both before the cluster: a node that a finished command removed is seen as leaving.
@@ -160,7 +160,7 @@ class Observer:
         """
         rejected: list[ObjectProblem] = []
         commands = self._stores.commands.all()
-        records = tuple(claims) if claims is not None else self._stores.claims.all()
+        records = self._stores.claims.all()
         options = self._settings.options()
         objects, node_classes = self._objects(options, rejected)
         now = self._clock.now()

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from core.disruption.candidates.candidate import Candidate
 from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.values import resources
@@ -88,7 +89,21 @@ def _command(
         moves=tuple(sorted(move for node in ordered for move in moves[node])),
         savings=sum(candidate.price for candidate in candidates) - sum(claim.price for claim in claims),
         wave=wave,
+        awaits=_awaits(claims, candidates, [moves[node] for node in ordered]),
     )
+
+
+def _awaits(
+    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], moves: Sequence[Sequence[Move]]
+) -> dict[str, tuple[str, ...]]:
+    """Return node → the new nodes of the command to which its pods go; nothing where the command has none."""
+    launched = {claim.name for claim in claims}
+    if not launched:
+        return {}
+    return {
+        candidate.name: tuple(sorted({move.to for move in own} & launched))
+        for candidate, own in zip(candidates, moves, strict=True)
+    }
 
 
 def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) -> PlannedClaim:

@@ -42,7 +42,10 @@ def may_hold(record: ClaimRecord) -> bool:
     """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
 
     Not where an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin.
+    Nor where it replaces nodes: their pods do not wait, they are evicted once it is open.
     """
+    if record.command:
+        return False
     extended = any("/" in name and amount > 0 for name, amount in record.plan.resources.items())
     return bool(record.plan.pods) and not record.plan.startup_taints and not extended
 

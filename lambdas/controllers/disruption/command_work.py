@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
@@ -25,7 +26,8 @@ from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport
 
 MAX_STEPS: Final = 4
-BUSY: Final = timedelta(seconds=2)
+BUSY: Final = timedelta(seconds=1)
+"""Delay while another run has the lease: it validates what is due, or plans, in about a second."""
 
 
 class CommandWork:
@@ -56,16 +58,9 @@ class CommandWork:
             if record is None:
                 return None
             facts = self._facts(record)
-            step = next_command_step(record, facts, self._clock.now())
-            brake = None if isinstance(step, steps.Abandon) else self._brake(record, facts)
-            if brake is not None and brake.kind is BrakeKind.UNREADABLE:
-                skipped(brake, record.id, report)
-                return HELD_BACK
-            if brake is not None:
-                step = steps.Abandon(brake.kind, brake.message)
-            match step:
-                case steps.Wait():
-                    return step.delay
+            match self._next(record, facts, report):
+                case steps.Wait(delay):
+                    return delay
                 case steps.Verify():
                     self._validator.run(f"command/{record.id}", report)
                     record = self._stores.commands.get(command_id)
@@ -76,13 +71,25 @@ class CommandWork:
                     if started is None:
                         return BUSY
                     record = started
-                case steps.RemoveCandidates():
-                    self._remove(record, facts, reader, report)
-                    return None
-                case steps.Abandon():
+                case steps.RemoveCandidates() as step:
+                    self._remove(record, step, facts, reader, report)
+                    if step.is_last:
+                        return None
+                case steps.Abandon() as step:
                     self._giving_up.run(record, facts, reader, step, report)
                     return None
         return BUSY
+
+    def _next(self, record: CommandRecord, facts: CommandFacts, report: RunReport) -> steps.CommandStep:
+        """Return the next step; brakes delay it, or end the command."""
+        step = next_command_step(record, facts, self._clock.now())
+        brake = None if isinstance(step, steps.Abandon) else self._brake(record, facts)
+        if brake is None:
+            return step
+        if brake.kind is BrakeKind.UNREADABLE:
+            skipped(brake, record.id, report)
+            return steps.Wait(HELD_BACK, brake.message)
+        return steps.Abandon(brake.kind, brake.message)
 
     def _facts(self, record: CommandRecord) -> CommandFacts:
         wanted = (*record.command.claims, *replacement_names(record))
@@ -98,22 +105,32 @@ class CommandWork:
         stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
         return next((brake for brake in stopping if brake is not None), None)
 
-    def _remove(self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport) -> None:
-        """Begin to remove the candidates, then drop the command: in this order, so that no crash leaves stray marks."""
-        self._remember(record, reader)
-        going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
+    def _remove(
+        self,
+        record: CommandRecord,
+        step: steps.RemoveCandidates,
+        facts: CommandFacts,
+        reader: NodeStateReader,
+        report: RunReport,
+    ) -> None:
+        """Begin to remove candidates, then drop a finished command: in this order, so that no crash leaves stray marks."""
+        going = [facts.claims[name] for name in step.claims]
+        self._remember(record, [claim.name for claim in going if claim.deletion is None], reader)
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
             self._claim_work.begin_termination(claim, reason, message, report)
-        self._stores.commands.remove(record)
         now = self._clock.now()
-        report.outcomes.append(done(record, now))
+        if step.is_last:
+            self._stores.commands.remove(record)
+            report.outcomes.append(done(record, now))
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
-    def _remember(self, record: CommandRecord, reader: NodeStateReader) -> None:
+    def _remember(self, record: CommandRecord, claims: Collection[str], reader: NodeStateReader) -> None:
         """Record whose pods are moved now, before the first of them goes."""
-        pods = (pod for node in record.command.nodes for pod in reader.pods_on(node) if is_reschedulable(pod))
+        named = zip(record.command.claims, record.command.nodes, strict=True)
+        nodes = [node for claim, node in named if claim in claims]
+        pods = (pod for node in nodes for pod in reader.pods_on(node) if is_reschedulable(pod))
         workloads = {pod.workload for pod in pods}
         if workloads:
             now = self._clock.now()

@@ -123,7 +123,10 @@ class CommandStarter:
     def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord | Refusal]:
         now = self._clock.now()
         named = zip(record.command.replacements, replacement_names(record), strict=True)
-        return [self._launcher.record(planned, name, market, now) for planned, name in named]
+        made = (self._launcher.record(planned, name, market, now) for planned, name in named)
+        return [
+            found if isinstance(found, Refusal) else msgspec.structs.replace(found, command=record.id) for found in made
+        ]
 
     def _taint(self, record: CommandRecord, reader: NodeStateReader) -> None:
         for name in record.command.nodes:

@@ -29,16 +29,16 @@ from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import wake_up
+from lambdas.messages import look_at_command, wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import (
     Clock,
     CloudProvider,
     ConflictError,
+    FunctionQueues,
     Kubernetes,
     NotFoundError,
-    Queue,
 )
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
@@ -63,7 +63,7 @@ class ClaimWork:
         launcher: Launcher,
         observer: Observer,
         settings: Settings,
-        wake_ups: Queue,
+        queues: FunctionQueues,
         clock: Clock,
     ) -> None:
         self._kubernetes = kubernetes
@@ -80,7 +80,7 @@ class ClaimWork:
         self._giving_back = DrainCancellation(kubernetes, stores.claims, clock)
         self._brakes = stores.brakes
         self._breakers = stores.breakers
-        self._wake_ups = wake_ups
+        self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
 
     def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | steps.BindPods | None:
@@ -137,7 +137,7 @@ class ClaimWork:
             case steps.NoteUsable():
                 return self._nodes.note_usable(record)
             case steps.MarkInitialized():
-                return self._nodes.mark_initialized(record, step, reader, report)
+                return self._initialize(record, step, reader, report)
             case steps.ReportNode():
                 return self._report(record, step, reader, report)
             case steps.BeginTermination():
@@ -147,6 +147,15 @@ class ClaimWork:
                 return None
             case _:
                 return self._take_to_its_end(record, step, reader, report)
+
+    def _initialize(
+        self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord:
+        """Open the node; a command that waits for it goes on at once."""
+        opened = self._nodes.mark_initialized(record, step, reader, report)
+        if opened.command:
+            self._work.send([look_at_command(opened.command)])
+        return opened
 
     def _take_to_its_end(
         self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport

@@ -106,6 +106,14 @@ def test_consecutive_moves_are_one_episode() -> None:
     assert late.workloads[WEB].moving_since == NOW + 40 * MINUTE
 
 
+def test_a_command_whose_nodes_go_one_after_the_other_has_one_outcome() -> None:
+    """Otherwise, what its first node moved is forgotten, and a launch for that is nobody's fault."""
+    history = after_a_move()
+    history = merged(history, history.after_launch([a_launch(20, WEB)], NOW))
+    (outcome,) = history.after_command("one", COMMAND, (DB,), NOW + MINUTE).outcomes.values()
+    assert (outcome.workloads, outcome.spent) == ((WEB, DB), 20)
+
+
 def test_settled_workloads_are_no_longer_reported() -> None:
     history = after_a_move()
     assert list(history.unsettled(NOW)) == [WEB]

@@ -261,6 +261,20 @@ def test_a_drifted_node_stays_until_its_replacement_is_initialized(lab: Lab) -> 
     assert command.replacements == (lab.claim.name,)
 
 
+def test_a_replacement_that_is_ready_wakes_its_command(lab: Lab) -> None:
+    """Otherwise, the node that it replaces is paid for until the next check of the command."""
+    drift(lab)
+    (command,) = lab.rows.commands.values()
+    (name,) = command.replacements
+    lab.tick(3)
+    lab.boot()
+    lab.work.take()
+    for _ in range(3):
+        lab.clock.advance(seconds=20)
+        lab.execute({"claim": name})
+    assert {"command": command.id} in lab.work.take()
+
+
 def test_pods_of_a_command_in_flight_are_not_planned_again(lab: Lab) -> None:
     """Otherwise, `provision` launches a second node for the pods that a command moves (found on a real control plane)."""
     drift(lab)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core.lifecycle import steps
@@ -9,7 +10,7 @@ from core.lifecycle.commands import REPLACEMENTS_RECHECKED, next_command_step, t
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, Deletion
 from tests.builders import NOW
-from tests.unit.lifecycle.records_for_tests import a_command, a_record
+from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_plan, a_record
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 CANDIDATE = {"c": a_record()}
@@ -46,6 +47,23 @@ def test_candidates_stay_until_every_replacement_is_initialized() -> None:
     )  # a dozen commands read the table 700 times a minute (seed 177)
     facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.INITIALIZED)})
     assert next_command_step(record, facts, NOW) == steps.RemoveCandidates(("c",))
+
+
+def test_a_node_is_drained_as_soon_as_the_new_nodes_of_its_own_pods_are_ready() -> None:
+    """Else one slow instance keeps all nodes of a wave running."""
+    command = a_command(CommandPhase.REPLACING).command
+    planned = tuple(a_plan(name=name) for name in ("x", "y"))
+    awaits = {"n": ("x",), "m": ("x", "y")}
+    command = msgspec.structs.replace(command, nodes=("n", "m"), claims=("c", "d"), replacements=planned, awaits=awaits)
+    record = a_command(CommandPhase.REPLACING, command=command, replacements=("r-0", "r-1"))
+    claims = {"c": a_record(), "d": a_record(), "r-0": a_record(ClaimPhase.REGISTERED), "r-1": a_record()}
+    assert isinstance(next_command_step(record, CommandFacts(claims=claims), NOW), steps.Wait)
+    claims |= {"r-0": a_record(), "r-1": a_record(ClaimPhase.REGISTERED)}
+    assert next_command_step(record, CommandFacts(claims=claims), NOW) == steps.RemoveCandidates(("c",), is_last=False)
+    claims |= {"c": a_leaving()}
+    assert isinstance(next_command_step(record, CommandFacts(claims=claims), NOW), steps.Wait)
+    claims |= {"r-1": a_record()}
+    assert next_command_step(record, CommandFacts(claims=claims), NOW) == steps.RemoveCandidates(("c", "d"))
 
 
 @pytest.mark.parametrize("replacement", [None, a_record(deletion=Deletion(reason="InstanceGone", asked_at=NOW))])

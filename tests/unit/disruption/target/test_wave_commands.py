@@ -7,10 +7,20 @@ from core.model.plan import Move
 from tests.builders import a_node_of
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of
+from tests.unit.lifecycle.records_for_tests import a_plan
 
 
 def test_nodes_that_share_new_nodes_form_one_command_also_indirectly() -> None:
     assert list(components({0: [1], 1: [2], 2: [1, 2], 3: []})) == [([0, 2, 1], [1, 2]), ([3], [])]
+
+
+def test_each_node_awaits_the_new_nodes_of_its_own_pods() -> None:
+    fleet = fleet_of(world(*(a_node_of(MIDDLE, n) for n in ("n0", "n1")), pods=(pod_on("n0"), pod_on("n1"))))
+    claims = tuple(a_plan(name=name) for name in ("x", "y"))
+    keys = [fleet.rows.pods[node][0].key for node in (0, 1)]
+    moves = {0: [Move(keys[0], "x")], 1: [Move(keys[1], "y")]}
+    (command,) = wave_commands(fleet, claims, moves, {0: [0], 1: [0, 1]}, 1)
+    assert command.awaits == {"n0": ("x",), "n1": ("y",)}
 
 
 def test_deletions_go_in_small_groups() -> None:

@@ -59,6 +59,11 @@ def test_a_node_that_others_must_prepare_is_not_held(plan: dict[str, Any], held:
     assert may_hold(a_record(ClaimPhase.REGISTERED, plan=a_plan(**plan))) is held
 
 
+def test_a_replacement_is_open_at_once() -> None:
+    """Its pods run until they are evicted, which waits for it."""
+    assert not may_hold(a_record(ClaimPhase.REGISTERED, command="one"))
+
+
 @pytest.mark.parametrize(
     ("node", "accepts"),
     [
