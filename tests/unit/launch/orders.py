@@ -1,4 +1,4 @@
-"""An order, the class that it is launched by, and what is rendered from them."""
+"""A launch order, its EC2NodeClass, and the requests rendered from them."""
 
 from __future__ import annotations
 

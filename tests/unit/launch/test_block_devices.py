@@ -11,6 +11,6 @@ from tests.unit.launch.orders import (
 
 
 def test_a_custom_image_brings_its_own_volumes() -> None:
-    """EC2 would attach volumes that the image does not know."""
+    """Otherwise, EC2 attaches volumes that the image does not expect."""
     custom = a_node_class({"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-x86"}]})
     assert "BlockDeviceMappings" not in template_data(rendered(a_type("m5.large"), node_class=custom))

@@ -14,7 +14,7 @@ from tests.unit.launch.orders import (
 
 
 def test_every_type_boots_from_an_image_that_fits_it() -> None:
-    """An arm64 machine given an amd64 image never boots; a GPU machine without drivers is useless."""
+    """An arm64 machine never boots an amd64 image; a GPU machine without drivers is useless."""
     arm = a_type("c7g.large", **{labels.ARCH: "arm64"})
     gpu = a_type("g5.xlarge", **{GPU_COUNT: "1"})
     assert {(t, image) for t, _, image in overrides(rendered(a_type("m5.large"), arm, gpu))} == {
@@ -25,6 +25,6 @@ def test_every_type_boots_from_an_image_that_fits_it() -> None:
 
 
 def test_a_type_without_an_image_is_not_launched() -> None:
-    """EC2 would refuse the whole request."""
+    """Otherwise, EC2 refuses the whole request."""
     only_arm = a_node_class(status={"amis": [{"id": "ami-arm", "requirements": [requires_arch("arm64")]}]})
     assert rendered(a_type("m5.large"), node_class=only_arm).offerings == ()

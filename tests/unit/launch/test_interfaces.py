@@ -16,7 +16,7 @@ from tests.unit.launch.orders import (
 
 
 def test_configured_interfaces_are_launched_as_written() -> None:
-    """EFA traffic would go over the wrong card."""
+    """Otherwise, EFA traffic uses the wrong card."""
     interfaces = [
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
@@ -28,7 +28,7 @@ def test_configured_interfaces_are_launched_as_written() -> None:
 
 
 def test_a_claim_for_efa_gets_an_interface_on_each_card() -> None:
-    """The job would run over TCP, many times slower, and the extended resource would be missing."""
+    """Otherwise, the job runs over TCP, many times slower, and the extended resource is missing."""
     efa = a_type("p4d.24xlarge", extra={"vpc.amazonaws.com/efa": "2"})
     with_efa = template_data(rendered(efa, requests={"vpc.amazonaws.com/efa": 1}))["NetworkInterfaces"]
     assert [(i["NetworkCardIndex"], i["DeviceIndex"], i["InterfaceType"]) for i in with_efa] == [
@@ -39,7 +39,7 @@ def test_a_claim_for_efa_gets_an_interface_on_each_card() -> None:
 
 
 def test_only_a_single_interface_says_whether_it_has_a_public_address() -> None:
-    """EC2 refuses the field beside a second interface, and the claims for EFA would never be launched."""
+    """EC2 refuses the field beside a second interface, so claims for EFA were never launched."""
     node_class, efa = a_node_class({"associatePublicIPAddress": True}), "vpc.amazonaws.com/efa"
     for count, expected in ((1, [True]), (2, [None, None])):
         found = rendered(a_type(extra={efa: str(count)}), node_class=node_class, requests={efa: 1})
@@ -48,7 +48,7 @@ def test_only_a_single_interface_says_whether_it_has_a_public_address() -> None:
 
 
 def test_ipv6_clusters_get_ipv6_nodes() -> None:
-    """Pods on the node would have no address in the cluster's network."""
+    """Otherwise, pods on the node have no address in the cluster's network."""
     cluster = msgspec.structs.replace(CLUSTER, service_cidr="fd00::/108")
     launch = render_launch(an_order(a_type("m5.large")), a_node_class({"ipPrefixCount": 1}), cluster)
     (interface,) = template_data(launch)["NetworkInterfaces"]

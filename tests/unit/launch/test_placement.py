@@ -1,4 +1,4 @@
-"""Where on EC2's hardware a node goes."""
+"""Dedicated hardware and placement groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.launch.orders import (
 def test_a_claim_for_dedicated_hardware_is_launched_on_it(
     allowed: tuple[Requirement, ...], expected: dict[str, str] | None
 ) -> None:
-    """Its pods would share a machine with other accounts, on a node whose label says that they do not."""
+    """Otherwise, its pods share a machine with other accounts, on a node whose label denies it."""
     launch = rendered(a_type("m5.large"), tenancy=tenancy(allowed))
     assert template_data(launch).get("Placement") == expected
 
@@ -38,6 +38,6 @@ def test_a_claim_for_dedicated_hardware_is_launched_on_it(
 def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
     selector: dict[str, str], expected: dict[str, str]
 ) -> None:
-    """They would end up anywhere in the zone, far from each other or on the same rack."""
+    """Otherwise, they are placed anywhere in the zone, far from each other or on the same rack."""
     launch = rendered(a_type("m5.large"), node_class=a_node_class({"placementGroupSelector": selector}))
     assert template_data(launch)["Placement"] == expected

@@ -28,11 +28,11 @@ from core.launch.quotas import BY_NAME, quota_of
     ],
 )
 def test_a_type_counts_in_the_quota_of_its_letters(instance_type: str, quota: str) -> None:
-    """A short quota for GPUs would close every other type, or none."""
+    """Otherwise, a short quota for GPUs closes every other type, or none."""
     assert quota_of(instance_type).name == quota
 
 
-def test_a_quota_is_named_by_the_code_that_a_person_raises() -> None:
+def test_a_quota_has_the_code_that_a_person_can_request_more_of() -> None:
     assert "L-34B43A08" in BY_NAME["Standard"].described(labels.SPOT)
     assert "L-417A185B" in BY_NAME["P"].described(labels.ON_DEMAND)
     assert BY_NAME["HPC"].described(labels.SPOT) == "HPC spot"

@@ -1,4 +1,4 @@
-"""One claim's launch, rendered whole."""
+"""One claim's launch, rendered completely."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.launch.orders import (
 
 
 def test_types_with_different_pod_limits_boot_from_different_templates() -> None:
-    """The kubelet of the larger would refuse pods that the plan put there."""
+    """Otherwise, the kubelet of the larger type refuses pods that the plan placed there."""
     launch = rendered(a_type("m5.large", pods="29"), a_type("m5.xlarge", pods="58"), a_type("c5.large", pods="29"))
     texts = [base64.b64decode(t.data["UserData"]).decode() for t in launch.templates]
     limits = [int(match[1]) for text in texts if (match := re.search(r"maxPods: (\d+)", text))]
@@ -28,7 +28,7 @@ def test_types_with_different_pod_limits_boot_from_different_templates() -> None
 
 
 def test_a_node_is_tagged_as_ours_whatever_the_class_says() -> None:
-    """An instance that cannot be found by its tags is an orphan for ever."""
+    """An instance that cannot be found by its tags is an orphan."""
     node_class = a_node_class({"tags": {"team": "a", "karpenter.sh/nodepool": "theirs"}})
     launch = rendered(a_type("m5.large"), node_class=node_class)
     assert launch.tags == {
@@ -45,15 +45,15 @@ def test_a_node_is_tagged_as_ours_whatever_the_class_says() -> None:
 
 
 def test_a_node_has_a_name_in_the_console_unless_the_class_names_it() -> None:
-    """Nobody finds the nameless instance of a claim."""
+    """Otherwise, the instance of a claim cannot be found in the console."""
     own = a_node_class({"tags": {"Name": "worker"}})
     names = [rendered(a_type(), node_class=node_class).tags["Name"] for node_class in (a_node_class(), own)]
     assert names == ["general-1", "worker"]
 
 
 @pytest.mark.parametrize("missing", ["subnets", "securityGroups", "instanceProfile"])
-def test_a_class_that_is_not_resolved_names_what_is_missing(missing: str) -> None:
-    """EC2's error would say nothing about the EC2NodeClass."""
+def test_an_unresolved_class_names_what_is_missing(missing: str) -> None:
+    """EC2's error would not mention the EC2NodeClass."""
     with pytest.raises(InvalidInputError, match=rf"EC2NodeClass default: status\.{missing}"):
         rendered(a_type("m5.large"), node_class=a_node_class(status={missing: None}))
 
@@ -68,7 +68,7 @@ def test_a_class_that_is_not_resolved_names_what_is_missing(missing: str) -> Non
     ],
 )
 def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name: str, is_told: bool) -> None:
-    """Older releases must be told where pods' directories are."""
+    """Older releases need the directories of pods."""
     image = {"id": "ami-x86", "name": name, "requirements": [requires_arch("amd64")]}
     node_class = a_node_class(
         {"amiFamily": "Bottlerocket", "amiSelectorTerms": [term], "instanceStorePolicy": "RAID0"}, {"amis": [image]}

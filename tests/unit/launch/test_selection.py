@@ -1,4 +1,4 @@
-"""Which offerings of a planned claim EC2 is asked for."""
+"""Which offerings of a planned claim are requested from EC2."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def families(selection: Selection) -> set[str]:
     return {offering.instance_type.partition(".")[0] for offering in selection.offerings}
 
 
-def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
-    """A cheap spot GPU would be taken from the pods that wait for one."""
+def test_accelerators_and_metal_are_left_to_pods_that_need_them() -> None:
+    """Otherwise, a cheap spot GPU is taken from the pods that wait for one."""
     plain = a_type("m5.large", price=0.2)
     gpu = a_type("g5.xlarge", price=0.1, extra={"nvidia.com/gpu": "1"})
     metal = a_type("m5.metal", price=0.1)
@@ -65,8 +65,8 @@ def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
     assert bought(plain, gpu, wanted={labels.INSTANCE_TYPE: 2}) == ["g5.xlarge/spot", "m5.large/spot"]
 
 
-def test_only_what_the_claim_allows_is_asked_for() -> None:
-    """A node in another zone would be of no use to pods whose volumes are here."""
+def test_only_offerings_of_the_claim_are_requested() -> None:
+    """A node in another zone is useless for pods whose volumes are in this one."""
     kind = a_type("m5.large", price=0.1)
     claim = msgspec.structs.replace(a_claim(kind), zones=(ZONES[1],), capacity_types=(labels.ON_DEMAND,))
     found = select_offerings(claim, (kind,), STRICT)
@@ -74,22 +74,22 @@ def test_only_what_the_claim_allows_is_asked_for() -> None:
     assert {(o.zone, o.capacity_type) for o in found.offerings} == {(ZONES[1], labels.ON_DEMAND)}
 
 
-def test_spot_that_costs_more_than_on_demand_is_not_bought() -> None:
-    """Dearer and less reliable."""
+def test_spot_that_costs_more_than_on_demand_is_not_launched() -> None:
+    """It would be dearer and less reliable."""
     cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
     dear = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
     assert bought(cheap, dear) == ["m5.large/on-demand"]
 
 
-def test_types_that_are_left_out_for_taste_take_no_places_among_the_sixty() -> None:
-    """Cut before they were left out, the request had so many types fewer, and EC2 less to choose from."""
+def test_excluded_types_do_not_count_among_the_sixty() -> None:
+    """Truncated before the exclusion, the request had fewer types, and EC2 less to choose from."""
     metal = [a_type(f"a{n}.metal", price=0.01) for n in range(30)]
     plain = [a_type(f"m{n}.large", price=0.1 + n / 1000) for n in range(70)]
     assert len(selected(*metal, *plain).types) == TYPES_MAX
 
 
-def test_the_cheapest_sixty_types_hold_the_values_that_a_node_pool_demands() -> None:
-    """A NodePool that demands five families was given one: its 60 cheapest types are of one family."""
+def test_the_cheapest_sixty_types_hold_the_values_that_min_values_require() -> None:
+    """A NodePool that requires five families got one: its 60 cheapest types are of one family."""
     cheap = [a_type(f"aa.{i:03}", price=0.10 + i / 10000, **{FAMILY: "aa"}) for i in range(70)]
     dear = [a_type(f"f{i}.x", price=1.0 + i / 100, **{FAMILY: f"f{i}"}) for i in range(4)]
     demand = Requirement(FAMILY, False, ("aa", "f0", "f1", "f2", "f3"), min_values=5)
@@ -102,8 +102,8 @@ def test_the_cheapest_sixty_types_hold_the_values_that_a_node_pool_demands() -> 
     assert not found.min_values_relaxed
 
 
-def test_min_values_that_sixty_types_cannot_meet_are_refused_or_given_up() -> None:
-    """Strict is a promise; under BestEffort pods would wait for what no request can hold."""
+def test_min_values_that_sixty_types_cannot_meet_are_refused_or_relaxed() -> None:
+    """Strict is a promise; under BestEffort, pods would wait for a request that is impossible."""
     by_family = [a_type(f"f{i:02}.x", price=0.1 + i / 1000, **{FAMILY: f"f{i:02}", SIZE: "x"}) for i in range(40)]
     by_size = [a_type(f"f00.s{i:02}", price=0.5 + i / 1000, **{FAMILY: "f00", SIZE: f"s{i:02}"}) for i in range(40)]
     types, wanted = (*by_family, *by_size), {FAMILY: 40, SIZE: 40}
@@ -118,21 +118,21 @@ def test_min_values_that_sixty_types_cannot_meet_are_refused_or_given_up() -> No
 
 
 def test_few_types_on_spot_are_no_reason_to_refuse_a_claim() -> None:
-    """MinValues count before the capacity type is chosen (Karpenter); the pods would wait until spot comes back."""
+    """Karpenter counts minValues before it chooses the capacity type; otherwise, pods wait until spot is back."""
     on_demand = [a_type(f"f{i}.x", capacity_types=("on-demand",), **{FAMILY: f"f{i}"}) for i in range(3)]
     spot = a_type("aa.x", capacity_types=("spot",), **{FAMILY: "aa"})
     assert bought(*on_demand, spot, wanted={FAMILY: 4}) == ["aa.x/spot"]
 
 
-def test_a_claim_without_an_offering_says_so() -> None:
-    """EC2 would be sent an empty request, and its error would say nothing of the claim."""
+def test_a_claim_without_an_offering_is_refused() -> None:
+    """Otherwise, EC2 gets an empty request, and its error does not mention the claim."""
     found = select_offerings(a_claim(a_type("m5.large")), (), STRICT)
     assert isinstance(found, Refusal)
     assert found.reason == PodReason.NO_OFFERING_AVAILABLE
 
 
-def test_a_request_stays_within_what_ec2_takes_and_keeps_every_type() -> None:
-    """One offering too many and EC2 refuses the whole request; the dearest types lost all of theirs to the cheaper ones."""
+def test_a_request_stays_within_ec2s_limits_and_keeps_every_type() -> None:
+    """With one offering too many, EC2 refuses the request; the dearest types lost all of theirs to cheaper ones."""
     zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
     many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
     found = selected(*many)
@@ -142,8 +142,8 @@ def test_a_request_stays_within_what_ec2_takes_and_keeps_every_type() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_selected_does_not_depend_on_order_and_is_one_request(seed: int) -> None:
-    """The same claim, stored twice, would be two requests under one token; and a request of a request would lose offerings."""
+def test_the_selection_does_not_depend_on_order_and_is_idempotent(seed: int) -> None:
+    """Otherwise, a claim stored twice makes two requests with one token, or loses offerings when it is selected again."""
     draw = random.Random(seed)  # noqa: S311 - a test's own dice
     types = [
         a_type(

@@ -12,8 +12,8 @@ from tests.unit.launch.orders import (
 )
 
 
-def test_a_template_is_named_for_its_content_and_for_no_claim() -> None:
-    """One template per claim would soon exceed the account's 5,000; an edited one would change running launches."""
+def test_a_template_is_named_after_its_content_and_not_after_a_claim() -> None:
+    """One template per claim would exceed the account's 5,000; editing one would change launches in progress."""
     first, second = (rendered(a_type("m5.large"), tags={"karpenter.sh/nodeclaim": n}, token=n) for n in ("a", "b"))
     assert first.templates == second.templates
     changed = rendered(a_type("m5.large"), taints=("x:NoSchedule",))
@@ -22,7 +22,7 @@ def test_a_template_is_named_for_its_content_and_for_no_claim() -> None:
 
 
 def test_the_default_template_is_locked_down() -> None:
-    """Pods could read the node's credentials, or volumes would be unencrypted."""
+    """Otherwise, pods can read the node's credentials, or volumes are unencrypted."""
     data = template_data(rendered(a_type("m5.large")))
     assert data["MetadataOptions"] == {
         "HttpEndpoint": "enabled",
@@ -38,8 +38,8 @@ def test_the_default_template_is_locked_down() -> None:
     assert "SecurityGroupIds" not in data
 
 
-def test_what_the_class_sets_reaches_the_template() -> None:
-    """Each of these is a user's explicit wish."""
+def test_the_settings_of_the_class_reach_the_template() -> None:
+    """The user has set each of these explicitly."""
     ebs = {
         "volumeSize": "100G",
         "volumeType": "io2",
@@ -84,13 +84,13 @@ def test_what_the_class_sets_reaches_the_template() -> None:
 
 
 def test_a_claim_for_enclaves_gets_them_switched_on() -> None:
-    """The pod would find no enclave device."""
+    """Otherwise, the pod finds no enclave device."""
     data = template_data(rendered(a_type("m5.large"), requests={"eks.amazonaws.com/nitro-sandbox": 1}))
     assert data["EnclaveOptions"] == {"Enabled": True}
 
 
-def test_metadata_over_ipv6_is_named_only_where_it_is_wanted() -> None:
-    """Isolated regions refuse a template that names it, even to say no."""
+def test_metadata_over_ipv6_is_set_only_if_enabled() -> None:
+    """Isolated regions refuse a template that contains the field, even to disable it."""
     wanted = a_node_class({"metadataOptions": {"httpProtocolIPv6": "enabled"}})
     named = [template_data(rendered(a_type(), node_class=c))["MetadataOptions"] for c in (a_node_class(), wanted)]
     assert [options.get("HttpProtocolIpv6") for options in named] == [None, "enabled"]

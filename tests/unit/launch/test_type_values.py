@@ -1,4 +1,4 @@
-"""Which instance types bring the values that minValues demand."""
+"""Instance types that bring the values that minValues require."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ TYPES = (
     ],
 )
 def test_the_first_types_that_bring_a_value_are_chosen(wanted: dict[str, int], expected: list[str]) -> None:
-    """A type that brings nothing takes one of the sixty places; one that is missing breaks the NodePool's demand."""
+    """A type without a new value uses one of the sixty; without a needed one, the requirement is broken."""
     assert [found.name for found in first_of_each(TYPES, wanted)] == expected

@@ -1,4 +1,4 @@
-"""Documents come back as they were, and a difference is small."""
+"""Documents round-trip, and a difference is small."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in ran
 
 
 @given(raw=st.binary(max_size=200), base=st.binary(max_size=64))
-def test_a_document_comes_back_as_it_was(raw: bytes, base: bytes) -> None:
-    """Else a decision is repeated from something that nobody saw."""
+def test_a_document_round_trips(raw: bytes, base: bytes) -> None:
+    """Otherwise, a decision is replayed from an input that never existed."""
     assert decompressed(compressed(raw, base), base) == raw
 
 
@@ -26,14 +26,14 @@ def test_the_difference_to_a_base_is_small() -> None:
 @pytest.mark.parametrize(
     "damage", [lambda raw: raw[:-7], lambda raw: b"\0" + raw[1:], lambda raw: raw[:9] + b"!" + raw[10:]]
 )
-def test_a_damaged_frame_is_told(damage: object) -> None:
+def test_a_damaged_frame_is_reported(damage: object) -> None:
     written = compressed(BASE)
     with pytest.raises(InvalidInputError, match="cannot be decompressed"):
         decompressed(damage(written))  # type: ignore[operator]
 
 
-def test_another_base_opens_nothing() -> None:
-    """Else a decision seems to be another than it was."""
+def test_a_frame_cannot_be_read_with_another_base() -> None:
+    """Otherwise, a decision seems to be another one."""
     written = compressed(BASE + b"tail", BASE)
     with pytest.raises(InvalidInputError):
         decompressed(written, BASE[::-1])

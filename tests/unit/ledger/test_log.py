@@ -1,4 +1,4 @@
-"""The log counts each saving once, and only what came about."""
+"""The log counts each saving once, and only if it was realized."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ended(part: str, state: OutcomeState, reason: str = "", *, after: int = 0) -
     return DecisionOutcome(decision="7f3a", part=part, state=state, at=at, reason=reason)
 
 
-def test_a_launch_says_what_for_and_what_it_costs() -> None:
+def test_a_launch_shows_its_pods_and_its_cost() -> None:
     line = log_entry(entry(PROVISION, of_provisioning([CLAIM], [("shop/c", "n3")], [("shop/d", "LimitReached")])), ())
     assert line.what == "launch 1 node (1 x m5.large) for 2 pods; 1 pod on nodes that exist; 1 pod without a place"
     assert (line.reason, line.hourly, line.moves) == ("Launched", 100, 0)
@@ -62,13 +62,13 @@ def test_a_launch_says_what_for_and_what_it_costs() -> None:
 
 
 def test_a_command_that_waits_for_its_turn_saves_nothing_yet() -> None:
-    """It is found again by the next look: counted at each, a saving is reported many times."""
+    """The next run finds it again: counted in each, one saving is reported many times."""
     assert log_entry(disruption(), ()).hourly == 0
     assert log_entry(disruption(), ()).reason == "Budget"
     assert log_entry(disruption(("k1", COMMAND)), ()).hourly == -30
 
 
-def test_what_came_to_nothing_counts_nothing() -> None:
+def test_commands_without_effect_count_nothing() -> None:
     decided = disruption(("k1", COMMAND), ("k2", COMMAND))
     given_up = ended("k1", OutcomeState.ABANDONED, "NodesChanged")
     half = log_entry(decided, [given_up, ended("k2", OutcomeState.DONE)])
@@ -78,13 +78,13 @@ def test_what_came_to_nothing_counts_nothing() -> None:
 
 
 def test_a_launch_that_is_refused_and_then_made_counts() -> None:
-    """The last word counts: `execute` tries a claim again."""
+    """The last outcome counts: `execute` tries a claim again."""
     told = [ended("default-1", OutcomeState.DONE, after=9), ended("default-1", OutcomeState.REFUSED, "X", after=1)]
     line = log_entry(entry(PROVISION, of_provisioning([CLAIM], (), ())), by_decision(told)["7f3a"])
     assert (line.hourly, line.state) == (100, "done")
 
 
-def test_a_command_without_a_word_is_under_way() -> None:
+def test_a_command_without_an_outcome_is_in_progress() -> None:
     assert log_entry(disruption(("k1", COMMAND)), ()).state == "under way"
 
 
@@ -99,11 +99,11 @@ def test_a_decision_is_found_by_its_pods_and_nodes() -> None:
     assert concerns(launch, node="default-1")
 
 
-def test_nothing_to_do_is_said_so() -> None:
+def test_an_empty_decision_is_shown_as_such() -> None:
     assert of_disruption(DisruptionPlan(now=NOW), ()).reason == "NothingToDo"
     assert of_provisioning((), (), ()).what == "nothing to do"
 
 
-def test_outcomes_are_read_back() -> None:
+def test_outcomes_round_trip() -> None:
     told = [ended("k1", OutcomeState.ABANDONED, "Budget")]
     assert decode_outcomes(encode_outcomes(told)) == told

@@ -1,4 +1,4 @@
-"""Names of the ledger's objects say when, who and which, in order of time."""
+"""Keys of the ledger's objects hold time, function and id, in order of time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NOW = datetime(2026, 11, 22, 5, 31, tzinfo=UTC)
 
 
 @given(at=MOMENTS)
-def test_a_name_is_read_back(at: datetime) -> None:
+def test_a_key_round_trips(at: datetime) -> None:
     found = read_decision_key(decision_key("prod-1", at, "disrupt", "7f3a9c01de"))
     assert found is not None
     assert (found.at, found.function, found.id) == (at, "disrupt", "7f3a9c01de")
 
 
 @given(first=MOMENTS, second=MOMENTS)
-def test_names_are_in_order_of_time(first: datetime, second: datetime) -> None:
-    """Else a listing has to be read whole to find the last day."""
+def test_keys_sort_by_time(first: datetime, second: datetime) -> None:
+    """Otherwise, a listing must be read completely to find the last day."""
     names = [decision_key("c", at, "provision", "0") for at in (first, second)]
     assert (names[0] < names[1]) == (first < second)
 
@@ -31,7 +31,7 @@ def test_names_are_in_order_of_time(first: datetime, second: datetime) -> None:
 @pytest.mark.parametrize(
     "key", ["decisions/c/of-disrupt", "bases/c/0f", "outcomes/c/2026/11/22/x-y-z", "decisions/a/b/c/d/e"]
 )
-def test_other_objects_are_no_decisions(key: str) -> None:
+def test_other_objects_are_not_decisions(key: str) -> None:
     assert read_decision_key(key) is None
 
 

@@ -1,4 +1,4 @@
-"""A decision is read back whole, or it is said what is missing."""
+"""A decision is read completely, or the missing part is named."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reader_of(objects: dict[str, bytes]) -> LedgerReader:
     return LedgerReader(get)
 
 
-def test_what_is_read_back_gives_the_same_plan() -> None:
+def test_the_stored_entry_gives_the_same_plan() -> None:
     entry, raw, objects = kept(a_world())
     assert decode_entry(raw) == entry
     reader = reader_of(objects)
@@ -79,15 +79,15 @@ def test_a_missing_base_is_named() -> None:
         reader_of(objects).documents(entry, raw)
 
 
-def test_a_plan_under_another_header_is_refused() -> None:
-    """Else an answer is given about a decision that was never made."""
+def test_a_plan_with_another_header_is_refused() -> None:
+    """Otherwise, the answer is about a decision that was never made."""
     entry, raw, objects = kept(a_world())
     with pytest.raises(InvalidInputError, match="its plan is not the one"):
         reader_of(objects).documents(msgspec.structs.replace(entry, plan_digest="0"), raw)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"FLW1\xff\xff\xff\xff", b"FLW1\0\0\0\1x"])
-def test_what_is_no_entry_is_told(raw: bytes) -> None:
+def test_a_malformed_entry_is_reported(raw: bytes) -> None:
     with pytest.raises(InvalidInputError):
         decode_entry(raw)
 
@@ -99,13 +99,13 @@ def test_an_entry_of_a_newer_schema_says_what_to_do() -> None:
         decode_entry(raw)
 
 
-def test_snapshot_and_plan_are_told_apart() -> None:
+def test_snapshot_and_plan_are_distinguished() -> None:
     entry, _, _ = kept(a_world())
     raw = encode_entry(entry, LedgerDocuments(b"", b"plan"), b"")
     assert decode_documents(raw, b"") == LedgerDocuments(b"", b"plan")
 
 
-def test_a_base_is_whole_or_names_what_it_needs() -> None:
+def test_a_base_is_complete_or_names_what_it_needs() -> None:
     whole, other = b"w" * 100, b"w" * 99 + b"x"
     written = encode_base(other, whole)
     assert needed_base(written) == digest_of(whole)
@@ -114,14 +114,14 @@ def test_a_base_is_whole_or_names_what_it_needs() -> None:
         decode_base(written)
 
 
-def test_annotations_that_decide_nothing_are_left_out() -> None:
-    """People keep tokens in annotations."""
+def test_annotations_that_affect_no_decision_are_removed() -> None:
+    """Users store tokens in annotations."""
     written = written_form(a_world())
     assert SECRET.encode() not in written
     assert b"karpenter.sh/do-not-disrupt" in written
 
 
-def test_the_digest_of_a_catalogue_stands_for_what_is_in_it() -> None:
+def test_the_digest_of_a_catalogue_identifies_its_content() -> None:
     one, two = Catalogue(default=(a_type("m5.large"),)), Catalogue(default=(a_type("m5.large", price=9.0),))
     assert catalogue_digest(one) == catalogue_digest(Catalogue(default=(a_type("m5.large"),)))
     assert catalogue_digest(one) != catalogue_digest(two)
@@ -134,12 +134,12 @@ def test_differences_name_the_field() -> None:
     assert differences(b'{"a":1}', b'{"a":1}') == []
 
 
-def test_an_unknown_function_cannot_be_repeated() -> None:
+def test_an_unknown_function_cannot_be_replayed() -> None:
     entry, _, _ = kept(a_world())
     with pytest.raises(InvalidInputError, match="nobody knows"):
         decided_again(msgspec.structs.replace(entry, function="dream"), a_world())
 
 
-def test_outcomes_that_are_something_else_are_told() -> None:
+def test_malformed_outcomes_are_reported() -> None:
     with pytest.raises(InvalidInputError, match="outcomes of decisions"):
         decode_outcomes(b"\xff")

@@ -1,4 +1,4 @@
-"""A search under a clock is repeated by what the clock answered."""
+"""A search under a clock is replayed with the clock's stored answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from core.scheduling import schedule
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 
 
-def test_a_search_that_time_ended_is_repeated() -> None:
-    """If this failed, replay would call every decision of a slow minute different."""
+def test_a_search_that_time_ended_is_replayed() -> None:
+    """Otherwise, replay calls every decision of a slow minute different."""
     types = tuple(
         a_type(f"m5.{n}", cpu=str(n), memory=f"{4 * n}Gi", price=0.05 * n + 0.003 * (n % 3)) for n in (2, 3, 5, 8)
     )

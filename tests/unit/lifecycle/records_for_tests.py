@@ -74,7 +74,7 @@ def a_node(*, booting: bool = False, leaving: bool = False, **changes: Any) -> N
 def a_command(
     phase: CommandPhase = CommandPhase.VERIFYING, *, age: timedelta = timedelta(0), **changes: Any
 ) -> CommandRecord:
-    """A command that removes claim `c`, decided `age` ago, checked again after 15 seconds."""
+    """A command that removes claim `c`, decided `age` ago, due for validation after 15 seconds."""
     command = Command(reason="Empty", method="emptiness", nodes=("n",), claims=("c",))
     created = NOW - age
     fields = {

@@ -1,4 +1,4 @@
-"""Else the API servers are asked all the time, or something that is ready is not noticed for minutes."""
+"""How soon something is tried again."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ from tests.builders import NOW
         (9999, LONGEST),
     ],
 )
-def test_a_tenth_of_the_time_waited(waited: int, expected: timedelta) -> None:
-    """Within bounds, also where clocks disagree."""
+def test_a_tenth_of_the_elapsed_time(waited: int, expected: timedelta) -> None:
+    """Within bounds, even where clocks disagree."""
     assert recheck_after(NOW - timedelta(seconds=waited), NOW) == expected

@@ -1,4 +1,4 @@
-"""Else instances are launched twice, waited for in vain, or given up while they boot."""
+"""The next step of a claim, from its request to a working node."""
 
 from datetime import timedelta
 
@@ -15,26 +15,26 @@ MINUTE = timedelta(minutes=1)
 
 
 def test_a_requested_claim_is_launched() -> None:
-    """Else pods wait for ever."""
+    """Otherwise, pods wait forever."""
     assert next_claim_step(a_record(ClaimPhase.REQUESTED), ClaimFacts(), NOW) == steps.Launch()
 
 
 def test_an_instance_with_the_claims_tag_is_adopted_and_not_launched_again() -> None:
-    """Else a crash after CreateFleet costs a second instance."""
+    """Otherwise, a crash after CreateFleet costs a second instance."""
     record = a_record(ClaimPhase.REQUESTED, attempts=1)
     assert needs_instance(record, None, NOW)
     assert next_claim_step(record, ClaimFacts(tagged_instance="i-7"), NOW) == steps.Adopt("i-7")
 
 
-def test_a_launch_that_never_came_is_given_up() -> None:
-    """No offering is to blame: where EC2 refused one, the claim was forgotten at once."""
+def test_a_launch_that_never_happened_is_given_up() -> None:
+    """No offering is at fault: if EC2 had refused one, the claim would have been deleted at once."""
     record = a_record(ClaimPhase.REQUESTED, age=5 * MINUTE)
     assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("LaunchTimeout")
 
 
 @pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (15, 1), (74, 1), (80, 6), (600, 30)])
-def test_a_booting_instance_is_looked_for_seldom_then_often_then_seldom(age: int, delay: int) -> None:
-    """Else either nodes stand idle, or the queue is full of looks at instances that cannot have booted."""
+def test_a_booting_instance_is_checked_rarely_then_often_then_rarely(age: int, delay: int) -> None:
+    """Otherwise, nodes stand idle, or the queue is full of checks of instances that cannot have booted yet."""
     record = a_record(ClaimPhase.LAUNCHED, age=timedelta(seconds=age))
     step = next_claim_step(record, ClaimFacts(is_instance_gone=False), NOW)
     assert isinstance(step, steps.Wait)
@@ -42,7 +42,7 @@ def test_a_booting_instance_is_looked_for_seldom_then_often_then_seldom(age: int
 
 
 def test_an_instance_that_does_not_join_is_replaced_after_a_quarter_of_an_hour() -> None:
-    """Else one bad boot holds its pods up for ever."""
+    """Otherwise, one failed boot keeps its pods waiting forever."""
     step = next_claim_step(a_record(ClaimPhase.LAUNCHED, age=15 * MINUTE), ClaimFacts(), NOW)
     assert isinstance(step, steps.BeginTermination)
     assert step.reason == "RegistrationTimeout"
@@ -56,13 +56,13 @@ def test_an_instance_that_died_booting_is_not_waited_for() -> None:
 
 
 def test_a_young_instance_that_ec2_does_not_list_yet_is_waited_for() -> None:
-    """EC2 lists are eventually consistent: a fresh instance may be missing."""
+    """EC2's lists are eventually consistent: a new instance may be missing."""
     step = next_claim_step(a_record(ClaimPhase.LAUNCHED, age=MINUTE), ClaimFacts(is_instance_gone=True), NOW)
     assert isinstance(step, steps.Wait)
 
 
-def test_two_nodes_with_one_provider_id_are_not_guessed_between() -> None:
-    """Else the wrong node gets the claim's labels."""
+def test_two_nodes_with_one_provider_id_match_no_claim() -> None:
+    """Otherwise, the wrong node gets the claim's labels."""
     facts = ClaimFacts(nodes=(a_node(), a_node(name="other")))
     assert isinstance(next_claim_step(a_record(ClaimPhase.LAUNCHED, age=MINUTE), facts, NOW), steps.Wait)
 
@@ -71,8 +71,8 @@ def test_a_working_node_is_left_alone() -> None:
     assert next_claim_step(a_record(), ClaimFacts(nodes=(a_node(),)), NOW) == steps.Rest()
 
 
-def test_a_node_that_users_delete_takes_its_instance_with_it() -> None:
-    """Else `kubectl delete node` leaves an instance that is paid for and used by nobody."""
+def test_deleting_a_node_object_terminates_its_instance() -> None:
+    """Otherwise, `kubectl delete node` leaves an instance that is paid for and unused."""
     for nodes in ((), (a_node(deleted_at=NOW),)):
         step = next_claim_step(a_record(), ClaimFacts(nodes=nodes, is_instance_gone=False), NOW)
         assert isinstance(step, steps.BeginTermination)

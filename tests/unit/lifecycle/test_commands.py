@@ -16,28 +16,28 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 CANDIDATE = {"c": a_record()}
 
 
-def test_a_command_waits_for_its_second_look() -> None:
-    """Karpenter's 15 seconds: pods that were about to be bound show up in them."""
+def test_a_command_waits_for_its_validation() -> None:
+    """Karpenter's 15 seconds: pods that were about to be bound are visible then."""
     step = next_command_step(a_command(age=5 * SECOND), CommandFacts(claims=CANDIDATE), NOW)
     assert isinstance(step, steps.Wait)
     assert step.delay == 10 * SECOND
     assert next_command_step(a_command(age=15 * SECOND), CommandFacts(claims=CANDIDATE), NOW) == steps.Verify()
 
 
-def test_a_command_from_a_world_long_past_is_dropped() -> None:
+def test_an_outdated_command_is_dropped() -> None:
     step = next_command_step(a_command(age=6 * MINUTE), CommandFacts(claims=CANDIDATE), NOW)
     assert isinstance(step, steps.Abandon)
     assert step.reason == "Stale"
 
 
-def test_nothing_is_done_for_nodes_that_are_gone() -> None:
+def test_a_command_for_nodes_that_are_gone_does_nothing() -> None:
     step = next_command_step(a_command(CommandPhase.REPLACING), CommandFacts(), NOW)
     assert isinstance(step, steps.Abandon)
     assert step.reason == "CandidatesGone"
 
 
 def test_candidates_stay_until_every_replacement_is_initialized() -> None:
-    """Else pods lose their node before the next one can take them."""
+    """Otherwise, pods lose their node before the next one can take them."""
     record = a_command(CommandPhase.REPLACING, replacements=("r",))
     facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.REGISTERED)})
     step = next_command_step(record, facts, NOW)
@@ -74,7 +74,7 @@ def test_a_lost_replacement_ends_the_command(replacement: object) -> None:
     assert step.reason == "ReplacementLost"
 
 
-def test_a_command_without_replacements_goes_ahead_at_once() -> None:
+def test_a_command_without_replacements_starts_at_once() -> None:
     step = next_command_step(a_command(CommandPhase.REPLACING), CommandFacts(claims=CANDIDATE), NOW)
     assert step == steps.RemoveCandidates(("c",))
 

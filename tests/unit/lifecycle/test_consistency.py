@@ -1,4 +1,4 @@
-"""Else pods wait for room that the node was never going to have."""
+"""Whether a node has the resources of its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If this failed, nobody would know where the seconds of a burst go."""
+"""The moments of a claim, which show where the seconds of a burst go."""
 
 from __future__ import annotations
 

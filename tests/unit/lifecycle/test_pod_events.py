@@ -1,4 +1,4 @@
-"""Else consolidateAfter counts from the wrong moment."""
+"""When a pod last came or went, from which consolidateAfter counts."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 RUNNING = a_pod("p", node_name="n", phase="Running")
 
 
-def test_a_pod_that_came_or_went_is_noticed_at_the_next_look() -> None:
+def test_a_pod_that_came_or_went_is_noticed_in_the_next_run() -> None:
     (came,) = with_pod_events([a_record()], [RUNNING], NOW)
     assert came.last_pod_event_at == NOW
     (still,) = with_pod_events([came], [RUNNING], NOW + HOUR)
@@ -24,8 +24,8 @@ def test_a_pod_that_came_or_went_is_noticed_at_the_next_look() -> None:
     assert went.last_pod_event_at == NOW + HOUR
 
 
-def test_daemons_and_pods_on_their_way_out_are_no_news() -> None:
-    """Else a node with a restarting log shipper is never consolidated."""
+def test_daemon_pods_and_terminating_pods_are_no_events() -> None:
+    """Otherwise, a node with a restarting log shipper is never consolidated."""
     daemon = msgspec.structs.replace(RUNNING, name="d", uid="d", owners=(Owner("DaemonSet", "d"),))
     record = a_record()
     assert with_pod_events([record], [daemon], NOW)[0] is record
@@ -41,8 +41,8 @@ def test_the_order_of_the_list_is_no_event() -> None:
     assert two is one
 
 
-def test_a_pod_that_came_and_went_between_two_looks_counts() -> None:
-    """The audit log told of it; without that consolidateAfter is over too early (aws#3059: cron pods of 40 seconds)."""
+def test_a_pod_that_came_and_went_between_two_runs_counts() -> None:
+    """The audit log reports it; otherwise, consolidateAfter is over too early (aws#3059: cron pods of 40 seconds)."""
     (came,) = with_pod_events([a_record()], [RUNNING], NOW)
     (told,) = with_pod_events([came], [RUNNING], NOW + HOUR, {"n": NOW + HOUR / 2, "other": NOW + HOUR})
     assert told.last_pod_event_at == NOW + HOUR / 2
@@ -51,7 +51,7 @@ def test_a_pod_that_came_and_went_between_two_looks_counts() -> None:
     assert all_of_them.last_pod_event_at == NOW + HOUR
 
 
-def test_an_end_before_the_node_was_ready_is_no_news() -> None:
+def test_an_end_before_the_node_was_ready_is_no_event() -> None:
     record = msgspec.structs.replace(a_record(), initialized_at=NOW)
     assert with_pod_events([record], [], NOW, {"n": NOW - HOUR})[0] is record
 

@@ -1,4 +1,4 @@
-"""Else a lost row makes a node look drifted, new, or somebody else's."""
+"""A claim rebuilt from its node: neither drifted nor new, and with the same owner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAN = a_plan(
 RECORD = a_record(plan=PLAN)
 
 
-def test_what_a_claim_was_launched_for_is_read_back_from_its_node() -> None:
+def test_a_claims_launch_data_are_read_back_from_its_node() -> None:
     node = a_node(annotations=claim_annotations(RECORD))
     plan = rebuilt_plan("c", {labels.NODECLASS: "default", **claim_tags(PLAN)}, node, a_pool())
     assert (plan.startup_taints, plan.resources, plan.expire_after) == (
@@ -34,14 +34,14 @@ def test_what_a_claim_was_launched_for_is_read_back_from_its_node() -> None:
     assert plan.annotations == {labels.NODEPOOL_HASH: "1"}
 
 
-def test_a_node_cannot_say_who_it_is() -> None:
-    """A node may write its own annotations: the hash that tells drift comes from the instance's tags."""
+def test_a_node_cannot_claim_an_identity() -> None:
+    """A node may write its own annotations: the hash for drift comes from the instance's tags."""
     forged = a_node(annotations={**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2"})
     plan = rebuilt_plan("c", {labels.NODECLASS: "default", **claim_tags(PLAN)}, forged, a_pool())
     assert plan.annotations[labels.NODEPOOL_HASH] == "1"
 
 
-def test_without_a_node_the_template_of_today_stands_in() -> None:
+def test_without_a_node_the_current_template_is_used() -> None:
     pool = a_pool(expire_after=timedelta(days=2))
     assert rebuilt_plan("c", {}, None, pool).expire_after == timedelta(days=2)
 
@@ -54,7 +54,7 @@ def test_without_a_node_the_template_of_today_stands_in() -> None:
         ({labels.REGISTERED: "true", labels.INITIALIZED: "true"}, ClaimPhase.INITIALIZED),
     ],
 )
-def test_the_claim_is_as_far_as_its_node(found: dict[str, str], phase: ClaimPhase) -> None:
+def test_the_claims_phase_is_that_of_its_node(found: dict[str, str], phase: ClaimPhase) -> None:
     assert RECORD.machine is not None
     record = rebuilt(PLAN, RECORD.machine, a_node(labels=found), NOW - timedelta(days=1), NOW)
     assert (record.phase, bool(record.node_name)) == (phase, phase is not ClaimPhase.LAUNCHED)

@@ -1,4 +1,4 @@
-"""Rows of the table: what an earlier version stored is still read."""
+"""Rows of the table: those of an earlier version can still be read."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ ROW_OF_2026_10 = b"""{
 """As written when an offering of a claim and an offering of the catalogue were two types."""
 
 
-def test_a_row_that_an_earlier_version_wrote_is_read() -> None:
-    """An upgrade would lose every claim, and with them the nodes."""
+def test_a_row_of_an_earlier_version_is_read() -> None:
+    """Otherwise, an upgrade loses every claim, and with them the nodes."""
     record = msgspec.json.decode(ROW_OF_2026_10, type=ClaimRecord)
     assert record.offerings == (SPOT,)
     assert record.machine is not None
     assert record.machine.offering == SPOT
 
 
-def test_a_row_holds_no_more_of_an_offering_than_an_earlier_version_reads() -> None:
-    """While an upgrade rolls out, functions of both versions read the same rows; and writes are paid by the kilobyte."""
+def test_a_row_holds_only_the_offering_fields_that_an_earlier_version_reads() -> None:
+    """During an upgrade, functions of both versions read the same rows; and writes are paid by the kilobyte."""
     written = msgspec.json.decode(msgspec.json.encode(SPOT))
     assert written == {"instance_type": "m5.large", "zone": "us-east-1a", "capacity_type": "spot", "price": 40_000_000}

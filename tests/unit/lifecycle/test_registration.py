@@ -1,4 +1,4 @@
-"""Else pods are bound to nodes that are not ready for them, or never to those that are."""
+"""Registration and initialization of a node."""
 
 from datetime import timedelta
 
@@ -17,8 +17,8 @@ from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 MINUTE = timedelta(minutes=1)
 
 
-def test_registration_gives_the_claims_labels_precedence_and_takes_the_boot_taint_off() -> None:
-    """Else pods that select a team's nodes land elsewhere, or no pod is ever allowed on the node."""
+def test_registration_sets_the_claims_labels_and_removes_the_boot_taint() -> None:
+    """Otherwise, pods that select a team's nodes are bound elsewhere, or no pod is ever bound to the node."""
     step = registration_of(a_record(ClaimPhase.LAUNCHED), a_node(booting=True))
     assert step.labels["team"] == "a"
     assert step.labels[labels.INSTANCE_TYPE] == "m5.large"
@@ -27,7 +27,7 @@ def test_registration_gives_the_claims_labels_precedence_and_takes_the_boot_tain
 
 
 def test_registration_merges_taints_by_key_and_effect() -> None:
-    """Else a taint that a user's agent has changed on the node is set back."""
+    """Otherwise, a taint that a user's agent has changed on the node is reset."""
     plan = a_plan(
         taints=(Taint("a", NO_SCHEDULE, "new"), Taint("b", NO_EXECUTE)), startup_taints=(Taint("s", NO_SCHEDULE),)
     )
@@ -36,7 +36,7 @@ def test_registration_merges_taints_by_key_and_effect() -> None:
     assert step.taints == (Taint("a", NO_SCHEDULE, "old"), Taint("b", NO_EXECUTE), Taint("s", NO_SCHEDULE))
 
 
-def test_a_node_that_asks_for_it_keeps_its_own_taints() -> None:
+def test_a_node_keeps_its_own_taints_on_request() -> None:
     plan = a_plan(taints=(Taint("a", NO_SCHEDULE),))
     node = a_node(booting=True, labels={labels.DO_NOT_SYNC_TAINTS: "true"})
     assert registration_of(a_record(ClaimPhase.LAUNCHED, plan=plan), node).taints == ()
@@ -53,7 +53,7 @@ def test_a_node_that_asks_for_it_keeps_its_own_taints() -> None:
     ],
 )
 def test_a_node_is_initialized_only_when_nothing_is_missing(node: dict[str, object], missing: str) -> None:
-    """Else a node counts as capacity, or as empty, before its GPU driver is there."""
+    """Otherwise, a node counts as capacity, or as empty, before its GPU driver is there."""
     plan = a_plan(startup_taints=(Taint("s", NO_SCHEDULE),), resources={"cpu": 1000, "nvidia.com/gpu": 1, "x": 0})
     record = a_record(ClaimPhase.REGISTERED, plan=plan)
     found = a_node(**{"allocatable": {"cpu": 2000, "nvidia.com/gpu": 1}, **node})

@@ -1,4 +1,4 @@
-"""A rack that AWS retires would go all at once, too early, or with its pods on it."""
+"""When nodes go that a scheduled change ends: spread over time, and before their date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.lifecycle.records_for_tests import a_record
 
 HOUR = timedelta(hours=1)
 NEAR = NOW + BEGINS_BEFORE - SPREAD
-"""A date for which every claim may go by now."""
+"""A date for which every claim may go now."""
 
 
 def going(reason: str) -> Deletion:
@@ -29,7 +29,7 @@ def test_each_claim_begins_within_the_spread_and_long_before_it_must(name: str, 
     assert date - BEGINS_BEFORE <= begins_at(name, date) < date - BEGINS_BEFORE + SPREAD < date - DUE_BEFORE
 
 
-def test_claims_of_one_date_begin_apart() -> None:
+def test_claims_of_one_date_start_at_different_times() -> None:
     assert len({begins_at(f"claim-{number}", NOW) for number in range(100)}) == 100
 
 
@@ -45,11 +45,11 @@ def test_claims_of_one_date_begin_apart() -> None:
         ({"retires_at": NEAR, "hold": Hold(NOW, "DrainBlocked", "")}, ("c",)),
     ],
 )
-def test_who_may_go_within_budgets(changes: dict[str, object], expected: tuple[str, ...]) -> None:
+def test_claims_that_may_go_within_budgets(changes: dict[str, object], expected: tuple[str, ...]) -> None:
     assert approaching((a_record(**changes),), (), NOW) == expected
 
 
-def test_what_a_command_removes_goes_with_it() -> None:
+def test_a_claim_of_a_command_goes_with_the_command() -> None:
     assert approaching((a_record(retires_at=NEAR),), ("c",), NOW) == ()
 
 
@@ -64,6 +64,6 @@ def test_what_a_command_removes_goes_with_it() -> None:
         ({"retires_at": NOW, "deletion": going("SpotInterrupted")}, False),
     ],
 )
-def test_who_must_go(changes: dict[str, object], expected: bool) -> None:
-    """Also who goes by our own choice so far: brakes hold that back, and pods object to it."""
+def test_claims_that_must_go(changes: dict[str, object], expected: bool) -> None:
+    """This includes voluntary disruptions: brakes stop those, and pods may block them."""
     assert is_due(a_record(**changes), NOW) == expected

@@ -1,4 +1,4 @@
-"""Else decisions read another claim than the one that is stored."""
+"""A claim's record as decisions read it."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 RUNNING = a_pod("p", node_name="n", phase="Running")
 
 
-def test_a_claim_shows_how_far_it_has_come() -> None:
+def test_a_claim_shows_its_conditions() -> None:
     reached = {
         phase: {
             name for name in (LAUNCHED, REGISTERED, INITIALIZED) if node_claim(a_record(phase), None, NOW).is_true(name)
@@ -30,7 +30,7 @@ def test_a_claim_shows_how_far_it_has_come() -> None:
 
 
 def test_a_node_is_consolidatable_once_no_pod_has_come_or_gone_for_long_enough() -> None:
-    """Else nodes go while a rollout is still moving pods, or never."""
+    """Otherwise, nodes go while a rollout still moves pods, or never."""
     record = a_record(initialized_at=NOW - 2 * HOUR, last_pod_event_at=NOW - HOUR / 2)
     assert not node_claim(record, HOUR, NOW).is_true(CONSOLIDATABLE)
     assert node_claim(record, HOUR / 2, NOW).is_true(CONSOLIDATABLE)
@@ -43,8 +43,8 @@ def test_without_a_pod_event_the_time_counts_from_initialization() -> None:
     assert not node_claim(record, 2 * HOUR, NOW).is_true(CONSOLIDATABLE)
 
 
-def test_a_leaving_claim_says_so() -> None:
-    """Else budgets count it as staying and the planner puts pods on it."""
+def test_a_terminating_claim_is_marked() -> None:
+    """Otherwise, budgets count it as staying, and the planner places pods on it."""
     record = a_record(deletion=Deletion(reason="Empty", asked_at=NOW, terminated_at=NOW))
     seen = node_claim(record, None, NOW)
     assert seen.deleted_at == NOW

@@ -35,8 +35,8 @@ def assembled(
     return assemble(decoded, now=NOW, catalogue=Catalogue(), is_live=is_live)
 
 
-def test_a_bad_object_is_named_and_the_rest_goes_on() -> None:
-    """One pod that nobody understands must not stop all others."""
+def test_a_bad_object_is_named_and_the_rest_is_read() -> None:
+    """One unreadable pod must not stop all others."""
     bad = a_manifest("bad", tolerations=[{"operator": "Like"}])
     snapshot, problems = assembled({kinds.PODS: [a_manifest("a"), bad, a_manifest("c")]})
     assert [(pod.name, bool(pod.unreadable)) for pod in snapshot.pods] == [("a", False), ("bad", True), ("c", False)]
@@ -46,8 +46,8 @@ def test_a_bad_object_is_named_and_the_rest_goes_on() -> None:
     assert str(problem) == f"Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', {known}"
 
 
-def test_a_bad_node_pool_stays_in_marked() -> None:
-    """Its nodes must be known to be ours, and left alone."""
+def test_a_bad_node_pool_stays_and_is_marked() -> None:
+    """Its nodes must be known as ours, and left alone."""
     requirement = {"key": "a", "operator": "Within", "values": ["b"]}
     snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool(requirements=[requirement])]})
     (pool,) = snapshot.node_pools
@@ -57,7 +57,7 @@ def test_a_bad_node_pool_stays_in_marked() -> None:
 
 
 def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
-    """Nothing could be launched for it; on the command line the catalogue is all that planning needs."""
+    """Nothing could be launched for it; on the command line, planning needs only the catalogue."""
     live, live_problems = assembled({kinds.NODE_POOLS: [a_pool()]}, is_live=True)
     offline, warnings = assembled({kinds.NODE_POOLS: [a_pool()]})
     assert live.node_pools[0].is_ready is False
@@ -67,14 +67,14 @@ def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
 
 
 def test_a_pool_with_its_class_gives_no_warning() -> None:
-    """Else everybody learns to overlook warnings."""
+    """Otherwise, users learn to ignore warnings."""
     snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [a_class_manifest()]})
     assert problems == ()
     assert [node_class.name for node_class in snapshot.node_classes] == ["default"]
 
 
 def test_nodes_get_their_attach_limits() -> None:
-    """They stand in another object of the same name."""
+    """They are in another object of the same name."""
     csi = a_manifest("n", drivers=[{"name": "d", "allocatable": {"count": 3}}])
     snapshot, _ = assembled({kinds.NODES: [a_manifest("n"), a_manifest("m")], kinds.CSI_NODES: [csi]})
     assert [node.attach_limits for node in snapshot.nodes] == [{"d": 3}, {}]
@@ -92,8 +92,8 @@ def test_priority_classes_reach_the_pods() -> None:
     assert [pod.spec.priority for pod in snapshot.pods] == [9, 2]
 
 
-def test_a_daemon_set_is_as_large_as_its_newest_pod() -> None:
-    """Admission may add sidecars; the controller's pinning to a node is not part of it."""
+def test_a_daemon_set_has_the_size_of_its_newest_pod() -> None:
+    """Admission may add sidecars; the node affinity that the controller adds is left out."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
     pinned = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
@@ -114,8 +114,8 @@ def test_a_daemon_set_is_as_large_as_its_newest_pod() -> None:
     assert found.spec.required_terms == ()
 
 
-def test_every_kind_finds_its_way_into_the_snapshot() -> None:
-    """A kind that is dropped is a rule that is not kept."""
+def test_every_kind_reaches_the_snapshot() -> None:
+    """A missing kind is a rule that is not kept."""
     one = [a_manifest("x")]
     snapshot, problems = assembled(
         {
@@ -149,8 +149,8 @@ def test_every_kind_finds_its_way_into_the_snapshot() -> None:
         assert [getattr(obj, "name", None) for obj in found] == ["x"]
 
 
-def test_a_pod_that_cannot_be_understood_still_fills_its_node() -> None:
-    """Its node would look empty, and be deleted with it."""
+def test_an_unreadable_pod_still_fills_its_node() -> None:
+    """Otherwise, its node looks empty and is deleted with it."""
     bad = a_manifest("bad", meta={"labels": {"app": "web"}}, nodeName="n", tolerations=[{"operator": "Like"}])
     snapshot, _ = assembled({kinds.PODS: [bad]})
     (pod,) = snapshot.pods
@@ -159,8 +159,8 @@ def test_a_pod_that_cannot_be_understood_still_fills_its_node() -> None:
     assert pod.spec.problem == pod.unreadable
 
 
-def test_a_budget_that_cannot_be_understood_keeps_all_pods_of_its_namespace() -> None:
-    """It may be about any of them."""
+def test_an_unreadable_budget_protects_all_pods_of_its_namespace() -> None:
+    """It may select any of them."""
     selector = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}
     bad = a_manifest("guard", meta={"namespace": "shop"}, selector=selector, minAvailable=1)
     snapshot, problems = assembled({kinds.POD_DISRUPTION_BUDGETS: [bad]})
@@ -171,8 +171,8 @@ def test_a_budget_that_cannot_be_understood_keeps_all_pods_of_its_namespace() ->
     assert [problem.subject for problem in problems] == ["PodDisruptionBudget shop/guard"]
 
 
-def test_a_node_that_cannot_be_understood_is_there_and_takes_nothing_more() -> None:
-    """Taken for gone, its instance would be ended; taken for usable, pods would be planned onto it."""
+def test_an_unreadable_node_exists_and_takes_no_more_pods() -> None:
+    """If it were missing, its instance would be terminated; if it were usable, pods would be planned onto it."""
     bad = a_manifest("n", status={"capacity": {"cpu": "two"}}, providerID="aws:///a/i-1")
     snapshot, _ = assembled({kinds.NODES: [bad]})
     (node,) = snapshot.nodes
@@ -181,8 +181,8 @@ def test_a_node_that_cannot_be_understood_is_there_and_takes_nothing_more() -> N
     assert [taint.effect for taint in node.taints] == ["NoSchedule"]
 
 
-def test_a_daemon_set_that_cannot_be_understood_is_as_its_newest_pod() -> None:
-    """New nodes would have no room left for its pods."""
+def test_an_unreadable_daemon_set_has_the_size_of_its_newest_pod() -> None:
+    """Otherwise, new nodes have no room left for its pods."""
     spec = {"template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
     owner = {"kind": "DaemonSet", "name": "agent", "apiVersion": "apps/v1", "uid": "u", "controller": True}
     pod = a_manifest(

@@ -1,4 +1,4 @@
-"""CapacityBuffers: wrong here, a cluster pays for room that nobody asked for, or a burst of pods waits for nodes."""
+"""Reading CapacityBuffers: an error here pays for room without need, or makes a burst of pods wait for nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_CART = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "ca
 
 
 def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[ObjectProblem, ...]]:
-    """What becomes of a buffer with this spec."""
+    """The result for a buffer with this spec."""
     buffer = {"metadata": {"name": "spare", "namespace": "shop", "uid": "u"}, "spec": spec}
     given = {kinds.POD_TEMPLATES: [TEMPLATE], kinds.DEPLOYMENTS: [CART], kinds.CAPACITY_BUFFERS: [buffer]}
     objects = {kind: [wire.from_object(kind, obj) for obj in found] for kind, found in given.items()}
@@ -54,13 +54,13 @@ def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[ObjectProblem, 
     ],
 )
 def test_how_many_pods_a_buffer_keeps_room_for(spec: dict[str, Any], pods: int) -> None:
-    """The larger of replicas and percentage, at most what the limits hold; with neither, as many as the limits hold."""
+    """The larger of replicas and percentage, within the limits; with neither, as many as the limits allow."""
     (buffer,), problems = read(**spec)
     assert (buffer.pods, problems) == (pods, ())
 
 
 def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> None:
-    """Its pods would wait for volume claims that nobody ever makes, or count for nobody's spread."""
+    """Otherwise, its pods wait for volume claims that never exist, or count for no spread."""
     held = {
         **POD,
         "nodeSelector": {"team": "a"},
@@ -103,7 +103,7 @@ def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> N
     ],
 )
 def test_a_mistake_names_buffer_and_field(spec: dict[str, Any], complaint: str) -> None:
-    """Somebody has to find it among hundreds of objects."""
+    """A user has to find it among hundreds of objects."""
     buffers, (problem,) = read(**spec)
     assert buffers == ()
     assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
@@ -128,16 +128,16 @@ def test_a_mistake_names_buffer_and_field(spec: dict[str, Any], complaint: str) 
         ),
     ],
 )
-def test_a_buffer_that_leads_nowhere_is_left_out_with_a_warning(spec: dict[str, Any], complaint: str) -> None:
-    """What it names may be applied a minute later; the pods that wait must not wait for it."""
+def test_a_buffer_with_a_missing_reference_is_left_out_with_a_warning(spec: dict[str, Any], complaint: str) -> None:
+    """The referenced object may be applied a minute later; pending pods must not wait for it."""
     buffers, (problem,) = read(**spec)
     assert buffers == ()
     assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
     assert problem.is_warning
 
 
-def test_only_the_kinds_that_buffers_name_are_read() -> None:
-    """Else each plan lists all Deployments of a cluster for buffers that name none."""
+def test_only_the_kinds_that_buffers_name_are_listed() -> None:
+    """Otherwise, each plan lists all Deployments of a cluster for buffers that name none."""
     by_template, by_cart = (
         wire.from_object(kinds.CAPACITY_BUFFERS, {"metadata": {"name": "b"}, "spec": spec})
         for spec in (BY_TEMPLATE, BY_CART)

@@ -1,4 +1,4 @@
-"""What a pod asks of a node."""
+"""What a pod requests of a node."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ def requests(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, int
 
 
 def test_containers_add_up_and_the_pod_takes_one_slot() -> None:
-    """A node would be overfull otherwise."""
+    """Otherwise, a node is overfull."""
     found = requests(containers=[a_container("500m", "1Gi"), a_container("1", "1Gi")])
     assert found == {"cpu": 1500, "memory": 2 * GIB, "pods": 1}
 
 
 def test_init_containers_set_a_floor_and_do_not_add_up() -> None:
-    """They run one after the other, before the rest."""
+    """They run one after the other, before the other containers."""
     found = requests(containers=[a_container("1")], initContainers=[a_container("3"), a_container("2")])
     assert found["cpu"] == 3000
 
 
 def test_sidecars_count_with_the_containers() -> None:
-    """They run on beside them."""
+    """They run as long as the containers."""
     found = requests(containers=[a_container("1")], initContainers=[a_container("2", sidecar=True)])
     assert found["cpu"] == 3000
 
 
-def test_an_init_container_runs_beside_the_sidecars_before_it_only() -> None:
-    """Order decides: a sidecar that starts later is not there yet."""
+def test_an_init_container_counts_with_the_sidecars_before_it_only() -> None:
+    """Order matters: a sidecar that starts later does not run yet."""
     before = [a_container("2", sidecar=True), a_container("4")]
     after = [a_container("4"), a_container("2", sidecar=True)]
     assert requests(containers=[a_container("1")], initContainers=before)["cpu"] == 6000
     assert requests(containers=[a_container("1")], initContainers=after)["cpu"] == 4000
 
 
-def test_limits_stand_in_for_requests_that_are_not_given() -> None:
-    """The API server fills them in; a manifest that has not been there yet must be planned alike."""
+def test_limits_replace_missing_requests() -> None:
+    """The API server fills them in; a manifest that was not applied yet must give the same plan."""
     found = requests(containers=[a_container("1", limits={"cpu": "4", "memory": "2Gi"})])
     assert found == {"cpu": 1000, "memory": 2 * GIB, "pods": 1}
 
 
 def test_pod_level_requests_replace_the_containers_sum() -> None:
-    """Kubernetes schedules by the pod's own figure where it has one."""
+    """Kubernetes schedules by the pod's own figure if it has one."""
     spec = {"containers": [a_container("1", "1Gi")], "resources": {"requests": {"cpu": "3"}}}
     assert requests(**spec) == {"cpu": 3000, "memory": GIB, "pods": 1}
 
 
-def test_pod_level_limits_fill_in_only_what_no_container_asks_for() -> None:
-    """Containers' requests go before the pod's limit when the API server fills in the pod's requests."""
+def test_pod_level_limits_fill_in_only_resources_without_container_requests() -> None:
+    """When the API server fills in the pod's requests, containers' requests win over the pod's limit."""
     spec = {"containers": [a_container("1")], "resources": {"limits": {"cpu": "3", "memory": "4Gi"}}}
     assert requests(**spec) == {"cpu": 1000, "memory": 4 * GIB, "pods": 1}
 
 
-def test_overhead_of_the_runtime_class_comes_on_top() -> None:
+def test_overhead_of_the_runtime_class_is_added() -> None:
     """A sandboxed pod needs room for its sandbox."""
     assert requests(containers=[a_container("1")], overhead={"cpu": "250m"})["cpu"] == 1250
 
@@ -79,8 +79,8 @@ def test_overhead_of_the_runtime_class_comes_on_top() -> None:
 @pytest.mark.parametrize(
     ("reason", "expected"), [("Deferred", 4000), ("Infeasible", 2000)], ids=["waits", "can never be"]
 )
-def test_resizing_in_place_counts_the_most_that_may_be_held(reason: str, expected: int) -> None:
-    """Neither the old nor the new size may be given away, but a size that cannot be had is not asked for elsewhere."""
+def test_resizing_in_place_counts_the_larger_size(reason: str, expected: int) -> None:
+    """Neither size may be given away, but a size that the node refuses is not planned for elsewhere."""
     status = {
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
         "containerStatuses": [
@@ -91,7 +91,7 @@ def test_resizing_in_place_counts_the_most_that_may_be_held(reason: str, expecte
 
 
 def test_a_negative_quantity_names_its_field() -> None:
-    """Nobody can mend what is not named."""
+    """A user cannot correct a field that is not named."""
     with pytest.raises(InvalidInputError) as caught:
         requests(containers=[a_container("1"), a_container("-1")])
     assert caught.value.field == "spec.containers[1].resources.requests.cpu"

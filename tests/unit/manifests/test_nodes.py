@@ -1,4 +1,4 @@
-"""Else nodes seem larger or freer than they are."""
+"""Reading nodes: their size, readiness and taints."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from core.model.values.taints import NO_SCHEDULE, Taint
 from tests.unit.manifests.objects_for_tests import a_node, written
 
 
-def test_a_node_says_what_it_has_and_whether_it_is_ready() -> None:
-    """Pods are placed by allocatable; readiness decides about liveness and repair."""
+def test_a_node_has_its_allocatable_and_its_readiness() -> None:
+    """Pods are placed by allocatable; liveness and repair depend on readiness."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-20T00:00:00Z"}
     status = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3900m"}, "conditions": [ready]}
     node = a_node(status=status, providerID="aws:///a/i-1")
@@ -22,13 +22,13 @@ def test_a_node_says_what_it_has_and_whether_it_is_ready() -> None:
     assert not a_node().is_ready
 
 
-def test_a_node_without_allocatable_offers_its_capacity() -> None:
-    """The API server fills it in so."""
+def test_a_node_without_allocatable_has_its_capacity() -> None:
+    """The API server fills it in this way."""
     assert a_node(status={"capacity": {"cpu": "4"}}).allocatable == {"cpu": 4000}
 
 
-def test_a_cordoned_node_repels_pods_once() -> None:
-    """Kubernetes taints it; a manifest may show the field, the taint or both."""
+def test_a_cordoned_node_has_the_taint_once() -> None:
+    """Kubernetes taints it; a manifest may have the field, the taint or both."""
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": NO_SCHEDULE}
     expected = (Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE),)
     assert a_node(unschedulable=True).taints == expected
@@ -36,13 +36,13 @@ def test_a_cordoned_node_repels_pods_once() -> None:
 
 
 def test_an_unknown_effect_names_its_field() -> None:
-    """Ignored, it would let pods onto a node that wants none."""
+    """If it were ignored, pods would be planned onto a node that refuses them."""
     with pytest.raises(InvalidInputError) as caught:
         a_node(taints=[{"key": "a", "effect": "Never"}])
     assert caught.value.field == "spec.taints[0].effect"
 
 
-def test_attach_limits_are_those_that_drivers_state() -> None:
-    """A driver without a count has no limit; a limit of zero is one."""
+def test_attach_limits_are_those_of_the_drivers() -> None:
+    """A driver without a count has no limit; zero is a limit."""
     drivers = [{"name": "b", "allocatable": {"count": 0}}, {"name": "a", "allocatable": {"count": 25}}, {"name": "c"}]
     assert nodes.attach_limits(written(kinds.CSI_NODES, spec={"drivers": drivers})) == {"a": 25, "b": 0}

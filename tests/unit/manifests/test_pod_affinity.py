@@ -1,4 +1,4 @@
-"""Else pods are put together that must be apart."""
+"""Reading pod affinity terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TERM = WirePodAffinityTerm(
 )
 
 
-def test_a_term_says_the_same_however_it_is_written() -> None:
+def test_a_term_has_one_meaning_in_each_notation() -> None:
     (found,) = pod_terms((TERM,), field="spec.affinity.podAffinity")
     assert (found.topology_key, found.namespaces, found.selector) == (labels.ZONE, ("a", "b"), a_selector(app="db"))
     (preferred,) = preferred_pod_terms((WireWeightedPodAffinityTerm(weight=7, pod_affinity_term=TERM),), field="f")

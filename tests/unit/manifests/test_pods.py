@@ -1,4 +1,4 @@
-"""Pods: wire → model."""
+"""Pods: from wire to model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fault(**spec: Any) -> InvalidInputError:
     return caught.value
 
 
-def test_what_a_pod_leaves_out_has_kubernetes_defaults() -> None:
+def test_missing_fields_have_kubernetes_defaults() -> None:
     """A bare manifest is a pending pod of the namespace default."""
     pod = translated()
     assert (pod.key, pod.phase, pod.spec.scheduler_name) == ("default/p", "Pending", "default-scheduler")
@@ -41,8 +41,8 @@ def test_what_a_pod_leaves_out_has_kubernetes_defaults() -> None:
     assert pod.is_ready is None
 
 
-def test_conditions_say_what_the_scheduler_and_the_kubelet_said() -> None:
-    """In a live cluster only pods that the scheduler gave up on may be planned for."""
+def test_conditions_of_scheduler_and_kubelet_are_read() -> None:
+    """In a live cluster, only pods marked unschedulable are planned for."""
     status = {
         "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
@@ -54,21 +54,21 @@ def test_conditions_say_what_the_scheduler_and_the_kubelet_said() -> None:
     assert pod.is_ready is False
 
 
-def test_a_gated_pod_is_known_as_such() -> None:
-    """It wants no node yet."""
+def test_a_gated_pod_is_recognized() -> None:
+    """It needs no node yet."""
     assert translated(schedulingGates=[{"name": "wait"}]).is_gated
 
 
 def test_owners_are_kept() -> None:
-    """A DaemonSet's pod must not make a node of its own."""
+    """A DaemonSet's pod must not cause a new node."""
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
     pod = translated(meta={"ownerReferences": [owner]})
     assert pod.owners == (Owner("DaemonSet", "agent", "apps/v1", "u", True),)
     assert pod.is_daemon
 
 
-def test_a_node_selector_uses_present_label_keys() -> None:
-    """Pods that still select by a beta label mean the label that nodes carry today."""
+def test_a_node_selector_is_translated_to_current_label_keys() -> None:
+    """Pods that select by a beta label mean the label that nodes have today."""
     pod = translated(nodeSelector={"failure-domain.beta.kubernetes.io/zone": "a", "team": "b"})
     assert pod.spec.node_selector == (Requirement.one_of("team", "b"), Requirement.one_of(labels.ZONE, "a"))
 
@@ -85,7 +85,7 @@ def node_affinity(*expressions: dict[str, Any], **term: Any) -> dict[str, Any]:
 
 
 def test_node_affinity_becomes_requirements() -> None:
-    """Bounds on one key stand side by side, in any order of writing."""
+    """Bounds on one key are kept side by side, in any order."""
     above = {"key": "cpus", "operator": "Gt", "values": ["4"]}
     below = {"key": "cpus", "operator": "Lt", "values": ["9"]}
     one, other = (translated(affinity=node_affinity(*pair)) for pair in ((above, below), (below, above)))
@@ -94,7 +94,7 @@ def test_node_affinity_becomes_requirements() -> None:
 
 
 def test_match_fields_are_marked() -> None:
-    """No new node can promise to have a certain name."""
+    """A new node cannot promise its name."""
     fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
     assert translated(affinity=node_affinity(matchFields=fields)).spec.required_terms[0].uses_fields
 
@@ -108,7 +108,7 @@ def test_an_unknown_operator_names_its_field() -> None:
 
 
 def test_in_without_values_is_refused() -> None:
-    """Read as DoesNotExist it would mean something that nobody wrote."""
+    """Read as DoesNotExist, it would get a meaning that the user did not write."""
     error = fault(affinity=node_affinity({"key": "a", "operator": "In"}))
     assert error.field.endswith("matchExpressions[0].values")
 
@@ -119,8 +119,8 @@ def test_a_bound_takes_one_value() -> None:
     assert error.field.endswith("[0].values")
 
 
-def test_what_the_api_server_lets_through_is_no_reason_to_leave_a_pod_out() -> None:
-    """A running pod that is left out would make its node look empty. No node meets a bound that is no number."""
+def test_a_pod_with_odd_bounds_is_kept() -> None:
+    """Without a running pod, its node would look empty. No node meets a bound that is not a number."""
     term = translated(affinity=node_affinity({"key": "a", "operator": "Gt", "values": ["x"]})).spec.required_terms[0]
     assert term.requirements == ()
     assert not term.uses_fields
@@ -131,7 +131,7 @@ def test_what_the_api_server_lets_through_is_no_reason_to_leave_a_pod_out() -> N
 
 
 def test_deprecated_keys_in_a_pod_selector_stay_as_written() -> None:
-    """They are aliases of node labels; a pod's label by that name has no other."""
+    """They are aliases of node labels; a pod's label of that name has no alias."""
     key = "beta.kubernetes.io/arch"
     spread = {
         "topologyKey": "topology.kubernetes.io/zone",
@@ -162,12 +162,12 @@ def test_tolerations_default_to_equal() -> None:
     ids=["operator", "effect"],
 )
 def test_a_toleration_outside_the_rules_is_refused(toleration: dict[str, str], field: str) -> None:
-    """Read as something else it would let the pod onto nodes that repel it."""
+    """Read as something else, it would admit the pod to nodes with taints."""
     assert fault(tolerations=[toleration]).field == f"spec.tolerations[0].{field}"
 
 
 def test_spread_constraints_carry_every_field() -> None:
-    """A field lost here would spread pods by another rule than the scheduler's."""
+    """With a field missing, pods would be spread by another rule than the scheduler's."""
     written = {
         "topologyKey": "failure-domain.beta.kubernetes.io/zone",
         "maxSkew": 2,
@@ -196,7 +196,7 @@ def test_a_spread_constraint_outside_the_rules_is_refused(change: dict[str, Any]
 
 
 def test_pod_affinity_carries_namespaces_and_label_keys() -> None:
-    """Left out, the rule would look at the wrong pods."""
+    """Without them, the rule would select the wrong pods."""
     term = {
         "topologyKey": "zone",
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["b"]}]},
@@ -217,12 +217,12 @@ def test_pod_affinity_carries_namespaces_and_label_keys() -> None:
 
 
 def test_a_term_without_a_topology_key_is_refused() -> None:
-    """Near in what respect?"""
+    """It has no domains."""
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}
     assert fault(affinity={"podAntiAffinity": required}).field.endswith("[0].topologyKey")
 
 
-def test_a_label_selector_knows_no_bounds() -> None:
+def test_a_label_selector_has_no_bounds() -> None:
     """Gt is for nodes only; the API server refuses it here."""
     selector = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
     error = fault(topologySpreadConstraints=[{"topologyKey": "z", "maxSkew": 1, "labelSelector": selector}])
@@ -230,21 +230,21 @@ def test_a_label_selector_knows_no_bounds() -> None:
 
 
 def test_host_ports_of_regular_containers_count() -> None:
-    """Two pods with one host port must not share a node; a port of the pod's own network is no matter."""
+    """Two pods with one host port must not share a node; ports of the pod's own network do not matter."""
     ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 81}]
     bound = [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]
     pod = translated(containers=[{"ports": ports}, {"ports": bound}], initContainers=[{"ports": [{"hostPort": 9}]}])
     assert pod.spec.host_ports == (HostPort(53, "UDP", "10.0.0.1"), HostPort(8080))
 
 
-def test_on_the_hosts_network_every_port_is_a_host_port() -> None:
+def test_with_host_network_every_port_is_a_host_port() -> None:
     """The API server fills it in."""
     pod = translated(hostNetwork=True, containers=[{"ports": [{"containerPort": 80}]}])
     assert pod.spec.host_ports == (HostPort(80),)
 
 
 def test_only_volumes_with_claims_are_kept() -> None:
-    """A config map holds no pod to a zone."""
+    """A config map does not tie a pod to a zone."""
     ephemeral = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
     pod = translated(
         volumes=[
@@ -257,7 +257,7 @@ def test_only_volumes_with_claims_are_kept() -> None:
     assert pod.claim_names() == ("data-0", "p-scratch")
 
 
-def test_priority_comes_from_the_class_where_the_pod_has_none() -> None:
+def test_priority_comes_from_the_class_if_the_pod_has_none() -> None:
     """Raw manifests have not been through admission, which fills it in."""
     translator = PodTranslator({"high": 100}, default_priority=7)
     found = [
@@ -268,7 +268,7 @@ def test_priority_comes_from_the_class_where_the_pod_has_none() -> None:
     assert translator.pod(a_wire_pod(priorityClassName="system-node-critical")).spec.priority == 2_000_001_000
 
 
-def test_pods_alike_share_one_spec() -> None:
+def test_equal_pods_share_one_spec() -> None:
     """The scheduler groups pods by it."""
     translator = PodTranslator()
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
@@ -276,8 +276,8 @@ def test_pods_alike_share_one_spec() -> None:
     assert first.spec is second.spec
 
 
-def test_a_resized_pod_has_requests_of_its_own() -> None:
-    """Its size differs from its siblings', its spec on paper does not."""
+def test_a_resized_pod_has_its_own_requests() -> None:
+    """Its size differs from that of other pods with the same spec."""
     translator = PodTranslator()
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
 
@@ -294,7 +294,7 @@ def test_a_resized_pod_has_requests_of_its_own() -> None:
 
 
 def test_a_pod_without_a_name_is_refused() -> None:
-    """Plans speak of pods by name."""
+    """Plans identify pods by name."""
     with pytest.raises(InvalidInputError) as caught:
         PodTranslator().pod(a_wire_pod(""))
     assert caught.value.field == "metadata.name"
@@ -328,7 +328,7 @@ def _terms(operator: str, *values: str, key: str = "team") -> dict[str, Any]:
         ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("Gt", "9" * 5_000)]}}}}, ""),
     ],
 )
-def test_a_pod_that_selects_by_what_is_no_label_is_kept_and_says_so(spec: dict[str, Any], problem: str) -> None:
-    """Planned for, it would write into user data; left out, the node that it is bound to would look empty."""
+def test_a_pod_with_an_invalid_selector_label_is_kept_and_reports_it(spec: dict[str, Any], problem: str) -> None:
+    """If it were planned for, it could write into user data; if it were dropped, its node would look empty."""
     pod = translated(nodeName="n", **spec)
     assert (pod.node_name, pod.spec.problem) == ("n", problem)

@@ -1,4 +1,4 @@
-"""Else rules of other objects are read as something else."""
+"""Reading PodDisruptionBudgets, DaemonSets, Services, workloads and namespaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.manifests.objects_for_tests import written
 
 
 def test_a_pod_disruption_budget_without_selector_selects_nothing() -> None:
-    """And with an empty one everything (policy/v1)."""
+    """With an empty selector it selects everything (policy/v1)."""
     found = [
         policies.pod_disruption_budget(written(kinds.POD_DISRUPTION_BUDGETS, spec=spec)).selector
         for spec in ({}, {"selector": {}})
@@ -34,7 +34,7 @@ def test_a_pod_disruption_budgets_numbers_stay_as_written() -> None:
 
 
 def test_a_daemon_set_is_the_pod_that_its_template_makes() -> None:
-    """Its labels and requests are overhead on every node; a fault is named inside the template."""
+    """Its labels and requests are overhead on every node; a fault is named with its place in the template."""
     container = {"name": "c", "resources": {"limits": {"cpu": "100m"}}}
     template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container]}}
     found = policies.daemon_set(written(kinds.DAEMON_SETS, spec={"template": template}), PodTranslator())
@@ -46,7 +46,7 @@ def test_a_daemon_set_is_the_pod_that_its_template_makes() -> None:
 
 
 def test_selectors_of_services_and_workloads() -> None:
-    """Default spread constraints go by them."""
+    """Default spread constraints depend on them."""
     service = policies.service(written(kinds.SERVICES, spec={"selector": {"app": "a"}}))
     assert service.selector == {"app": "a"}
     workload = policies.workload_selector(

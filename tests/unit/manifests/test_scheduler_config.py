@@ -1,4 +1,4 @@
-"""The cluster's default spreads: misread, pods are planned where the scheduler will not bind them."""
+"""The cluster's default spreads: read wrongly, pods are planned where the scheduler does not bind them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def schedulers(**args: Any) -> dict[str, Any]:
         ({"kind": "PodTopologySpreadArgs", "defaultingType": "List", "defaultConstraints": [ZONES]}, READ),
     ],
 )
-def test_each_form_that_users_have_is_read(document: dict[str, Any], spreads: tuple[TopologySpread, ...]) -> None:
-    """Nobody should have to write the constraints down a second time."""
+def test_each_format_of_users_is_read(document: dict[str, Any], spreads: tuple[TopologySpread, ...]) -> None:
+    """Users should not have to write the constraints a second time."""
     assert default_spreads(document) == spreads
 
 

@@ -1,4 +1,4 @@
-"""Else a selector selects pods or nodes that its owner did not mean."""
+"""Label selectors and node selectors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from core.manifests.wire.object_metadata import (
 )
 
 
-def test_no_selector_is_not_an_empty_one() -> None:
-    """None selects nothing, an empty selector everything."""
+def test_a_missing_selector_differs_from_an_empty_one() -> None:
+    """A missing selector selects nothing, an empty one everything."""
     assert label_selector(None, field="f") is None
     everything = label_selector(WireLabelSelector(), field="f")
     assert everything is not None
     assert everything.matches({})
 
 
-def test_labels_and_expressions_count_together() -> None:
+def test_labels_and_expressions_are_combined() -> None:
     expression = SelectorExpression(key="tier", operator="NotIn", values=("db",))
     found = label_selector(WireLabelSelector(match_labels={"app": "web"}, match_expressions=(expression,)), field="f")
     assert found is not None
@@ -44,8 +44,8 @@ def test_a_fault_names_its_place(expression: SelectorExpression, field: str) -> 
     assert caught.value.field == field
 
 
-def test_a_bound_that_is_no_number_is_met_by_no_node() -> None:
-    """The API server lets it through."""
+def test_a_bound_that_is_not_a_number_matches_no_node() -> None:
+    """The API server accepts it."""
     term = WireNodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=("many",)),))
     assert node_term(term, field="f").requirements == ()
 

@@ -1,4 +1,4 @@
-"""Else pods are planned where their volumes are not."""
+"""Reading volumes, claims and storage classes: pods are planned where their volumes are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.manifests.objects_for_tests import IN_ZONE_A, a_claim, a_volume,
 @pytest.mark.parametrize(
     "key", [labels.ZONE, "failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"]
 )
-def test_a_volume_holds_its_pods_to_its_zone_under_any_of_the_keys(key: str) -> None:
+def test_a_volume_ties_its_pods_to_its_zone_under_any_of_the_keys(key: str) -> None:
     """A pod placed elsewhere could never mount it."""
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["a"]}]}
     volume = a_volume(nodeAffinity={"required": {"nodeSelectorTerms": [term]}}, csi={"driver": "ebs.csi.aws.com"})
@@ -26,8 +26,8 @@ def test_a_volume_holds_its_pods_to_its_zone_under_any_of_the_keys(key: str) -> 
     assert volume.driver == "ebs.csi.aws.com"
 
 
-def test_an_older_volume_is_held_by_its_labels() -> None:
-    """In-tree provisioners wrote the zones there, several with two underscores between."""
+def test_an_older_volume_is_tied_by_its_labels() -> None:
+    """In-tree provisioners wrote the zones there, several separated by two underscores."""
     meta = {"labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}
     volume = a_volume(meta=meta, awsElasticBlockStore={"volumeID": "v"})
     assert volume.node_terms == (NodeSelectorTerm((Requirement.one_of(labels.ZONE, "a", "b"),)),)
@@ -35,14 +35,14 @@ def test_an_older_volume_is_held_by_its_labels() -> None:
 
 
 def test_local_volumes_are_marked() -> None:
-    """Their host name must not keep a pod from a new node for ever."""
+    """Their host name must not keep a pod from a new node forever."""
     assert a_volume(local={"path": "/"}).is_local
     assert a_volume(hostPath={"path": "/"}).is_local
     assert not a_volume(csi={"driver": "d"}).is_local
 
 
-def test_a_claim_tells_its_state() -> None:
-    """A claim that is bound on paper only, or going away, places no pod."""
+def test_a_claims_state_is_read() -> None:
+    """A claim that is bound only in name, or terminating, places no pod."""
     meta = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}, "deletionTimestamp": "2026-11-20T00:00:00Z"}
     claim = a_claim(meta=meta, volumeName="pv-1", storageClassName="")
     assert (claim.volume_name, claim.storage_class) == ("pv-1", "")
@@ -52,7 +52,7 @@ def test_a_claim_tells_its_state() -> None:
 
 
 def test_storage_classes_translate_the_in_tree_driver_and_their_topologies() -> None:
-    """One driver has one attach limit, whatever it is called; volumes appear only in allowed zones."""
+    """One driver has one attach limit under each of its names; volumes are created in allowed zones only."""
     expressions = [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a"]}]
     found = storage.storage_class(
         written(
@@ -80,7 +80,7 @@ def test_claims_without_a_class_get_the_default() -> None:
 
 
 def test_attachments_name_volume_and_node() -> None:
-    """A volume still held elsewhere keeps its node from being done."""
+    """A volume attached to another node delays that node's termination."""
     spec = {"nodeName": "n", "source": {"persistentVolumeName": "pv"}}
     found = storage.attachment(written(kinds.VOLUME_ATTACHMENTS, spec=spec))
     assert (found.name, found.node_name, found.volume_name) == ("x", "n", "pv")

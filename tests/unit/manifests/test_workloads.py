@@ -1,4 +1,4 @@
-"""Workloads out of files become the pods that their controllers would create."""
+"""Workloads from files become the pods that their controllers would create."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def expanded(resource: Resource, **spec: Any) -> tuple[Expansion, ...]:
     "resource", [kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.REPLICATION_CONTROLLERS, kinds.JOBS]
 )
 def test_every_kind_makes_pods_of_its_template(resource: Resource) -> None:
-    """A plan for manifests must be a plan for the pods that they stand for."""
+    """A plan for manifests is a plan for their pods."""
     count = {"parallelism": 2} if resource == kinds.JOBS else {"replicas": 2}
     (expansion,) = expanded(resource, **count)
     assert names((expansion,)) == ["cart-0", "cart-1"]
@@ -63,13 +63,13 @@ def test_one_replica_is_the_default() -> None:
         ({"parallelism": 3, "suspend": True}, 0),
     ],
 )
-def test_a_job_runs_as_many_at_once_as_it_may_and_needs(spec: dict[str, Any], count: int) -> None:
-    """More would buy nodes for pods that never come."""
+def test_a_job_has_as_many_pods_as_may_run_at_once_and_are_needed(spec: dict[str, Any], count: int) -> None:
+    """More would launch nodes for pods that never come."""
     assert len(names(expanded(kinds.JOBS, **spec))) == count
 
 
-def test_a_finished_job_makes_no_pods() -> None:
-    """It is done."""
+def test_a_finished_job_has_no_pods() -> None:
+    """It needs none."""
     done = {"conditions": [{"type": "Complete", "status": "True"}]}
     job = wire.from_object(kinds.JOBS, {"metadata": {"name": "j"}, "status": done})
     partly = wire.from_object(
@@ -79,19 +79,19 @@ def test_a_finished_job_makes_no_pods() -> None:
     assert names(expand({kinds.JOBS: [job, partly]})) == ["k-0"]
 
 
-def test_cron_jobs_make_nothing_now() -> None:
-    """They make Jobs at their time."""
+def test_cron_jobs_have_no_pods_now() -> None:
+    """They create Jobs at their times."""
     assert expand({kinds.CRON_JOBS: [wire.from_object(kinds.CRON_JOBS, {"metadata": {"name": "c"}})]}) == ()
 
 
-def test_a_workload_with_pods_in_the_input_is_left_alone() -> None:
-    """They would be counted twice."""
+def test_a_workload_whose_pods_are_in_the_input_is_not_expanded() -> None:
+    """Otherwise, its pods count twice."""
     workload = a_workload(kinds.STATEFUL_SETS)
     found = expand({kinds.STATEFUL_SETS: [workload], kinds.PODS: [a_pod_of("StatefulSet", "cart")]})
     assert names(found) == []
 
 
-def test_a_deployment_is_known_by_its_replica_sets_pods() -> None:
+def test_a_deployments_pods_are_recognized_by_their_replica_set() -> None:
     """With the ReplicaSet in the input, or by the pods' hash alone."""
     deployment = a_workload(kinds.DEPLOYMENTS)
     replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
@@ -103,15 +103,15 @@ def test_a_deployment_is_known_by_its_replica_sets_pods() -> None:
     assert names(expand(without)) == []
 
 
-def test_a_deployment_goes_before_its_replica_sets() -> None:
-    """Both in the input stand for the same pods."""
+def test_a_deployment_wins_over_its_replica_sets() -> None:
+    """Both in the input represent the same pods."""
     replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
     found = expand({kinds.DEPLOYMENTS: [a_workload(kinds.DEPLOYMENTS)], kinds.REPLICA_SETS: [replica_set]})
     assert names(found) == ["cart-0"]
 
 
-def test_a_stateful_sets_pods_come_with_their_claims() -> None:
-    """Each has volumes of its own, so each may be held to another zone."""
+def test_a_stateful_sets_pods_have_their_claims() -> None:
+    """Each has its own volumes, so each may be tied to another zone."""
     templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "gp3"}}]
     (expansion,) = expanded(kinds.STATEFUL_SETS, replicas=2, volumeClaimTemplates=templates, ordinals={"start": 5})
     assert names((expansion,)) == ["cart-5", "cart-6"]
@@ -122,8 +122,8 @@ def test_a_stateful_sets_pods_come_with_their_claims() -> None:
     assert pods[0].labels["statefulset.kubernetes.io/pod-name"] == "cart-5"
 
 
-def test_a_claim_that_is_there_already_is_not_made_again() -> None:
-    """It may be bound, and its volume decides about the zone."""
+def test_an_existing_claim_is_not_created_again() -> None:
+    """It may be bound, and its volume determines the zone."""
     stateful = a_workload(kinds.STATEFUL_SETS, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
     there = {"metadata": {"name": "data-cart-0", "namespace": "shop"}}
     claim = wire.from_object(kinds.PERSISTENT_VOLUME_CLAIMS, there)
@@ -132,8 +132,8 @@ def test_a_claim_that_is_there_already_is_not_made_again() -> None:
     assert len(expansion.pods) == 1
 
 
-def test_two_deployments_pods_differ_by_their_template_hash() -> None:
-    """Spread constraints with matchLabelKeys tell them apart by it."""
+def test_pods_of_two_deployments_differ_by_their_template_hash() -> None:
+    """Spread constraints with matchLabelKeys distinguish them by it."""
     first = a_workload(kinds.DEPLOYMENTS, "a")
     second = a_workload(kinds.DEPLOYMENTS, "b")
     found = expand({kinds.DEPLOYMENTS: [first, second]})
@@ -142,14 +142,14 @@ def test_two_deployments_pods_differ_by_their_template_hash() -> None:
 
 
 def test_expanded_pods_share_one_spec() -> None:
-    """A thousand replicas are one class of pods to the scheduler."""
+    """For the scheduler, a thousand replicas are one group of pods."""
     (expansion,) = expanded(kinds.DEPLOYMENTS, replicas=3)
     assert len({id(pod.spec) for pod in expansion.pods}) == 1
 
 
 @pytest.mark.parametrize("replicas", [-1, REPLICAS_MAX + 1])
-def test_replicas_beyond_reason_are_refused(replicas: int) -> None:
-    """A slip of the hand must not fill the memory."""
+def test_absurd_replica_counts_are_refused(replicas: int) -> None:
+    """A typing mistake must not fill the memory."""
     with pytest.raises(InvalidInputError) as caught:
         expanded(kinds.DEPLOYMENTS, replicas=replicas)
     assert (caught.value.subject, caught.value.field) == ("Deployment shop/cart", "spec.replicas")

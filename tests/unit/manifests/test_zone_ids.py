@@ -1,4 +1,4 @@
-"""A demand for a zone id is one for its zone, as soon as anything tells which zone that is."""
+"""A requirement on a zone id becomes one on its zone once the zone is known."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ASKED = Requirement.one_of(labels.ZONE_ID, "use1-az6")
 MEANT = Requirement.one_of(labels.ZONE, ZONES[1])
 
 
-def test_a_pod_gets_a_node_in_the_zone_of_the_id_it_demands() -> None:
-    """It would wait for ever: no offering names a zone's id."""
+def test_a_pod_gets_a_node_in_the_zone_of_its_required_id() -> None:
+    """Otherwise, it waits forever: no offering has a zone id."""
     world = a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(a_pod("p", node_selector=(ASKED,)),))
     assert claim_of(schedule(with_zones(world)), "p").zones == (ZONES[1],)
 
 
-def test_a_node_on_its_way_takes_the_pod_that_it_was_launched_for() -> None:
-    """It carries no id before it joins; another node would be launched, and another after that."""
+def test_a_node_in_flight_takes_the_pod_that_it_was_launched_for() -> None:
+    """It has no id before it joins; otherwise, another node is launched, and another after that."""
     claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
     coming = msgspec.structs.replace(claim, node_name="")
     world = a_snapshot(
@@ -39,8 +39,8 @@ def test_a_node_on_its_way_takes_the_pod_that_it_was_launched_for() -> None:
     assert node.name != coming.name
 
 
-def test_a_pool_that_demands_an_id_does_not_drift_for_want_of_it() -> None:
-    """Its claims would be replaced again and again: their labels name the zone."""
+def test_a_pool_that_requires_an_id_does_not_drift_because_of_it() -> None:
+    """Otherwise, its claims are replaced again and again: their labels name the zone."""
     pool = a_pool("default", ASKED)
     claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
     world = with_zones(
@@ -50,8 +50,8 @@ def test_a_pool_that_demands_an_id_does_not_drift_for_want_of_it() -> None:
     assert DriftCheck(world).reason(world.node_claims[0], world.node_pools[0]) == ""
 
 
-def test_whatever_can_name_a_zone_id_is_understood() -> None:
-    """One that is overlooked leaves its pod pending, or lets it be where it must not."""
+def test_every_field_that_can_name_a_zone_id_is_translated() -> None:
+    """Otherwise, a pod stays pending, or is placed where it must not be."""
     spec = PodSpec(
         requests={"pods": 1},
         required_terms=(NodeSelectorTerm((Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az4", "unheard-of"]),)),),
@@ -67,7 +67,7 @@ def test_whatever_can_name_a_zone_id_is_understood() -> None:
     assert world.volumes[0].node_terms[0].requirements == (MEANT,)
 
 
-def test_an_id_that_nobody_knows_stays_and_is_explained() -> None:
+def test_an_unknown_id_stays_and_is_explained() -> None:
     """Any zone in its place would be a guess."""
     pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az9"),))
     world = with_zones(a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(pod,)))
@@ -76,7 +76,7 @@ def test_an_id_that_nobody_knows_stays_and_is_explained() -> None:
 
 
 def test_ids_are_learned_from_subnets_and_from_nodes() -> None:
-    """Subnets tell before the first node is there, nodes tell of zones that the subnets have left."""
+    """Subnets give them before the first node exists, nodes give those of zones without a subnet today."""
     subnets = [{"id": "subnet-1", "zone": ZONES[1], "zoneID": "use1-az6"}, {"id": "subnet-2", "zone": ZONES[0]}]
     node_class = api.node_class(a_class_manifest(status={"subnets": subnets}))
     assert node_class.zone_ids == {"use1-az6": ZONES[1]}

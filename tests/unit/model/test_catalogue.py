@@ -1,4 +1,4 @@
-"""Else pods are planned onto room that the kubelet keeps, or offerings that are gone."""
+"""Instance types and offerings: what is allocatable, and what is available."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.model.catalogue import Catalogue, InstanceType, Offering, cheapest_fir
 from tests.builders import a_type
 
 
-def test_allocatable_is_less_overhead_and_huge_pages() -> None:
+def test_allocatable_is_capacity_without_overhead_and_huge_pages() -> None:
     found = InstanceType(
         name="m",
         labels={},
@@ -19,13 +19,13 @@ def test_allocatable_is_less_overhead_and_huge_pages() -> None:
     assert found.allocatable() == {"cpu": 3900, "memory": 50, "hugepages-2Mi": 40}
 
 
-def test_only_available_offerings_say_where_a_type_can_be_had() -> None:
+def test_only_available_offerings_count() -> None:
     here, gone = Offering("m", "a", labels.ON_DEMAND, 1), Offering("m", "b", labels.SPOT, 1, available=False)
     found = InstanceType(name="m", labels={}, capacity={}, offerings=(here, gone)).requirements()
     assert (found.of(labels.ZONE).values, found.of(labels.CAPACITY_TYPE).values) == (("a",), (labels.ON_DEMAND,))
 
 
-def test_a_class_has_its_own_types_or_those_of_all() -> None:
+def test_a_class_has_its_own_types_or_the_common_ones() -> None:
     plain, own = a_type("a"), msgspec.structs.replace(a_type("b"), labels={"example.com/fast": ("yes",)})
     catalogue = Catalogue((plain,), {"gpu": (own,)})
     assert (catalogue.types_for("gpu"), catalogue.types_for("other")) == ((own,), (plain,))

@@ -1,4 +1,4 @@
-"""FEATURE_GATES is read in one way by the functions and by the command line."""
+"""The functions and the command line read FEATURE_GATES in the same way."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from core.model.feature_gates import GATES, FeatureGates, GivenGates, parse_feat
     ],
 )
 def test_gates_are_read_as_karpenter_reads_them(text: str, expected: FeatureGates) -> None:
-    """The same variable is set for both in a migration."""
+    """In a migration, the same variable is used for both."""
     assert parse_feature_gates(text) == GivenGates(expected)
 
 
-def test_names_of_other_releases_are_passed_over_and_given_back() -> None:
+def test_names_of_other_releases_are_ignored_and_returned() -> None:
     assert parse_feature_gates("Unheard=true,NodeRepair=true") == GivenGates(
         FeatureGates(node_repair=True), unknown=("Unheard",)
     )
 
 
 @pytest.mark.parametrize("text", ["NodeOverlay", "NodeOverlay=yes", "=,x"])
-def test_an_entry_of_another_form_is_refused(text: str) -> None:
-    """A gate that stays shut by a slip is hard to find."""
+def test_a_malformed_entry_is_refused(text: str) -> None:
+    """A gate that a typo leaves off is hard to find."""
     with pytest.raises(InvalidInputError, match="FEATURE_GATES"):
         parse_feature_gates(text)
 

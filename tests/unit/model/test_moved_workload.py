@@ -1,4 +1,4 @@
-"""Else one pod is moved again and again to save cents."""
+"""Pods that were moved stay for a while, so that one pod is not moved again and again to save cents."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MOVED = MovedWorkload(name="default/ReplicaSet/web", moving_since=NOW - 5 * MINU
     ],
 )
 def test_a_pod_that_was_moved_stays_for_a_while(started: object, now: object, stays: bool) -> None:
-    """One that ran before the moves began may go; and after the dwell all may."""
+    """A pod older than the moves may go; after the dwell time, all may."""
     pod = msgspec.structs.replace(a_pod("p"), started_at=started)
     assert bool(MOVED.keeps(pod, now)) is stays  # type: ignore[arg-type]
 
 
 def test_a_hold_keeps_every_pod_of_the_workload() -> None:
-    """Any of them would come to the same place as the one before."""
+    """Any of them would be placed like the one before."""
     held = msgspec.structs.replace(MOVED, held_until=NOW + MINUTE)
     old = msgspec.structs.replace(a_pod("p"), started_at=NOW - timedelta(days=9))
     assert "new nodes were launched" in held.keeps(old, NOW)

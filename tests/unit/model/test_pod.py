@@ -1,4 +1,4 @@
-"""Else a pod is taken for another's, or its protection is not seen."""
+"""A pod's protection, ports and volumes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ MINUTE = timedelta(minutes=1)
         ("soon", MINUTE, False),
     ],
 )
-def test_do_not_disrupt_is_for_ever_or_for_a_time(written: str | None, age: timedelta, is_protected: bool) -> None:
-    """Karpenter: "true", or a duration since the pod started; anything else is passed over."""
+def test_do_not_disrupt_holds_forever_or_for_a_duration(
+    written: str | None, age: timedelta, is_protected: bool
+) -> None:
+    """Karpenter: "true", or a duration since the pod started; any other value is ignored."""
     notes = {labels.DO_NOT_DISRUPT: written} if written is not None else {}
     assert a_pod(annotations=notes, started_at=NOW - age).blocks_disruption(NOW) is is_protected
 
 
-def test_a_pod_that_has_not_started_is_protected_from_the_start() -> None:
+def test_a_pod_that_has_not_started_is_protected_from_its_start_on() -> None:
     assert parse_duration("5m") == 5 * MINUTE
     notes = {labels.DO_NOT_DISRUPT: "5m"}
     assert a_pod(annotations=notes).blocks_disruption(NOW)

@@ -1,4 +1,4 @@
-"""Else a PodDisruptionBudget guards pods that are not its own, or not those that are."""
+"""Which pods a PodDisruptionBudget selects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_budget_selects_in_its_own_namespace() -> None:
     assert not PodDisruptionBudget(namespace="default", name="none").selects(a_pod())
 
 
-def test_only_a_pod_that_is_known_to_be_unready_is_exempt() -> None:
+def test_only_a_pod_known_to_be_unready_is_exempt() -> None:
     lenient = PodDisruptionBudget(namespace="default", name="web", unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
     assert [lenient.exempts(a_pod(is_ready=ready)) for ready in (False, True, None)] == [True, False, False]
     assert not WEB.exempts(a_pod(is_ready=False))

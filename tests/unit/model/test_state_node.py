@@ -1,4 +1,4 @@
-"""How nodes and claims become one view."""
+"""Nodes and claims combined into one view."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CLAIM, NODE = a_node_of(TYPE)
 BOOTING = msgspec.structs.replace(NODE, labels={k: v for k, v in NODE.labels.items() if k != labels.INITIALIZED})
 
 
-def test_a_node_belongs_to_the_claim_of_its_instance_or_that_names_it() -> None:
-    """A node of ours would be taken for somebody else's and never be touched."""
+def test_a_node_belongs_to_the_claim_of_its_instance_or_with_its_name() -> None:
+    """Otherwise, a node of ours counts as unmanaged and is never touched."""
     by_instance = msgspec.structs.replace(CLAIM, node_name="")
     by_name = msgspec.structs.replace(CLAIM, provider_id="")
     for claim in (by_instance, by_name):
@@ -31,7 +31,7 @@ def test_a_node_belongs_to_the_claim_of_its_instance_or_that_names_it() -> None:
 
 
 def test_a_claim_counts_from_its_launch_on() -> None:
-    """Room would be planned on an instance that does not exist, or a launched one would be launched again."""
+    """Otherwise, pods are planned onto an instance that does not exist, or a launched one is launched again."""
     launched = msgspec.structs.replace(CLAIM, node_name="")
     waiting = msgspec.structs.replace(launched, provider_id="")
     (state,) = state_nodes(a_snapshot(node_claims=(launched,)))
@@ -40,8 +40,8 @@ def test_a_claim_counts_from_its_launch_on() -> None:
     assert state_nodes(a_snapshot(node_claims=(waiting,))) == ()
 
 
-def test_until_it_is_initialized_boot_taints_and_gaps_in_its_resources_are_looked_past() -> None:
-    """A second node would be launched while the first one boots."""
+def test_before_initialization_boot_taints_and_missing_resources_are_ignored() -> None:
+    """Otherwise, a second node is launched while the first one boots."""
     startup = Taint("init", NO_SCHEDULE)
     real = Taint("gpu", NO_SCHEDULE)
     claim = msgspec.structs.replace(CLAIM, startup_taints=(startup,))
@@ -56,8 +56,8 @@ def test_until_it_is_initialized_boot_taints_and_gaps_in_its_resources_are_looke
     assert state.allocatable == {"cpu": 0}
 
 
-def test_a_startup_taint_is_known_by_key_and_effect() -> None:
-    """Whoever removes it may have given it another value; pods would wait for a node that is about to take them."""
+def test_a_startup_taint_is_matched_by_key_and_effect() -> None:
+    """Its agent may have changed the value; pods would wait for a node that is about to be ready."""
     claim = msgspec.structs.replace(CLAIM, startup_taints=(Taint("init", NO_SCHEDULE, "a"),))
     cloud = Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "false")
     booting = msgspec.structs.replace(
@@ -67,8 +67,8 @@ def test_a_startup_taint_is_known_by_key_and_effect() -> None:
     assert state.taints == (Taint("init", NO_EXECUTE),)
 
 
-def test_what_is_going_is_known_by_claim_command_or_node() -> None:
-    """Pods would be planned onto a node that is being removed."""
+def test_a_leaving_node_is_known_by_claim_command_or_node() -> None:
+    """Otherwise, pods are planned onto a node that is being removed."""
     ending = msgspec.structs.replace(CLAIM, conditions={INSTANCE_TERMINATING: Condition("True")})
     gone = msgspec.structs.replace(CLAIM, deleted_at=NOW)
     foreign = msgspec.structs.replace(NODE, deleted_at=NOW)
@@ -84,7 +84,7 @@ def test_what_is_going_is_known_by_claim_command_or_node() -> None:
 
 
 def test_its_pods_are_those_that_have_not_finished() -> None:
-    """Finished pods would hold room, or daemons would be moved."""
+    """Otherwise, finished pods use room, or daemon pods are moved."""
     daemon = a_pod("daemon", node_name=NODE.name)
     done = a_pod("done", node_name=NODE.name, phase="Succeeded")
     (state,) = state_nodes(a_snapshot(nodes=(NODE,), pods=(done, daemon, a_pod("elsewhere"))))

@@ -1,4 +1,4 @@
-"""Else a claim without a class is bound by another StorageClass than Kubernetes would take."""
+"""The default StorageClass."""
 
 from __future__ import annotations
 

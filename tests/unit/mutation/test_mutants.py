@@ -1,4 +1,4 @@
-"""A fault that changes nothing would count as one that nobody noticed, and one that does not parse as noticed."""
+"""Mutants change the code and parse; otherwise, the score counts wrong ones."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_each_kind_of_fault_is_made(was: str, now: str) -> None:
     assert (was, now) in changes(SOURCE)
 
 
-def test_what_is_no_code_stays() -> None:
-    """Docstrings, annotations and messages are nobody's behaviour."""
+def test_text_that_is_not_code_is_not_changed() -> None:
+    """Docstrings, annotations and messages are no behaviour."""
     assert not any("1 == 1" in was or "used + 1" in was or was == "int" for was, _ in changes(SOURCE))
 
 
-def test_each_fault_changes_the_code_and_leaves_it_readable() -> None:
-    """In a module of the project: all that it makes parse, differ, and keep the lines' numbers."""
+def test_each_mutant_changes_the_code_and_parses() -> None:
+    """Every mutant of one of the project's modules parses, differs, and keeps the line numbers."""
     path = "core/disruption/budgets/node_pool_budgets.py"
     source = (ROOT / path).read_text()
     found = mutants(path, source)
@@ -69,32 +69,32 @@ def test_each_fault_changes_the_code_and_leaves_it_readable() -> None:
         assert len(text.splitlines()) == len(source.splitlines()), mutant
 
 
-def test_a_place_that_is_gone_is_said_so() -> None:
+def test_a_missing_place_is_an_error() -> None:
     with pytest.raises(LookupError, match=r"m\.py:1"):
         broken(SOURCE, Mutant("m.py", 1, 0, 0, "gone", "here"))
 
 
-def test_the_sample_is_the_same_for_a_seed_and_of_the_areas_that_were_named() -> None:
+def test_the_sample_depends_on_seed_and_areas_only() -> None:
     first = sample(["core/brakes", "core/pools"], 20, 1)
     assert first == sample(["core/brakes", "core/pools"], 20, 1) != sample(["core/brakes", "core/pools"], 20, 2)
     assert {area_of(mutant.path) for mutant in first} == {"core/brakes", "core/pools"}
 
 
 def test_every_area_has_modules_and_tests() -> None:
-    """A folder that was moved would silently be proven by nothing."""
+    """The mutants of a moved folder would never be tested."""
     for area, tests in SUITES.items():
         assert modules(area), area
         assert all((ROOT / path).exists() for path in tests), area
 
 
 def test_a_module_answers_to_its_own_tests_first() -> None:
-    """Most faults end there after a second; the area's whole suite takes minutes."""
+    """Most mutants are killed there after a second; the area's whole suite takes minutes."""
     assert suite_of("core/brakes/breaker.py") == ("tests/unit/brakes/test_breaker.py", *SUITES["core/brakes"])
     assert suite_of("lambdas/controllers/no_such.py") == SUITES["lambdas/controllers"]
 
 
-def test_the_score_names_who_survived() -> None:
-    """By the keys that other programs read."""
+def test_the_score_names_the_survivors() -> None:
+    """Other programs read its keys."""
     one, other = mutants("core/pools/m.py", SOURCE)[:2]
     found = summarised([Fate(one, "core/pools", "FAILED x", 1.0), Fate(other, "core/pools", "", 1.0)], seed=7)
     assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (2, 1, 50, 7)
@@ -104,8 +104,8 @@ def test_the_score_names_who_survived() -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_that_a_test_asserts_against_is_killed() -> None:
-    """The whole way: copy, break, ask, mend."""
+def test_a_mutant_that_a_test_asserts_against_is_killed() -> None:
+    """All steps: copy, change, test, restore."""
     path = "core/brakes/breaker.py"
     returns = [mutant for mutant in mutants(path, (ROOT / path).read_text()) if mutant.now == "return None"][:2]
     found = list(fates_of(returns, processes=1))

@@ -1,4 +1,4 @@
-"""A night whose failures look like successes would be worse than none."""
+"""The night run must not report failures as successes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGETS = {line.split(":")[0] for line in (nightly.ROOT / "Makefile").read_text(
 
 @pytest.fixture
 def makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of two targets, of which one fails after it has left its figures."""
+    """A project of two targets, one of which fails after it has written its figures."""
     monkeypatch.setattr(nightly, "ROOT", tmp_path)
     (tmp_path / "Makefile").write_text("good:\n\t@echo $(N) cases\nbad:\n\t@echo '{\"found\": 1}' > bad.json; exit 3\n")
     return tmp_path
@@ -26,7 +26,7 @@ def test_every_step_is_a_target_of_the_makefile() -> None:
     assert {step.target.split()[0] for step in STEPS} <= TARGETS
 
 
-def test_a_night_goes_on_after_a_failure_and_says_so(makefile: Path) -> None:
+def test_a_night_continues_after_a_failure_and_reports_it(makefile: Path) -> None:
     steps = (Step("first", "bad", "bad.json"), Step("second", "good N={CASES}"))
     assert run(steps, {"CASES": "7"}, makefile / "night.json") == 1
     found = json.loads((makefile / "night.json").read_text())["steps"]
@@ -34,13 +34,13 @@ def test_a_night_goes_on_after_a_failure_and_says_so(makefile: Path) -> None:
     assert (found["second"]["exitCode"], found["second"]["lastLines"]) == (0, ["7 cases"])
 
 
-def test_figures_of_an_earlier_night_are_not_this_nights(makefile: Path) -> None:
+def test_figures_of_an_earlier_night_are_not_used(makefile: Path) -> None:
     (makefile / "old.json").write_text("{}")
     run((Step("only", "good", "old.json"),), {}, makefile / "night.json")
     assert json.loads((makefile / "night.json").read_text())["steps"]["only"]["figures"] is None
 
 
-def test_the_page_says_how_each_step_ended(makefile: Path) -> None:
+def test_the_page_shows_how_each_step_ended(makefile: Path) -> None:
     run((Step("first", "bad"), Step("second", "good N=7")), {}, makefile / "night.json")
     page = proven(json.loads((makefile / "night.json").read_text()))
     assert "| first | `make --no-print-directory bad` | with 2 |" in page
@@ -48,7 +48,7 @@ def test_the_page_says_how_each_step_ended(makefile: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["SEEDS", "SEEDS=many", "WHAT=1"])
-def test_a_size_that_is_none_is_refused(said: str) -> None:
+def test_a_malformed_size_is_refused(said: str) -> None:
     with pytest.raises(SystemExit, match="NAME=NUMBER"):
         chosen_sizes(said)
 

@@ -60,7 +60,7 @@ def with_small_pods(seed: int, *, items: int = 30, pods: int = 600) -> PackingPr
 
 
 def with_large_pods(seed: int, *, items: int = 20, pods: int = 200) -> PackingProblem:
-    """Random pods of which a machine holds one to eight."""
+    """Random pods; a machine holds one to eight of them."""
     dice = np.random.default_rng(seed)
     cpu = dice.choice([1.1, 1.9, 2.7, 3.9, 5.5, 7.9], items)
     gib = (cpu * dice.choice([1.4, 2.9, 4.2, 7.6], items)).round(1)
@@ -78,7 +78,7 @@ def with_values(seed: int) -> tuple[PackingProblem, Floats]:
 
 
 def of_every_size(sizes: int, *, apart: int = 0) -> PackingProblem:
-    """Machines of every size at one price for each vCPU, a little of each lost; `apart` pods need a machine each."""
+    """Machines of every size at the same price per vCPU, minus a fixed loss each; `apart` pods need a machine each."""
     steps = np.arange(1, sizes + 1)
     capacity = np.stack([1000 * steps - 100, 2048 * steps - 10, np.ones(sizes, dtype=np.int64)], axis=1)
     requests = [(250, 256, 0), (500, 2048, 0), (1000, 512, 0), (1500, 4096, 0), (500, 512, 1)]
@@ -107,7 +107,7 @@ def of_families(count: int) -> PackingProblem:
 
 
 def one_pod_per_machine(problem: PackingProblem) -> Packing:
-    """The dearest packing that anyone would defend."""
+    """The dearest packing that is still reasonable."""
     single = np.eye(len(problem.counts), dtype=np.int64)
     types = np.array([problem.cheapest_type(load) for load in single])
     return Packing(np.repeat(types, problem.counts), np.repeat(single, problem.counts, axis=0))
@@ -128,7 +128,7 @@ def all_columns(problem: PackingProblem) -> Columns:
 
 
 def best_values(problem: PackingProblem, item_values: Floats) -> Floats:
-    """[type], the value of the best load, by trying all."""
+    """[type], the value of the best load, by trying all loads."""
     best = np.zeros(len(problem.prices))
     columns = all_columns(problem)
     np.maximum.at(best, columns.types, columns.loads @ item_values)
@@ -141,7 +141,7 @@ def cheapest_cost(problem: PackingProblem) -> int:
     best = None
     for machine_of in itertools.product(range(len(pods)), repeat=len(pods)):
         if any(machine > max(machine_of[:i], default=-1) + 1 for i, machine in enumerate(machine_of)):
-            continue  # the same partition with its machines numbered in another order
+            continue  # the same partition with its machines in another order
         loads: Ints = np.zeros((max(machine_of) + 1, len(problem.counts)), dtype=np.int64)
         np.add.at(loads, (list(machine_of), pods), 1)
         types = [problem.cheapest_type(load) for load in loads]

@@ -28,11 +28,11 @@ def bound_of(problem: PackingProblem) -> int:
 
 
 def test_a_pod_needs_a_whole_machine() -> None:
-    """Otherwise, a lone pod's gap looks huge."""
+    """Otherwise, a single pod's gap looks huge."""
     assert bound_of(a_problem([(1.5, 3)], [1])) == 85 * MILLS
 
 
-def test_many_pods_cost_what_they_take_of_every_machine() -> None:
+def test_many_pods_cost_their_share_of_every_machine() -> None:
     assert bound_of(a_problem([(1, 4)], [80])) >= 0.9 * 80 * 48 * MILLS
 
 
@@ -44,11 +44,11 @@ def test_no_packing_undercuts_it(seed: int) -> None:
     assert bound_of(problem) <= cheapest_cost(problem)
 
 
-def test_nothing_costs_nothing() -> None:
+def test_an_empty_problem_costs_nothing() -> None:
     assert arithmetic_bound([], SETTINGS.arithmetic_bound) == 0
 
 
-def test_it_loads_no_numpy() -> None:
-    """Otherwise, planning for one pod takes longer than it has to."""
+def test_it_does_not_import_numpy() -> None:
+    """Otherwise, planning for one pod takes longer than needed."""
     program = "import sys, core.packing.arithmetic_bound; sys.exit('numpy' in sys.modules or 'highspy' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program

@@ -20,7 +20,7 @@ def test_a_covering_program_gives_its_optimum_and_duals() -> None:
 
 
 def test_columns_and_bounds_change_between_solutions() -> None:
-    """Otherwise, column generation solves the problem that it began with."""
+    """Otherwise, column generation solves its first problem again and again."""
     program = LinearProgram(LpRows.at_least(np.zeros(2)), presolve=False)
     program.add_columns(LpColumns.dense(COSTS, COEFFICIENTS))
     program.set_rows(LpRows.at_least(np.array([4.0, 0.0])))

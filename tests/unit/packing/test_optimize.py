@@ -31,7 +31,7 @@ def improved(problem: PackingProblem, *, steps: int, seed: int = 0, start: Packi
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("make", "steps"), [(with_small_pods, 200), (with_large_pods, 120)])
 def test_the_search_comes_close_to_the_bound(make: Callable[[int], PackingProblem], steps: int, seed: int) -> None:
-    """Otherwise, money is spent that the solver has shown how to save; GPU clusters cost seven percent more."""
+    """Otherwise, money is wasted; GPU clusters cost seven per cent more."""
     problem = make(seed)
     found = improved(problem, steps=steps)
     found.packing.check(problem)
@@ -39,8 +39,8 @@ def test_the_search_comes_close_to_the_bound(make: Callable[[int], PackingProble
 
 
 @pytest.mark.parametrize("steps", [0, 1, 20])
-def test_what_is_good_already_never_gets_dearer(steps: int) -> None:
-    """Otherwise, a later stage throws away what an earlier one found."""
+def test_a_good_packing_never_gets_dearer(steps: int) -> None:
+    """Otherwise, a later stage discards the result of an earlier one."""
     problem = with_small_pods(7)
     good = improved(problem, steps=300).packing
     again = improved(problem, steps=steps, seed=1, start=good).packing
@@ -67,7 +67,7 @@ def test_rounding_alone_packs_every_pod_and_never_costs_more_than_the_incumbent(
 
 
 def test_pods_stay_where_they_may_run() -> None:
-    """Otherwise, a pod lands on an architecture that it was not built for."""
+    """Otherwise, a pod is placed on an architecture that it was not built for."""
     may = [[size < 4 for size in range(len(SIZES))], [size >= 4 for size in range(len(SIZES))]]
     problem = a_problem([(0.5, 1), (0.5, 1)], [40, 40], allowed=may)
     packing = improved(problem, steps=100).packing
@@ -76,7 +76,7 @@ def test_pods_stay_where_they_may_run() -> None:
 
 
 def test_caps_hold_for_every_machine() -> None:
-    """Otherwise, two replicas that must be apart share a machine."""
+    """Otherwise, two replicas with anti-affinity share a machine."""
     problem = a_problem([(0.5, 1), (0.4, 1), (1.5, 7)], [30, 30, 8], per_machine_max=[1, 2, 0])
     packing = improved(problem, steps=100).packing
     packing.check(problem)

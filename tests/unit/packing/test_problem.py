@@ -10,8 +10,8 @@ from core.packing.problem import NO_TYPE, Packing, PackingProblem, dealt, joined
 from tests.unit.packing.problems import SIZES, a_problem
 
 
-def test_types_that_nothing_would_buy_are_dominated() -> None:
-    """Otherwise, the solver weighs hundreds of types that others beat."""
+def test_types_that_others_beat_are_dominated() -> None:
+    """Otherwise, the solver considers hundreds of superfluous types."""
     problem = PackingProblem.of(
         requests=np.array([[1]]),
         counts=np.array([1]),
@@ -40,7 +40,7 @@ def test_a_type_that_takes_more_items_is_not_dominated() -> None:
     ids=["overfull", "twice", "forbidden", "missing"],
 )
 def test_a_wrong_packing_is_refused(types: list[int], loads: list[list[int]]) -> None:
-    """Otherwise, what the floating-point stages get wrong is launched."""
+    """Otherwise, an error of the floating-point stages is launched."""
     may = [[True] * len(SIZES), [size != 4 for size in range(len(SIZES))]]
     problem = a_problem([(1, 4), (0.01, 0.01)], [8, 0], allowed=may)
     with pytest.raises(InvariantError):
@@ -73,13 +73,13 @@ def test_less_capacity_holds_fewer_pods_and_never_more_than_a_cap() -> None:
     assert smaller.prices.tolist() == problem.prices[[0, 3]].tolist()
 
 
-def test_packings_are_joined_and_nothing_joins_to_nothing() -> None:
+def test_packings_are_joined_and_joining_none_gives_none() -> None:
     one = Packing(np.array([1]), np.array([[2, 0]]))
     assert joined([one, one], items=2).loads.tolist() == [[2, 0], [2, 0]]
     assert joined([], items=2).loads.shape == (0, 2)
 
 
-def test_amounts_are_dealt_to_places_in_order() -> None:
+def test_amounts_are_assigned_to_places_in_order() -> None:
     """Otherwise, a machine gets more pods than it has room for."""
     assert dealt(5, np.array([2, 0, 4, 1])).tolist() == [2, 0, 3, 0]
     assert dealt(9, np.array([2, 1])).tolist() == [2, 1]

@@ -1,4 +1,4 @@
-"""What a search may spend."""
+"""The budget of a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from core.packing.search_budget import SearchBudget
 
 
-def test_a_budget_ends_by_steps_and_by_the_callers_word() -> None:
+def test_a_budget_ends_by_steps_and_by_the_callers_clock() -> None:
     """Otherwise, pods wait for a search that never ends."""
     budget = SearchBudget(2)
     assert [budget.step() for _ in range(3)] == [True, True, False]
@@ -23,8 +23,8 @@ def test_a_step_that_ignores_time_still_counts() -> None:
     assert [budget.step(ignore_time=True) for _ in range(2)] == [True, False]
 
 
-def test_the_clock_brakes_all_parts_at_the_same_moment() -> None:
-    """Otherwise, what a part finds depends on how fast the machine is, also where there is time enough."""
+def test_the_clock_stops_all_parts_at_the_same_share() -> None:
+    """Otherwise, the result of a part depends on the machine's speed, even with enough time."""
     elapsed = 0.2
 
     def clock() -> float:
@@ -39,13 +39,13 @@ def test_the_clock_brakes_all_parts_at_the_same_moment() -> None:
 
 
 @pytest.mark.parametrize(("elapsed", "goes_on"), [(lambda: False, True), (lambda: True, False)])
-def test_a_caller_that_only_says_yes_or_no_bounds_parts_too(elapsed: Callable[[], float], goes_on: bool) -> None:
-    """Such a caller knows no shares, and its deadline holds all the same."""
+def test_a_callers_yes_or_no_clock_bounds_parts_too(elapsed: Callable[[], float], goes_on: bool) -> None:
+    """Such a caller knows no shares, but its deadline holds."""
     assert SearchBudget(None, elapsed).portion(0.5).step() is goes_on
 
 
 def test_parts_share_steps() -> None:
-    """Otherwise, a run bounded by steps takes more of them the more zones there are."""
+    """Otherwise, with more zones a search bounded by steps takes more of them."""
     whole = SearchBudget(10, None, 4)
     assert whole.portion(0.5).steps_max == 3
     assert whole.portion(1.0).steps_max == 6

@@ -1,4 +1,4 @@
-"""The tuning constants of the search stand in one place, those of a fleet's target in another."""
+"""The tuning constants of the search are in one place, those of a fleet's target in another."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ def constants(path: Path) -> Iterator[str]:
                 yield target.id
 
 
-def test_no_tuning_constant_stands_elsewhere() -> None:
-    """Otherwise, one name gets several values again, and a caller cannot pass its own."""
+def test_no_tuning_constant_is_elsewhere() -> None:
+    """Otherwise, one name gets several values, and a caller cannot pass its own."""
     markers = {
         "NO_TYPE",
         "NO_GROUP",
         "DOLLARS",
         "ENTANGLED",
         "_PAYS_IN_FULL",
-    }  # values with a meaning, which nobody tunes
+    }  # values with a meaning, which are not tuned
     found = {f"{path.name}: {name}" for path in MODULES for name in constants(path) if name not in markers}
     assert not found
 
 
 def test_settings_are_frozen() -> None:
-    """Otherwise, one search changes the next one's."""
+    """Otherwise, one search changes the settings of the next."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         DEFAULT_SETTINGS.fluid.rounds_max = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("group", dataclasses.fields(DEFAULT_SETTINGS), ids=lambda group: group.name)
 def test_names_say_what_they_bound(group: dataclasses.Field[object]) -> None:
-    """A share is between nothing and one, a relative gap is below one, a largest number is one at least."""
+    """A share is between zero and one, a relative gap is below one, a largest number is at least one."""
     settings = getattr(DEFAULT_SETTINGS, group.name)
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -1,4 +1,4 @@
-"""What EC2's codes mean for the next launches."""
+"""The meaning of EC2's error codes for the next launches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_code_has_one_meaning(code: str, remembered: Remembered) -> None:
     assert rule_of(code).remembered is remembered
 
 
-def test_every_rule_can_be_met_and_says_what_to_do() -> None:
-    """A rule behind one that takes its codes would be a promise on the page that nobody keeps."""
+def test_every_rule_can_match_and_says_what_to_do() -> None:
+    """A rule after one that matches its codes would promise on the page what never happens."""
     assert [rule.code for rule in RULES if rule_of(rule.code) is not rule] == []
     assert all(rule.advice.endswith((".", "amazonaws.com")) for rule in (*RULES, OTHER))

@@ -1,4 +1,4 @@
-"""What is remembered of launches in vain, and for how long."""
+"""What is remembered of denied launches, and for how long."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_a_denial_keeps_launches_away_for_a_while() -> None:
     assert denial.is_engaged
 
 
-def test_the_pause_doubles_with_each_denial_that_comes_after_it_up_to_a_bound() -> None:
-    """EC2 would be asked as often as on the first minute, for ever."""
+def test_the_pause_doubles_with_each_later_denial_up_to_a_bound() -> None:
+    """Otherwise, EC2 is asked as often as in the first minute, forever."""
     denial, now, pauses = after(1, denied()), NOW, []
     for _ in range(7):
         assert denial.until is not None
@@ -62,12 +62,12 @@ def test_the_pause_doubles_with_each_denial_that_comes_after_it_up_to_a_bound() 
     assert pauses == [FIRST_PAUSE * 2**n for n in range(4)] + [LONGEST_PAUSE] * 3
 
 
-def test_late_news_of_one_cause_counts_once() -> None:
-    """Ten launches under way at once would pause for hours."""
+def test_concurrent_denials_of_one_cause_count_once() -> None:
+    """Otherwise, ten launches in flight pause for hours."""
     assert after(9, denied("UnauthorizedOperation")).until == NOW + FIRST_PAUSE
 
 
-def test_while_one_asks_again_the_others_wait() -> None:
+def test_while_one_launch_tries_again_the_others_wait() -> None:
     later = NOW + FIRST_PAUSE
     probed = after(1, denied()).probed(later)
     assert probed.is_paused(later, REVISION)
@@ -75,14 +75,14 @@ def test_while_one_asks_again_the_others_wait() -> None:
 
 
 def test_a_denied_probe_pauses_for_longer() -> None:
-    """The probe's own mark must not be taken for a pause that goes on."""
+    """The probe's own mark must not extend the pause."""
     later = NOW + FIRST_PAUSE
     again = after(1, denied()).probed(later).after(denied(), later + SECOND)
     assert again.until == later + SECOND + 2 * FIRST_PAUSE
 
 
 def test_a_changed_class_may_be_tried_at_once() -> None:
-    """A person has just mended it, and waits."""
+    """Its owner has just corrected it, and waits."""
     changed = revision_of({"metadata": {"uid": "u", "generation": 2}})
     assert not after(1, denied()).is_paused(NOW, changed)
     again = after(1, denied()).after(msgspec.structs.replace(denied(), revision=changed), NOW)
@@ -90,7 +90,7 @@ def test_a_changed_class_may_be_tried_at_once() -> None:
     assert again.until == NOW + FIRST_PAUSE
 
 
-def test_a_part_is_denied_until_it_happens_again_and_again() -> None:
+def test_an_offering_is_denied_until_the_scope_is_widened_by_more_denials() -> None:
     """A wrong zone must not close the others; a wrong image is denied in every zone."""
     denial = after(1, denied())
     assert not denial.scope.covers(ELSEWHERE)
@@ -98,8 +98,8 @@ def test_a_part_is_denied_until_it_happens_again_and_again() -> None:
     assert after(1, denied("UnauthorizedOperation")).scope.covers(ELSEWHERE)
 
 
-def test_missing_capacity_is_patient() -> None:
-    """One sold-out type says nothing of its neighbours."""
+def test_missing_capacity_widens_the_scope_slowly() -> None:
+    """One sold-out type says nothing about other types."""
     code = "InsufficientInstanceCapacity"
     assert not after(PATIENCE - 1, denied(code)).is_engaged
     engaged = after(PATIENCE, denied(code))

@@ -1,4 +1,4 @@
-"""Which offerings a denial concerns."""
+"""Which offerings a denial covers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ON_DEMAND_A = OfferingKey("m5.large", "a", "on-demand")
 GPU_A = OfferingKey("p5.48xlarge", "a", "on-demand")
 
 
-def test_what_was_denied_is_in_its_scope_and_nothing_else() -> None:
-    """Pods for which other offerings would do would wait for nothing."""
+def test_only_the_denied_offerings_are_in_scope() -> None:
+    """Otherwise, pods for which other offerings would do wait without need."""
     scope = DenialScope.of([SPOT_A])
     assert scope.covers(SPOT_A)
     assert not any(scope.covers(key) for key in (SPOT_B, ON_DEMAND_A, GPU_A))
@@ -26,8 +26,8 @@ def test_a_widened_scope_has_both() -> None:
     assert EVERYTHING.widened(scope) == EVERYTHING
 
 
-def test_a_denial_for_very_many_types_is_not_about_the_types() -> None:
-    """Each request names 60 others: it would be denied until no type is left."""
+def test_a_denial_of_very_many_types_is_not_about_the_types() -> None:
+    """Each request names up to 60 types: one after the other, all types would be denied."""
     many = [OfferingKey(f"m{n}.large", "a", "spot") for n in range(TYPES_MAX + 1)]
     assert DenialScope.of(many).covers(SPOT_A)
     halves = DenialScope.of(many[:TYPES_MAX]).widened(DenialScope.of(many[-1:]))

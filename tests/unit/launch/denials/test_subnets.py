@@ -10,17 +10,17 @@ OFFERING = OfferingKey("m5.large", "b", "spot")
 
 
 def test_a_zone_is_closed_by_its_last_subnet_only() -> None:
-    """One full subnet would keep launches from all the others of its zone."""
+    """Otherwise, one full subnet keeps launches from all others of its zone."""
     assert closed_zones(SUBNETS, {subnet_key("subnet-a1")}) == frozenset()
     assert closed_zones(SUBNETS, {subnet_key("subnet-a1"), subnet_key("subnet-a2")}) == {"a"}
 
 
-def test_a_refused_offering_is_no_refused_subnet() -> None:
+def test_a_refused_offering_does_not_close_a_subnet() -> None:
     assert refused_subnets({OFFERING, subnet_key("subnet-b1")}) == {"subnet-b1"}
     assert closed_zones(SUBNETS, {OFFERING}) == frozenset()
 
 
-def test_a_class_that_is_not_resolved_closes_nothing() -> None:
+def test_an_unresolved_class_closes_nothing() -> None:
     assert subnets_of({"metadata": {"name": "default"}}) == ()
     assert closed_zones((), {subnet_key("subnet-a1")}) == frozenset()
     assert subnets_of({"status": {"subnets": [{"id": "s", "zone": "a"}]}}) == (("s", "a"),)

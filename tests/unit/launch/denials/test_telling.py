@@ -1,4 +1,4 @@
-"""What pods are told of denials."""
+"""How denials are reported to pods."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def claims_for(*pods: str) -> tuple[PlannedClaim, ...]:
     )
 
 
-def test_only_pods_that_would_have_a_node_are_told_of_the_denial() -> None:
-    """A pod that nothing fits would wait for the permission that somebody else lacks."""
+def test_only_pods_that_could_have_a_node_get_the_denial() -> None:
+    """Otherwise, a pod that fits nowhere waits for a permission that it does not need."""
     first, second = with_refusals(WAITING, claims_for("default/a"), (DENIAL,))
     assert (first.reason, first.message) == (PodReason.LAUNCH_DENIED, DENIAL.told())
     assert second == WAITING[1]
 
 
-def test_without_a_denial_it_is_the_capacity() -> None:
+def test_without_a_denial_the_capacity_is_reported() -> None:
     elsewhere = msgspec.structs.replace(DENIAL, node_class="other")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (elsewhere,))
     assert (first.reason, first.message) == (PodReason.NO_OFFERING_AVAILABLE, REFUSED)
 
 
-def test_what_a_person_can_lift_is_told_first() -> None:
+def test_a_denial_that_a_person_can_lift_is_reported_first() -> None:
     capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity, DENIAL))
     assert first.message == DENIAL.told()

@@ -16,7 +16,7 @@ OF_WEB = LabelSelector((Requirement.one_of("app", "web"),))
 
 
 def a_held_node(name: str = "n", *, zone: str = "a", **changes: Any) -> Node:
-    """A ready node of four processors that the scheduler is kept off."""
+    """A held, ready node with four processors."""
     fields = {
         "labels": {labels.ZONE: zone, labels.HOSTNAME: name},
         "taints": (HELD,),
@@ -27,7 +27,7 @@ def a_held_node(name: str = "n", *, zone: str = "a", **changes: Any) -> Node:
 
 
 def web(name: str, node: str = "", **changes: Any) -> Pod:
-    """A pod of the workload that the rules here are about, on a node if one is named."""
+    """A pod of the workload that the rules here select, bound to a node if one is named."""
     return a_pod(name, labels=WEB, node_name=node, **changes)
 
 

@@ -1,4 +1,4 @@
-"""If these failed, a pod would be bound against a rule, or take the room of one that the scheduler prefers."""
+"""Whether a pod may be bound to a node now: no rule is broken, and no preferred pod loses its room."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NODES = [a_held_node("a1"), a_held_node("b1", zone="b")]
         (a_pod("p", nominated_node_name="a1"), None),
     ],
 )
-def test_the_first_rule_that_keeps_a_pod_out_is_told(pod: Pod, reason: BindingReason | None) -> None:
+def test_the_first_rule_that_keeps_a_pod_out_is_reported(pod: Pod, reason: BindingReason | None) -> None:
     assert obstacle(pod, NODES[0], PlacedPods(NODES, [web("old", "a1")])) is reason
 
 
-def test_a_pod_far_from_its_kind_awaits_others() -> None:
+def test_a_pod_with_unmet_affinity_waits_for_others() -> None:
     pod = a_pod("p", affinity=(a_term(),))
     assert obstacle(pod, NODES[1], PlacedPods(NODES, [web("old", "a1")])) is BindingReason.POD_AFFINITY
 
 
-def test_a_pod_outranks_where_it_would_fit_and_has_no_node_under_way() -> None:
+def test_a_pending_pod_of_higher_priority_comes_first_where_it_fits() -> None:
     placed = PlacedPods(NODES, [])
     waiting = [a_pod("high", priority=10), a_pod("higher", priority=20, cpu="9"), a_pod("low", priority=1)]
     assert outranking(waiting, set(), NODES[0], placed) == 10

@@ -1,4 +1,4 @@
-"""If these failed, a rule would be broken for a moment because a later binding overtook an earlier one."""
+"""Bindings that must keep their order, so that no rule is broken even for a moment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def chains(*pods: Pod) -> list[list[str]]:
     return sorted([binding.pod.name for binding in chain] for chain in found)
 
 
-def test_pods_without_rules_are_bound_side_by_side() -> None:
+def test_pods_without_rules_are_bound_concurrently() -> None:
     assert chains(a_pod("p"), a_pod("q"), a_pod("r")) == [["p"], ["q"], ["r"]]
 
 
@@ -29,6 +29,6 @@ def test_rules_that_share_pods_make_one_chain() -> None:
     assert chains(apart, web("p"), spread) == [["a", "p", "s"]]
 
 
-def test_a_rule_about_nobody_here_connects_nobody() -> None:
+def test_a_rule_without_pods_here_connects_none() -> None:
     first, second = (a_pod(name, affinity=(a_term(),), labels={"app": "db"}) for name in ("p", "q"))
     assert chains(first, second, web("w", namespace="other")) == [["p"], ["q"], ["w"]]

@@ -1,4 +1,4 @@
-"""If these failed, we would bind what only a scheduler can, or to a node whose kubelet refuses pods for good."""
+"""Which pods we bind, and to which nodes; the rest is left to kube-scheduler."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from tests.unit.lifecycle.records_for_tests import a_plan, a_record
         a_pod(affinity=(a_term(namespace_selector=LabelSelector()),)),
     ],
 )
-def test_what_only_a_scheduler_gives_is_left_to_it(pod: Pod) -> None:
+def test_pods_that_need_the_scheduler_are_left_to_it(pod: Pod) -> None:
     assert is_left_to_scheduler(pod)
 
 
-def test_an_ordinary_pod_is_ours() -> None:
+def test_an_ordinary_pod_is_bound_by_us() -> None:
     assert not is_left_to_scheduler(a_pod(affinity=(a_term(),)))
 
 
@@ -54,8 +54,8 @@ def test_an_ordinary_pod_is_ours() -> None:
         ({"resources": {"cpu": 1, "nvidia.com/gpu": 0}}, True),
     ],
 )
-def test_a_node_that_others_must_prepare_is_not_held(plan: dict[str, Any], held: bool) -> None:
-    """Who takes startup taints off, or brings up a device, may not tolerate our taint: the node would never start."""
+def test_a_node_that_other_agents_must_prepare_is_not_held(plan: dict[str, Any], held: bool) -> None:
+    """Agents that remove startup taints or set up a device may not tolerate our taint: the node would never start."""
     assert may_hold(a_record(ClaimPhase.REGISTERED, plan=a_plan(**plan))) is held
 
 
@@ -76,8 +76,8 @@ def test_a_replacement_is_open_at_once() -> None:
         (a_held_node(ready_changed_at=NOW - SETTLES_WITHIN), True),
     ],
 )
-def test_bindings_wait_until_the_kubelet_has_seen_that_it_may(node: Node, accepts: bool) -> None:
-    """It fails a pod for a NoExecute taint that it remembers, and a failed pod does not come back."""
+def test_bindings_wait_until_the_kubelet_has_seen_that_the_node_is_open(node: Node, accepts: bool) -> None:
+    """It fails a pod for a NoExecute taint in its cache, and a failed pod does not come back."""
     assert accepts_bindings(node, NOW + timedelta(0)) is accepts
 
 

@@ -1,4 +1,4 @@
-"""If these failed, a node would stay closed for a turn that never comes, or be opened a second before it."""
+"""How long a node is held for its turn."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_a_turn_comes_while_others_of_the_plan_come(other: ClaimRecord, may: boo
     assert may_have_a_turn(OWN, [OWN, other], NOW) is may
 
 
-def test_a_hold_has_an_end() -> None:
+def test_a_hold_ends() -> None:
     assert not is_hold_over(OWN, NOW)
     assert is_hold_over(a_held_claim(moments=Moments(usable_at=NOW - HOLD_AT_MOST)), NOW)
     assert not is_hold_over(a_held_claim(moments=Moments()), NOW)
 
 
 def test_claims_of_one_plan_have_one_stamp() -> None:
-    """Pools may have dashes in their names."""
+    """Names of NodePools may contain dashes."""
     assert plan_stamp(a_held_claim("my-pool-x-12")) == plan_stamp(a_held_claim("other-x-3")) == "x"

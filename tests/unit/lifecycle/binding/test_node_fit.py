@@ -1,4 +1,4 @@
-"""If these failed, a pod would be bound to a node that refuses it: it fails, and is made anew somewhere else."""
+"""Why a node does not admit a pod; the kubelet would fail such a pod."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IN_B = Requirement.one_of(labels.ZONE, "b")
         ({"host_ports": (HostPort(81),)}, {}, None),
     ],
 )
-def test_what_of_a_node_keeps_a_pod_out(
+def test_each_node_property_can_keep_a_pod_out(
     pod: dict[str, Any], node: dict[str, Any], reason: BindingReason | None
 ) -> None:
     there: Node = a_held_node(**node)

@@ -1,4 +1,4 @@
-"""If these failed, a turn would count pods as they were before it bound any."""
+"""The pods on nodes, with those that the turn itself has bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.model.pod import HostPort
 from tests.unit.lifecycle.binding.cases import a_held_node, a_spread, a_term, web
 
 
-def test_what_is_placed_counts_and_what_is_taken_back_does_not() -> None:
+def test_bound_pods_count_and_undone_ones_do_not() -> None:
     placed = PlacedPods([a_held_node()], [web("old", "n"), web("done", "n", phase="Succeeded")])
     selection = spread_selection(web("p"), a_spread())
     assert dict(placed.counted(selection)) == {"n": 1}
@@ -27,13 +27,13 @@ def test_what_is_placed_counts_and_what_is_taken_back_does_not() -> None:
     assert placed.used("n")["cpu"] == 1000
 
 
-def test_labels_are_known_of_nodes_that_are_there() -> None:
+def test_labels_are_known_for_existing_nodes() -> None:
     placed = PlacedPods([a_held_node()], [])
     assert (placed.value("n", labels.ZONE), placed.value("gone", labels.ZONE)) == ("a", None)
 
 
-def test_domains_are_found_once() -> None:
-    """Each of a thousand pods would look at each of a thousand nodes."""
+def test_domains_are_computed_once() -> None:
+    """Otherwise, each of a thousand pods checks each of a thousand nodes."""
     placed, asked = PlacedPods([], []), list[str]()
 
     def domains() -> dict[str, str]:

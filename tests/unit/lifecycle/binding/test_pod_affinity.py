@@ -1,4 +1,4 @@
-"""If these failed, pods would run beside those that they must not meet, or far from those that they need."""
+"""Required pod affinity and anti-affinity at binding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.lifecycle.binding.cases import a_held_node, a_term, web
 NODES = [a_held_node("a1"), a_held_node("a2"), a_held_node("b1", zone="b")]
 
 
-def test_a_pod_follows_those_that_it_wants_to_be_with() -> None:
+def test_a_pod_follows_the_pods_of_its_affinity() -> None:
     placed = PlacedPods(NODES, [web("old", "a1")])
     pod = a_pod("p", affinity=(a_term(),))
     assert [is_attracted(pod, node, placed) for node in NODES] == [True, True, False]
@@ -25,7 +25,7 @@ def test_the_first_of_a_group_may_go_anywhere() -> None:
     assert not is_attracted(a_pod("p", affinity=(a_term(),)), NODES[2], placed)
 
 
-def test_a_node_without_the_key_attracts_nobody() -> None:
+def test_a_node_without_the_key_does_not_satisfy_affinity() -> None:
     assert not is_attracted(web("p", affinity=(a_term("rack"),)), NODES[0], PlacedPods(NODES, []))
 
 
@@ -37,6 +37,6 @@ def test_anti_affinity_holds_both_ways() -> None:
     assert [is_repelled(web("p"), node, placed) for node in NODES] == [True, False, False]
 
 
-def test_a_node_without_the_key_repels_nobody() -> None:
+def test_a_node_without_the_key_does_not_violate_anti_affinity() -> None:
     placed = PlacedPods(NODES, [web("old", "a1")])
     assert not is_repelled(a_pod("p", anti_affinity=(a_term("rack"),)), NODES[0], placed)

@@ -1,4 +1,4 @@
-"""If these failed, rules would count the wrong pods."""
+"""Which pods a rule counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.binding.cases import OF_WEB, a_spread, a_term, web
 
 
-def test_a_spread_counts_pods_of_its_namespace_that_stay() -> None:
+def test_a_spread_counts_pods_of_its_namespace_that_are_not_terminating() -> None:
     selection = spread_selection(web("p"), a_spread())
     assert selection.counts(web("q"))
     assert not selection.counts(web("q", deleted_at=NOW))
@@ -18,8 +18,8 @@ def test_a_spread_counts_pods_of_its_namespace_that_stay() -> None:
     assert not selection.counts(a_pod("q"))
 
 
-def test_affinity_counts_pods_that_go_too() -> None:
-    """kube-scheduler looks at deletion for spreads only."""
+def test_affinity_counts_terminating_pods_too() -> None:
+    """kube-scheduler considers deletion for spreads only."""
     assert affinity_selection(web("p"), (a_term(),)).counts(web("q", deleted_at=NOW))
 
 
@@ -37,11 +37,11 @@ def test_match_label_keys_narrow_to_the_pods_own_values(version: str, selected: 
     assert affinity_selection(pod, (a_term(mismatch_label_keys=("v",)),)).selects(other) is not selected
 
 
-def test_a_rule_without_a_selector_selects_nobody() -> None:
+def test_a_rule_without_a_selector_selects_no_pod() -> None:
     assert not spread_selection(web("p"), TopologySpread("zone", 1)).selects(web("q"))
 
 
-def test_namespaces_that_are_selected_by_label_stand_for_all() -> None:
-    """Rather a pod too many stays out: the scheduler, which knows the labels, lets it in."""
+def test_a_namespace_selector_selects_all_namespaces() -> None:
+    """Labels of namespaces are unknown here: a pod too many is left to the scheduler, which knows them."""
     term = PodAffinityTerm("zone", selector=OF_WEB, namespace_selector=LabelSelector())
     assert affinity_selection(web("p"), (term,)).selects(web("q", namespace="anywhere"))

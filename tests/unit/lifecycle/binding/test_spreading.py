@@ -1,4 +1,4 @@
-"""If these failed, a spread that a workload asks for would be broken by us."""
+"""Topology spread at binding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IN_A = (Requirement.one_of(labels.ZONE, "a"),)
     ],
 )
 def test_the_fullest_domain_waits_for_the_emptiest(rule: dict[str, Any], pod: dict[str, Any], holds: bool) -> None:
-    """One pod is in zone a, none in zone b; the pod would enter zone a."""
+    """One pod is in zone a, none in zone b; the pod would go to zone a."""
     nodes = [a_held_node("a1"), a_held_node("b1", zone="b")]
     placed = PlacedPods(nodes, [web("old", "a1")])
     assert keeps_skew(web("p", spreads=(a_spread(**rule),), **pod), nodes[0], placed) is holds
@@ -46,8 +46,8 @@ def test_it_may_enter_once_the_other_domain_has_one() -> None:
     assert keeps_skew(pod, nodes[0], placed)
 
 
-def test_a_domain_that_is_closed_to_the_pod_does_not_count_where_taints_are_honored() -> None:
-    """The taint by which we hold nodes closes none: they are opened in a moment."""
+def test_a_domain_closed_to_the_pod_does_not_count_if_taints_are_honored() -> None:
+    """The taint of held nodes closes no domain: it is removed in a moment."""
     nodes = [a_held_node("a1"), a_held_node("b1", zone="b", taints=(HELD, Taint("t", NO_SCHEDULE)))]
     placed = PlacedPods(nodes, [web("old", "a1")])
     assert keeps_skew(web("p", spreads=(a_spread(node_taints_policy="Honor"),)), nodes[0], placed)

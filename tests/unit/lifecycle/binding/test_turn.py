@@ -1,4 +1,4 @@
-"""If these failed, pods would wait for a turn that could be now."""
+"""A turn binds every pod that it can."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def a_claim(name: str, node: Node, *pods: Pod) -> tuple[ClaimRecord, Node]:
     return msgspec.structs.replace(record, name=name), node
 
 
-def test_pods_of_one_claim_let_in_those_of_another() -> None:
-    """Zone a takes its second pod only after zone b has its first."""
+def test_pods_of_one_claim_enable_those_of_another() -> None:
+    """Zone a gets its second pod only after zone b has its first."""
     first, second = a_held_node("a1"), a_held_node("b1", zone="b")
     pods = [web(name, spreads=(a_spread(),)) for name in ("p", "q", "r", "s")]
     claims = [a_claim("x", first, pods[0], pods[1]), a_claim("y", second, pods[2], pods[3])]
@@ -36,7 +36,7 @@ def test_pods_of_one_claim_let_in_those_of_another() -> None:
     assert not any(turn.left.values())
 
 
-def test_what_nobody_lets_in_is_left_with_its_reason() -> None:
+def test_a_pod_that_cannot_be_bound_is_left_with_its_reason() -> None:
     node, pods = a_held_node("a1"), [a_pod("p", cpu="3"), a_pod("q", cpu="3"), a_pod("gone")]
     claim = a_claim("x", node, *pods)
     turn = next_turn([claim], {pod.key: pod for pod in pods[:2]}, set(), PlacedPods([node], []))
@@ -44,7 +44,7 @@ def test_what_nobody_lets_in_is_left_with_its_reason() -> None:
     assert [(pod.name, reason) for pod, reason in turn.left["x"]] == [("q", BindingReason.NO_ROOM)]
 
 
-def test_nobody_enters_before_a_pod_that_the_scheduler_prefers() -> None:
+def test_no_pod_is_bound_before_one_that_the_scheduler_prefers() -> None:
     node, ours, other = a_held_node("a1"), a_pod("p"), a_pod("high", priority=10)
     waiting = {pod.key: pod for pod in (ours, other)}
     turn = next_turn([a_claim("x", node, ours)], waiting, {ours.key}, PlacedPods([node], []))

@@ -1,4 +1,4 @@
-"""Else limits and budgets are held by nodes that go, or given away while a node still runs."""
+"""What a terminating claim holds of limits and budgets, and until when."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HOUR = timedelta(hours=1)
 
 
 def test_only_a_node_that_was_ready_takes_a_place_in_the_budgets() -> None:
-    """Karpenter counts nodes, and one that never started disrupts nobody."""
+    """Karpenter counts nodes, and one that never started disrupts no pod."""
     for phase, counts in ((ClaimPhase.INITIALIZED, True), (ClaimPhase.LAUNCHED, False)):
         assert leaving(a_record(phase), TerminationReason.EXPIRED, "", NOW).is_disrupting is counts
 
 
-def test_the_limits_are_free_and_the_deadline_runs_from_the_taint() -> None:
+def test_the_limits_are_free_and_the_deadline_runs_once_the_node_is_tainted() -> None:
     record = a_record(reserved={"cpu": 4000}, plan=a_plan(termination_grace_period=HOUR), is_disrupting=True)
     gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW)
     assert gone.deletion is not None
@@ -33,7 +33,7 @@ def test_the_place_in_the_budgets_is_free_once_the_instance_is_terminated() -> N
     assert not terminated(a_record(is_disrupting=True), NOW).is_disrupting
 
 
-def test_a_node_that_must_go_does_not_wait_for_its_own_choice() -> None:
+def test_a_mandatory_reason_replaces_a_voluntary_one() -> None:
     chosen = a_leaving(reason="Underutilized")
     must = hurried(chosen, TerminationReason.SPOT_INTERRUPTED, "", NOW)
     assert must.deletion is not None

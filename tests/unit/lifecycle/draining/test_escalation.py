@@ -1,4 +1,4 @@
-"""Drains would stand still for days without a word, or nodes that could stay would stay closed."""
+"""The escalation steps of a drain that does not end, and when a node is given back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 
 
 def step_of(blocked_for: timedelta, *, tried: str = "PodDisruptionBudget", **changes: object) -> object:
-    """The next step of a drain that has come no further for so long."""
+    """The next step of a drain without progress for so long."""
     tries = {identity(POD): EvictionTry(30, tried, NOW + MINUTE)}
     fields = {"reason": "SpotInterrupted", "tries": tries, "evicted_at": NOW - blocked_for, **changes}
     record = a_leaving(tainted=timedelta(days=9), asked_at=NOW - timedelta(days=9), **fields)
@@ -30,7 +30,7 @@ def step_of(blocked_for: timedelta, *, tried: str = "PodDisruptionBudget", **cha
 
 
 @pytest.mark.parametrize("escalation_level", list(EscalationLevel))
-def test_each_rung_is_told_once_at_its_time(escalation_level: EscalationLevel) -> None:
+def test_each_step_is_reported_once_at_its_time(escalation_level: EscalationLevel) -> None:
     early = step_of(DEADLINES[escalation_level] - SECOND, escalation_level=escalation_level - 1)
     late = step_of(DEADLINES[escalation_level], escalation_level=escalation_level - 1)
     again = step_of(DEADLINES[escalation_level], escalation_level=escalation_level)
@@ -40,26 +40,26 @@ def test_each_rung_is_told_once_at_its_time(escalation_level: EscalationLevel) -
     assert isinstance(again, steps.Wait)
 
 
-def test_the_sentence_says_what_keeps_the_node() -> None:
+def test_the_message_names_what_keeps_the_node() -> None:
     step = step_of(5 * MINUTE)
     assert isinstance(step, steps.Escalate)
     assert "pod default/a was not evicted in 30 tries: a PodDisruptionBudget lets no pod" in step.message
     assert [(b.pod, b.reason) for b in step.blockers] == [(POD, "PodDisruptionBudget")]
 
 
-def test_a_drain_that_goes_on_is_not_blocked() -> None:
-    """A node with thirty pods of one budget takes half an hour, and all is well."""
+def test_a_drain_with_progress_is_not_blocked() -> None:
+    """A node with thirty pods of one budget takes half an hour, without any fault."""
     assert isinstance(step_of(4 * MINUTE), steps.Wait)
 
 
-def test_a_bounded_drain_needs_no_ladder() -> None:
+def test_a_bounded_drain_needs_no_escalation() -> None:
     assert not isinstance(step_of(6 * HOUR, deadline=NOW + HOUR), steps.Escalate)
 
 
 @pytest.mark.parametrize(("tried", "code"), [("PodDisruptionBudget",) * 2, ("WebhookFailed", "DrainBlocked")])
 @pytest.mark.parametrize("reason", ["Underutilized", "Expired"])
-def test_what_could_stay_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
-    """Also where other pods have left: nothing is final before the instance is terminated."""
+def test_a_voluntary_drain_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
+    """This holds even if other pods have left: nothing is final before the instance is terminated."""
     step = step_of(HOUR, reason=reason, tried=tried, escalation_level=EscalationLevel.BLOCKED)
     assert isinstance(step, steps.GiveBack)
     assert step.reason == code
@@ -68,7 +68,7 @@ def test_what_could_stay_is_given_back_after_an_hour(reason: str, tried: str, co
     )
 
 
-def test_who_is_protected_is_named() -> None:
+def test_the_protected_pod_is_named() -> None:
     pod = a_pod("p", node_name="n", phase="Running", annotations={labels.DO_NOT_DISRUPT: "true"})
     record = a_leaving(reason="NodePoolDeleted", tainted=5 * MINUTE)
     step = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), pods=(POD, pod)), NOW)

@@ -31,7 +31,7 @@ def a_running(name: str, **changes: object) -> Pod:
 
 
 def a_deletion(*, tried: Sequence[tuple[Pod, int]] = (), **changes: object) -> Deletion:
-    """Tainted a minute ago; pods that were asked so often may be asked again now."""
+    """Tainted a minute ago; pods with so many attempts may be tried again now."""
     tries = {identity(pod): EvictionTry(attempts, "ServerError", NOW) for pod, attempts in tried}
     return Deletion(
         **{"reason": "Empty", "asked_at": NOW - MINUTE, "tainted_at": NOW - MINUTE, "tries": tries, **changes}
@@ -46,8 +46,8 @@ def forced(deletion: Deletion, *pods: Pod) -> list[tuple[str, int]]:
     return [(pod.name, grace) for pod, grace in drain(deletion, pods, NOW).force]
 
 
-def test_who_was_asked_least_comes_first() -> None:
-    """Else a pod whose eviction hangs takes the time of those whose names come after its own, at each look."""
+def test_the_pod_with_fewest_attempts_comes_first() -> None:
+    """Otherwise, a pod whose eviction hangs takes the time of pods whose names come later, in each run."""
     first, last = a_running("a"), a_running("z")
     assert evicted(a_deletion(tried=[(first, 3)]), first, last) == ["z", "a"]
 
@@ -67,54 +67,54 @@ def test_the_wait_doubles_and_stays_bounded() -> None:
     assert max(waits) == PATIENT_WAIT
 
 
-def test_a_server_that_wants_to_be_left_alone_is() -> None:
+def test_an_overloaded_server_is_left_alone() -> None:
     pod = a_running("a")
     refusal = EvictionRefusal(EvictionReason.THROTTLED, retry_after=40 * SECOND)
     deletion = after_tries(a_deletion(), [pod], {pod.key: refusal}, NOW, moved=False)
     assert deletion.tries[identity(pod)].next_at == NOW + 40 * SECOND
 
 
-def test_only_pods_that_are_there_are_remembered() -> None:
-    """Else the record of a node that is drained for days grows beyond its row."""
+def test_only_existing_pods_are_remembered() -> None:
+    """Otherwise, the record of a node that is drained for days outgrows its row."""
     gone, there = a_running("gone"), a_running("there")
     deletion = a_deletion(tried=[(gone, 1), (there, 1)])
     assert set(after_tries(deletion, [there], {}, NOW, moved=False).tries) == {identity(there)}
 
 
-def test_nothing_new_is_nothing_to_write() -> None:
+def test_without_a_change_nothing_is_written() -> None:
     deletion = a_deletion()
     assert after_tries(deletion, [a_running("a")], {}, NOW, moved=False) is deletion
 
 
-def test_what_was_achieved_sets_the_pace() -> None:
-    """Else a drain whose pods leave one by one is looked at every half a minute from its fifth minute on."""
+def test_recent_progress_sets_the_pace() -> None:
+    """Otherwise, a drain whose pods leave one by one is continued every half minute from its fifth minute on."""
     long_ago = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE)
     assert next_check(long_ago, [], NOW) == 30 * SECOND
     assert next_check(after_tries(long_ago, [], {}, NOW, moved=True), [], NOW) == 2 * SECOND
 
 
-def test_a_protected_pod_is_not_asked_before_its_time_is_up() -> None:
+def test_a_protected_pod_is_not_evicted_before_its_time_is_up() -> None:
     pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"}, termination_grace_seconds=60)
     assert evicted(a_deletion(deadline=NOW + 2 * MINUTE), pod) == []
     assert evicted(a_deletion(deadline=NOW + 59 * SECOND), pod) == ["p"]
 
 
-def test_nobody_is_forced_off_who_was_not_asked() -> None:
-    """Else one stuck pod costs its neighbours the budget that protects them, at the same second."""
+def test_no_pod_is_forced_without_an_eviction_attempt() -> None:
+    """Otherwise, one stuck pod costs its neighbours their budget's protection, in the same second."""
     asked, other = a_running("asked"), a_running("other", priority_class="system-node-critical")
     deletion = a_deletion(deadline=NOW + 20 * SECOND, tried=[(asked, 1)])
     assert forced(deletion, asked, other) == [("asked", 20)]
     assert evicted(deletion, asked, other) == ["other"]
 
 
-def test_the_end_comes_also_where_nobody_had_time_to_ask() -> None:
+def test_the_end_comes_even_without_time_for_attempts() -> None:
     pod = a_running("p")
     assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER), pod) == []
     assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - SECOND), pod) == [("p", 1)]
 
 
-def test_a_pod_that_asks_for_all_the_time_there_is_leaves_budgets_the_first_half() -> None:
-    """Else PodDisruptionBudgets protect nobody on a node whose pods' grace is as long as terminationGracePeriod."""
+def test_a_pod_with_the_longest_grace_leaves_budgets_the_first_half() -> None:
+    """Otherwise, PodDisruptionBudgets have no effect if a pod's grace is as long as terminationGracePeriod."""
     pod = a_running("p", termination_grace_seconds=3600)
     early = a_deletion(tainted_at=NOW - 4 * MINUTE, deadline=NOW + 6 * MINUTE, tried=[(pod, 5)])
     late = a_deletion(tainted_at=NOW - 5 * MINUTE - SECOND, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)])
@@ -123,13 +123,13 @@ def test_a_pod_that_asks_for_all_the_time_there_is_leaves_budgets_the_first_half
 
 
 @pytest.mark.parametrize("ends_in", [0, 1])
-def test_a_pod_that_is_being_killed_is_not_killed_again(ends_in: int) -> None:
+def test_a_terminating_pod_is_not_killed_again(ends_in: int) -> None:
     pod = a_running("p", deleted_at=NOW + ends_in * SECOND)
     assert forced(a_deletion(deadline=NOW - MINUTE), pod) == []
 
 
-def test_the_moment_of_force_is_not_missed() -> None:
-    """Else a pod loses part of its grace because nobody looked."""
+def test_the_time_of_force_is_not_missed() -> None:
+    """Otherwise, a pod loses part of its grace because no run came in time."""
     pod = a_running("p", termination_grace_seconds=30)
     deletion = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE, deadline=NOW + 37 * SECOND)
     assert next_check(deletion, [pod], NOW) == 7 * SECOND

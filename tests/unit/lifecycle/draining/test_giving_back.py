@@ -1,4 +1,4 @@
-"""Nodes would be emptied although a pod on them can never go, or kept although they must go."""
+"""Whether a drain is given back: a protected pod keeps a node that may stay, and never one that must go."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def step_of(*pods: object, budgets: tuple[PodDisruptionBudget, ...] = (), **chan
 
 
 def test_a_protected_pod_that_came_late_keeps_the_node() -> None:
-    """Else its neighbours are moved for nothing, and the node stays closed until the pod ends."""
+    """Otherwise, its neighbours are moved for nothing, and the node stays closed until the pod ends."""
     step = step_of(PLAIN, PROTECTED)
     assert step == steps.GiveBack("n", "DoNotDisrupt", f"pod default/b has {labels.DO_NOT_DISRUPT}")
 
 
-def test_a_budget_that_never_lets_go_keeps_the_node() -> None:
+def test_a_budget_that_never_allows_an_eviction_keeps_the_node() -> None:
     step = step_of(PLAIN, budgets=(a_budget(),))
     assert isinstance(step, steps.GiveBack)
     assert (
@@ -49,7 +49,10 @@ def test_a_budget_that_never_lets_go_keeps_the_node() -> None:
 
 
 def test_several_budgets_keep_the_node_whatever_else_is_true_of_the_pod() -> None:
-    """The eviction API refuses it; a rollout restart is tried for a single budget only. The drain would end half-way."""
+    """The eviction API refuses the pod; a rollout restart is tried for a single budget only.
+
+    The drain would stop half-way.
+    """
     both = (a_budget(unhealthy_pod_eviction_policy="AlwaysAllow"), a_budget(name="more"))
     broken = msgspec.structs.replace(PLAIN, is_ready=False)
     owner = Owner("ReplicaSet", "web-1", is_controller=True)
@@ -63,7 +66,7 @@ def test_several_budgets_keep_the_node_whatever_else_is_true_of_the_pod() -> Non
     "budget", [a_budget(expected_pods=2), a_budget(expected_pods=None), a_budget(disruptions_allowed=1)]
 )
 def test_a_budget_that_may_open_is_waited_for(budget: PodDisruptionBudget) -> None:
-    """Two nodes that go one after the other close a budget for each other for a minute."""
+    """Two nodes that drain one after the other each block the other's budget for a minute."""
     assert isinstance(step_of(PLAIN, budgets=(budget,)), steps.Drain)
 
 
@@ -85,7 +88,7 @@ def test_some_nodes_are_not_given_back(changes: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("reason", ["Underutilized", "Empty"])
 def test_no_pod_is_forced_off_to_save_money(reason: str) -> None:
-    """Karpenter: a terminationGracePeriod lets drift pass a protected pod, not consolidation."""
+    """Karpenter: with a terminationGracePeriod, drift overrides a protected pod; consolidation does not."""
     assert isinstance(step_of(PROTECTED, reason=reason, deadline=NOW + 30 * MINUTE), steps.GiveBack)
 
 

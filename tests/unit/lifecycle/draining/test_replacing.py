@@ -1,4 +1,4 @@
-"""Pods of a node that is taken away would be turned out too early, or die with it."""
+"""When the pods of a node that EC2 takes away are evicted: with time left, and not before they have a place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_node_is_closed_before_anything_is_waited_for() -> None:
     assert isinstance(next_claim_step(record, ClaimFacts(nodes=(a_node(),), pods=(POD,)), NOW), steps.TaintNode)
 
 
-def test_pods_stay_until_what_was_planned_for_them_is_ready() -> None:
+def test_pods_stay_until_their_planned_nodes_are_ready() -> None:
     assert isinstance(step_of(), steps.Wait)
     assert isinstance(step_of(is_ready=True), steps.Drain)
 
@@ -53,8 +53,8 @@ def test_pods_stay_until_what_was_planned_for_them_is_ready() -> None:
         {"deadline": NOW + 30 * SECOND},
     ],
 )
-def test_what_cannot_wait_does_not(deletion: dict[str, object]) -> None:
-    """No end is known, it is near or past, the drain has begun, or pods are about to be forced off."""
+def test_an_urgent_drain_does_not_wait(deletion: dict[str, object]) -> None:
+    """The end is unknown, near or past, the drain has begun, or pods are about to be forced."""
     assert isinstance(step_of(**deletion), steps.Drain)
 
 
@@ -71,7 +71,7 @@ def test_pods_that_need_no_other_node_are_not_waited_for() -> None:
 def test_no_drain_begins_later_than_its_pods_need(
     graces: list[int], notice: int, period: int | None, passed: int
 ) -> None:
-    """Law: from the moment on at which the time left is the longest grace and a margin, nothing is waited for."""
+    """Law: once the time left is the longest grace plus a margin, nothing is waited for."""
     pods = [
         a_pod(f"p{number}", node_name="n", phase="Running", termination_grace_seconds=grace)
         for number, grace in enumerate(graces)
@@ -89,8 +89,8 @@ def test_no_drain_begins_later_than_its_pods_need(
         assert now + step.delay <= first - needed + 2 * SECOND
 
 
-def test_a_replacement_that_is_ready_is_noticed_long_before_the_drain_must_begin() -> None:
-    """Else a node that is taken away in an hour keeps its pods for most of it."""
+def test_a_ready_replacement_is_noticed_long_before_the_drain_must_begin() -> None:
+    """Otherwise, a node that is taken away in an hour keeps its pods for most of it."""
     step = step_of(POD, now=NOW + 100 * SECOND, ends_at=NOW + 60 * MINUTE)
     assert isinstance(step, steps.Wait)
     assert step.delay <= 30 * SECOND
@@ -102,7 +102,7 @@ def test_pods_on_a_node_that_is_dead_are_not_left_there() -> None:
     assert isinstance(next_claim_step(record, facts, NOW), steps.Drain)
 
 
-def test_pods_that_are_leaving_already_do_not_hurry_the_others() -> None:
+def test_terminating_pods_do_not_hurry_the_others() -> None:
     record = a_leaving(ends_at=SOON)
     assert record.deletion is not None
     slow = a_pod("s", node_name="n", phase="Running", termination_grace_seconds=600, deleted_at=NOW)
@@ -110,7 +110,7 @@ def test_pods_that_are_leaving_already_do_not_hurry_the_others() -> None:
 
 
 def test_pods_wait_for_the_claims_that_were_planned_for_them() -> None:
-    """New ones, those of an earlier plan, and those under way that have room; not for nodes that work."""
+    """New claims, those of an earlier plan, and claims in flight with room; not working nodes."""
     new = a_record(ClaimPhase.REQUESTED, plan=a_plan(pods=("default/a",)))
     booting = a_record(ClaimPhase.REGISTERED, plan=a_plan(pods=()))
     records = (
@@ -124,8 +124,8 @@ def test_pods_wait_for_the_claims_that_were_planned_for_them() -> None:
     assert replacements(("default/c", "default/d"), records, bindings, ("default/d",)) is None
 
 
-def test_a_sooner_end_counts_and_a_later_one_does_not() -> None:
-    """A recommendation is followed by a notice; events come twice and late."""
+def test_an_earlier_end_counts_and_a_later_one_does_not() -> None:
+    """A notice follows a recommendation; events arrive twice and late."""
     waits = a_leaving(reason="RebalanceRecommended", ends_at=SOON)
     assert hurried(waits, "SpotInterrupted", "", SOON) is waits
     after = hurried(waits, "SpotInterrupted", "", SOON - MINUTE).deletion
@@ -134,16 +134,16 @@ def test_a_sooner_end_counts_and_a_later_one_does_not() -> None:
 
 
 @pytest.mark.parametrize("tainted", [None, MINUTE])
-def test_a_drain_that_has_begun_does_not_wait_for_an_end_that_becomes_known(tainted: timedelta | None) -> None:
-    """What was chosen to go has its replacements ready when its drain begins."""
+def test_a_drain_in_progress_does_not_wait_for_an_end_that_becomes_known(tainted: timedelta | None) -> None:
+    """The replacements of a chosen node are ready when its drain begins."""
     chosen = a_leaving(tainted=tainted, reason="Underutilized")
     after = hurried(chosen, "SpotInterrupted", "", SOON).deletion
     assert after is not None
     assert (after.reason, after.ends_at) == ("SpotInterrupted", None if tainted else SOON)
 
 
-def test_what_ends_already_has_no_other_reason() -> None:
-    """EC2 tells of each instance that we terminate."""
+def test_a_terminating_claim_keeps_its_reason() -> None:
+    """EC2 reports each instance that we terminate."""
     ending = a_leaving(reason="Empty", terminated_at=NOW)
     assert hurried(ending, "InstanceTerminated", "", None) is ending
 
@@ -166,7 +166,7 @@ def _named(record: ClaimRecord, name: str, **changes: object) -> ClaimRecord:
 def test_an_expired_node_that_cannot_be_replaced_stays(
     deletion: dict[str, object], capacity_type: str, stays: bool
 ) -> None:
-    """Its pods would be down for want of capacity; but a slot of a reservation may be the only one for its successor."""
+    """Its pods would be down for lack of capacity; but its reservation's only place may be the one for its successor."""
     record = a_leaving(**{"ends_at": NOW, **deletion})
     assert record.machine is not None
     offering = msgspec.structs.replace(record.machine.offering, capacity_type=capacity_type)

@@ -1,4 +1,4 @@
-"""Else a restart takes the only pod away before the next is ready, or a rollout is started over another."""
+"""Whether a Deployment may be restarted so that its only pod moves without an outage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
         ({"status": {"observedGeneration": 0}}, "under way"),
     ],
 )
-def test_others_are_not(changes: dict[str, Any], why: str) -> None:
+def test_other_deployments_are_not(changes: dict[str, Any], why: str) -> None:
     assert why in hindrance(a_deployment(**changes))
 
 

@@ -31,7 +31,7 @@ def evicted(step: object) -> list[str]:
 
 
 def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
-    """Else pods land on a node that is going, and balancers send it requests to its end."""
+    """Otherwise, pods are bound to a leaving node, and load balancers send it requests to its end."""
     node = a_node(taints=(Taint(DISRUPTED.key, NO_EXECUTE), Taint("team", NO_SCHEDULE)))
     step = next_termination_step(a_leaving(tainted=None), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
     assert isinstance(step, steps.TaintNode)
@@ -39,12 +39,12 @@ def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
     assert step.labels == {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}
 
 
-def test_a_taint_that_somebody_took_off_is_put_back() -> None:
+def test_a_removed_taint_is_restored() -> None:
     assert isinstance(next_termination_step(a_leaving(), ClaimFacts(nodes=(a_node(),)), NOW), steps.TaintNode)
 
 
 def test_pods_leave_tier_by_tier() -> None:
-    """Else DNS and log shippers go before the pods that need them."""
+    """Otherwise, DNS and log shippers go before the pods that need them."""
     tiers = [
         a_running("app"),
         a_running("daemon", owners=(DAEMON,)),
@@ -72,13 +72,13 @@ def test_the_next_tier_waits_for_pods_that_are_still_terminating() -> None:
     ids=lambda pod: pod.name,
 )
 def test_some_pods_do_not_hold_a_node_up(pod: Pod) -> None:
-    """Else a static pod or a lost kubelet keeps a node for ever."""
+    """Otherwise, a static pod or a lost kubelet keeps a node forever."""
     assert not is_drainable(pod, NOW)
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
     assert next_termination_step(a_leaving(), facts, NOW) == steps.TerminateInstance()
 
 
-def test_a_pod_that_must_not_be_disrupted_holds_the_node() -> None:
+def test_a_protected_pod_keeps_the_node() -> None:
     pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"})
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
     assert isinstance(next_termination_step(a_leaving(reason="SpotInterrupted"), facts, NOW), steps.Wait)
@@ -92,21 +92,21 @@ def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:
 
 
 def test_an_empty_node_is_watched_for_late_pods() -> None:
-    """The scheduler may have bound a pod in the moment of the taint."""
+    """The scheduler may have bound a pod just when the node was tainted."""
     facts = ClaimFacts(nodes=(LEAVING,))
     assert isinstance(next_termination_step(a_leaving(tainted=4 * SECOND), facts, NOW), steps.Wait)
     assert next_termination_step(a_leaving(tainted=5 * SECOND), facts, NOW) == steps.TerminateInstance()
 
 
-def test_volumes_come_off_first_unless_time_is_up() -> None:
-    """Else a StatefulSet's next pod waits six minutes for its volume."""
+def test_volumes_are_detached_first_unless_time_is_up() -> None:
+    """Otherwise, a StatefulSet's next pod waits six minutes for its volume."""
     facts = ClaimFacts(nodes=(LEAVING,), attachments=(VolumeAttachment(name="a", node_name="n", volume_name="v"),))
     assert isinstance(next_termination_step(a_leaving(), facts, NOW), steps.Wait)
     assert next_termination_step(a_leaving(deadline=NOW), facts, NOW) == steps.TerminateInstance()
 
 
 def test_the_node_object_goes_after_the_instance() -> None:
-    """Else Kubernetes starts a StatefulSet's pod twice."""
+    """Otherwise, Kubernetes starts a StatefulSet's pod twice."""
     record = a_leaving(terminated_at=NOW)
     waiting = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
     gone = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=True), NOW)
@@ -115,14 +115,14 @@ def test_the_node_object_goes_after_the_instance() -> None:
     assert next_termination_step(record, ClaimFacts(is_instance_gone=True), NOW) == steps.Forget("Empty")
 
 
-def test_ec2_is_told_again_when_the_instance_stays() -> None:
+def test_a_remaining_instance_is_terminated_again() -> None:
     record = a_leaving(terminated_at=NOW - 30 * SECOND)
     step = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
     assert step == steps.TerminateInstance()
 
 
 def test_pods_of_a_dead_instance_are_not_drained() -> None:
-    """Else evictions wait for a kubelet that is no more."""
+    """Otherwise, evictions wait for a kubelet that does not exist any more."""
     facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(a_running("p"),), is_instance_gone=True)
     assert next_termination_step(a_leaving(), facts, NOW) == steps.DeleteNode("n")
 
@@ -133,30 +133,30 @@ def test_a_claim_that_never_registered_is_not_drained() -> None:
     assert next_termination_step(record, facts, NOW) == steps.TerminateInstance()
 
 
-def test_a_claim_given_up_before_its_launch_was_answered_takes_its_instance_along() -> None:
-    """Else an instance whose launch reply was lost runs on without a claim."""
+def test_a_claim_dropped_before_its_launch_was_answered_terminates_its_instance() -> None:
+    """Otherwise, an instance whose launch reply was lost runs on without a claim."""
     record = a_record(ClaimPhase.REQUESTED, deletion=Deletion(reason="NodePoolDeleted", asked_at=NOW))
     assert next_termination_step(record, ClaimFacts(tagged_instance="i-1"), NOW) == steps.Adopt("i-1")
     assert next_termination_step(record, ClaimFacts(), NOW) == steps.Forget("NodePoolDeleted")
 
 
 def a_held(*, asked: timedelta) -> ClaimFacts:
-    """The instance is gone; the Node was deleted so long ago and waits for somebody."""
+    """The instance is gone; the Node was deleted so long ago and waits for a foreign finalizer."""
     return ClaimFacts(
         nodes=(a_node(leaving=True, deleted_at=NOW - asked, finalizers=("example.com/hold",)),), is_instance_gone=True
     )
 
 
-def test_a_node_that_waits_for_others_is_asked_once() -> None:
-    """Else somebody's finalizer makes us delete one node five hundred times a minute."""
+def test_a_node_with_a_foreign_finalizer_is_deleted_once() -> None:
+    """Otherwise, a foreign finalizer makes us delete one node five hundred times a minute."""
     step = next_termination_step(a_leaving(terminated_at=NOW), a_held(asked=MINUTE), NOW)
     assert isinstance(step, steps.Wait)
     assert step.delay == 6 * SECOND
     assert "example.com/hold" in step.reason
 
 
-def test_a_claim_does_not_wait_for_others_for_ever() -> None:
-    """Else it holds a place of its NodePool's budget until somebody looks after a finalizer that is not ours."""
+def test_a_claim_does_not_wait_for_foreign_finalizers_forever() -> None:
+    """Otherwise, it holds a place of its NodePool's budget until a person removes the foreign finalizer."""
     step = next_termination_step(a_leaving(terminated_at=NOW), a_held(asked=10 * MINUTE), NOW)
     assert isinstance(step, steps.Forget)
     assert step.reason == "NodeHeldByFinalizers"

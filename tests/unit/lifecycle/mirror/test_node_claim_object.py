@@ -30,8 +30,8 @@ def statuses(record: ClaimRecord) -> dict[str, str]:
     return {kind: found.status for kind, found in mirrored(record).conditions.items()}
 
 
-def test_what_is_written_is_valid_and_reads_back_as_it_was_planned() -> None:
-    """Else the API server refuses it, or files with our NodeClaims are planned differently than the cluster."""
+def test_the_object_is_valid_and_reads_back_as_planned() -> None:
+    """Otherwise, the API server refuses it, or files with our NodeClaims give another plan than the cluster."""
     plan = a_plan(
         requirements=(Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT), Requirement(labels.ARCH, gte=None)),
         taints=(Taint("team", "NoSchedule", "a"),),
@@ -63,7 +63,7 @@ def test_conditions_follow_the_phase(phase: ClaimPhase, ready: str, reached: tup
     assert (found["Ready"], (found["Launched"], found["Registered"], found["Initialized"])) == (ready, reached)
 
 
-def test_ready_says_which_condition_keeps_it() -> None:
+def test_ready_names_the_missing_condition() -> None:
     late = {INITIALIZED: Condition("False", "InitializationTimeout", "it does not become ready")}
     ready = mirrored(a_record(ClaimPhase.REGISTERED), late).conditions[READY]
     assert (ready.status, ready.message) == ("False", "Initialized=False: it does not become ready")
@@ -83,13 +83,13 @@ def test_ready_says_which_condition_keeps_it() -> None:
     ],
 )
 def test_a_node_claim_is_deleted_once_its_drain_cannot_be_given_back(record: ClaimRecord, leaves: bool) -> None:
-    """A deletion in the API server cannot be taken back; the drain of a node that may stay can."""
+    """A deletion in the API server cannot be undone; the drain of a node that may stay can."""
     assert mirrored(record).is_leaving is leaves
     assert mirrored(record).conditions["DisruptionReason"].reason == record.deletion.reason if record.deletion else True
 
 
-def test_what_users_do_not_see_is_no_difference() -> None:
-    """Else pods that come and go cost a write each."""
+def test_fields_invisible_to_users_cause_no_write() -> None:
+    """Otherwise, each pod that comes or goes costs a write."""
     record = a_record()
     busy = msgspec.structs.replace(record, version=9, pods_digest="x", last_pod_event_at=NOW, is_bound=True)
     assert mirrored(busy) == mirrored(record)

@@ -1,4 +1,4 @@
-"""Else a request goes to a path that no API server has."""
+"""Paths of the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Else the status of a CapacityBuffer is written over and over, or never."""
+"""The status of a CapacityBuffer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from core.manifests.wire.buffer import ACTIVE_CAPACITY, WireCapacityBuffer
 
 
-def test_the_status_stays_as_it_is_written() -> None:
+def test_the_status_round_trips() -> None:
     status = {"replicas": 3, "unknownField": [1]}
     metadata = {"name": "b", "generation": 4}
     found = msgspec.convert({"metadata": metadata, "spec": {"replicas": 3}, "status": status}, WireCapacityBuffer)

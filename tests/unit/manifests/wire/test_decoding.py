@@ -21,8 +21,8 @@ def a_page(*items: dict[str, Any], token: str = "") -> bytes:
     return json.dumps({"kind": "PodList", "metadata": {"continue": token}, "items": list(items)}).encode()
 
 
-def test_a_page_gives_its_items_and_where_the_next_begins() -> None:
-    """Otherwise a cluster with more than one page of pods would be seen in part."""
+def test_a_page_gives_its_items_and_the_token_of_the_next() -> None:
+    """Otherwise, a cluster with more than one page of pods is read in part."""
     page = wire.decode_page(kinds.PODS, a_page(a_manifest("a"), a_manifest("b"), token="next"))
     assert [pod.metadata.name for pod in page.items] == ["a", "b"]
     assert page.continue_token == "next"
@@ -30,7 +30,7 @@ def test_a_page_gives_its_items_and_where_the_next_begins() -> None:
 
 
 def test_one_bad_object_does_not_lose_the_list() -> None:
-    """Otherwise one odd Service would stop provisioning for all others."""
+    """Otherwise, one odd Service stops provisioning for all others."""
     bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"selector": 3}}
     good = {"metadata": {"name": "a"}}
     page = wire.decode_page(kinds.SERVICES, a_page(good, bad))
@@ -38,8 +38,8 @@ def test_one_bad_object_does_not_lose_the_list() -> None:
     assert page.rejected == (("shop/bad", "spec.selector: Expected `object`, got `int`"),)
 
 
-def test_of_a_pod_that_cannot_be_read_the_rest_is_kept() -> None:
-    """Left out, it would make its node look empty, and the node would go with it."""
+def test_the_readable_part_of_an_unreadable_pod_is_kept() -> None:
+    """Without the pod, its node would look empty and be removed."""
     bad = a_manifest("bad", containers=[{"name": 3}], nodeName="n")
     bad["metadata"] |= {"labels": {"app": 4}, "uid": "u"}
     page = wire.decode_page(kinds.PODS, a_page(a_manifest("a"), bad, a_manifest("c")))
@@ -51,14 +51,14 @@ def test_of_a_pod_that_cannot_be_read_the_rest_is_kept() -> None:
 
 
 @pytest.mark.parametrize("item", [5, {}, {"metadata": {"name": 7}}, {"metadata": "x"}])
-def test_a_list_with_something_nameless_among_its_pods_is_refused(item: Any) -> None:
-    """Nobody could say which node it keeps, so nothing may be decided."""
+def test_a_list_with_a_nameless_pod_is_refused(item: Any) -> None:
+    """It is unknown which node it keeps, so no decision is possible."""
     with pytest.raises(InvalidInputError, match="list of pods"):
         wire.decode_page(kinds.PODS, a_page(a_manifest("a"), item))
 
 
 def test_nulls_count_as_absent() -> None:
-    """Clients write `creationTimestamp: null`; the API server takes that for nothing."""
+    """Clients write `creationTimestamp: null`; the API server treats it as absent."""
     written = a_manifest("a", containers=None, nodeSelector=None)
     written["metadata"]["creationTimestamp"] = None
     page = wire.decode_page(kinds.PODS, a_page(written))
@@ -71,35 +71,35 @@ def test_an_empty_page_may_have_null_items() -> None:
     assert wire.decode_page(kinds.PODS, b'{"items": null, "metadata": {}}').items == ()
 
 
-def test_a_page_that_is_no_list_is_refused() -> None:
-    """Otherwise an error body would look like an empty cluster, and every node like an empty one."""
+def test_a_page_that_is_not_a_list_is_refused() -> None:
+    """Otherwise, an error body looks like an empty cluster, and every node like an empty one."""
     with pytest.raises(InvalidInputError, match="list of pods"):
         wire.decode_page(kinds.PODS, b"<html>")
 
 
 def test_whole_numbers_are_quantities_too() -> None:
-    """YAML's `cpu: 1` is accepted by the API server, so a pod with it must not be lost."""
+    """The API server accepts YAML's `cpu: 1`, so a pod with it must not be lost."""
     pod = wire.from_object(kinds.PODS, a_manifest(containers=[{"name": "c", "resources": {"requests": {"cpu": 1}}}]))
     assert pod.spec.containers[0].resources.requests == {"cpu": 1}
 
 
 def test_pods_with_one_spec_share_one_object() -> None:
-    """Fifty thousand pods of a few workloads would not fit a function's memory otherwise."""
+    """Otherwise, fifty thousand pods of a few workloads do not fit a function's memory."""
     first, second = (a_manifest(name, nodeName=f"node-{name}", volumes=[{"name": f"token-{name}"}]) for name in "ab")
     left, right = wire.decode_page(kinds.PODS, a_page(first, second)).items
     assert left.spec is right.spec
     assert (left.node_name, right.node_name) == ("node-a", "node-b")
 
 
-def test_karpenters_own_kinds_stay_as_they_are() -> None:
-    """`core.api` reads them; a field dropped here would be a setting ignored there."""
+def test_karpenters_own_kinds_are_not_changed() -> None:
+    """`core.api` reads them; a dropped field would be an ignored setting."""
     pool = {"metadata": {"name": "default"}, "spec": {"anything": [1, None]}}
     assert wire.from_object(kinds.NODE_POOLS, pool) == pool
     assert wire.decode_page(kinds.NODE_POOLS, a_page(pool)).items == (pool,)
 
 
 def test_an_error_names_object_and_field() -> None:
-    """Whoever wrote the manifest must find the place."""
+    """The author of the manifest must find the place."""
     with pytest.raises(InvalidInputError) as caught:
         wire.from_object(kinds.PODS, a_manifest("a", priority="high"))
     assert caught.value.subject == "Pod shop/a"
@@ -107,7 +107,7 @@ def test_an_error_names_object_and_field() -> None:
 
 
 def test_every_struct_reads_an_object_with_nothing_but_a_name() -> None:
-    """A minimal object is legal in every kind; a required field too many would reject it."""
+    """A minimal object is legal in every kind; a superfluous required field would reject it."""
     for resource in kinds.ALL:
         wire.from_object(resource, {"metadata": {"name": "a"}})
 

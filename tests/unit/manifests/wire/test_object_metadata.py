@@ -1,4 +1,4 @@
-"""Else fields of Kubernetes are looked for under our own spelling."""
+"""Field names of Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from core.manifests.wire.object_metadata import WireCondition, WireMetadata
 
 
-def test_kubernetes_spelling_outside_ours_inside() -> None:
+def test_kubernetes_spelling_on_the_wire_and_ours_in_the_code() -> None:
     found = msgspec.convert(
         {
             "name": "p",

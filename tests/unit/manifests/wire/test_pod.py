@@ -1,4 +1,4 @@
-"""Else a cluster of a hundred thousand pods does not fit in a function's memory, or what decides is thrown away."""
+"""Pods on the wire: a hundred thousand fit in a function's memory, with every field that a decision needs."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def a_pod(name: str = "p", *, node: str = "", **metadata: Any) -> WirePod:
     )
 
 
-def test_pods_of_a_workload_share_what_is_alike() -> None:
+def test_pods_of_a_workload_share_their_equal_parts() -> None:
     one, two = a_pod("a", node="n", labels={"app": "web"}), a_pod("b", node="m", labels={"app": "web"})
     assert one.spec is two.spec
     assert one.metadata.labels is two.metadata.labels
     assert (one.node_name, two.node_name) == ("n", "m")
 
 
-def test_only_what_decides_is_kept() -> None:
+def test_only_fields_that_decisions_need_are_kept() -> None:
     found = a_pod(annotations={labels.DO_NOT_DISRUPT: "true", "note": "long"}, resourceVersion="7")
     assert found.metadata.annotations == {labels.DO_NOT_DISRUPT: "true"}
     assert (found.metadata.resource_version, found.spec.volumes) == ("", ())
     assert [condition.type for condition in found.status.conditions] == ["PodScheduled"]
 
 
-def test_how_long_a_pod_waits_is_kept_until_it_is_bound() -> None:
+def test_the_time_of_waiting_is_kept_until_a_pod_is_bound() -> None:
     waiting = a_pod().status.condition("PodScheduled")
     assert waiting is not None
     assert waiting.last_transition_time is not None

@@ -1,4 +1,4 @@
-"""Else a workload that says little is read as something else."""
+"""Workloads on the wire."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from core.manifests.wire.workloads import Job, ReplicationController, WireWorkload
 
 
-def test_what_is_not_written_is_kubernetes_default() -> None:
+def test_missing_fields_have_kubernetes_defaults() -> None:
     found = msgspec.convert({"metadata": {"name": "web"}}, WireWorkload)
     rolling = found.spec.strategy.rolling_update
     assert (found.spec.replicas, found.spec.strategy.type) == (1, "RollingUpdate")

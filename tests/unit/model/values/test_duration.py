@@ -27,5 +27,5 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "1d", "h", "1h 30m", "1.2.3s", "-", "Never", "1h30"])
-def test_what_is_no_duration_is_none(text: str) -> None:
+def test_other_text_is_no_duration(text: str) -> None:
     assert parse_duration(text) is None

@@ -1,4 +1,4 @@
-"""Quantities are read exactly, and rounded up as Kubernetes does."""
+"""Quantities are read exactly, and rounded up as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_notation_is_read_exactly(text: str | int, resource: str, amount: 
 
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "1gi", "Gi", "1.2.3", "0x10", "1ee3", "one", "1mi", "--1"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="not a quantity"):
         quantity.parse(text)
 
@@ -55,7 +55,7 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
         (2**21, "hugepages-2Mi", "2Mi"),
     ],
 )
-def test_amounts_are_written_as_people_write_them(amount: int, resource: str, text: str) -> None:
+def test_amounts_are_written_in_the_usual_notation(amount: int, resource: str, text: str) -> None:
     assert quantity.render(amount, resource) == text
     assert quantity.parse(text, resource) == amount
 
@@ -73,14 +73,14 @@ def test_a_negative_amount_names_its_field() -> None:
     assert str(caught.value) == "spec.limits.cpu: '-1' is negative"
 
 
-def test_something_that_is_no_text_or_number_names_its_field() -> None:
+def test_a_value_that_is_neither_text_nor_number_names_its_field() -> None:
     with pytest.raises(InvalidInputError) as caught:
         resources.parse({"memory": ["1Gi"]}, field="requests")
     assert caught.value.field == "requests.memory"
 
 
-def test_a_negative_rest_refuses_every_request() -> None:
-    """An overcommitted node takes nothing more, not even a pod that asks for something else."""
+def test_a_negative_remainder_refuses_every_request() -> None:
+    """An overcommitted node takes no more pods, not even a pod that requests another resource."""
     assert not resources.fits({"memory": 1}, {"cpu": -1, "memory": 10})
     assert resources.fits({"example.com/unknown": 0}, {"cpu": 1})
     assert not resources.fits({"example.com/unknown": 1}, {"cpu": 1})

@@ -1,4 +1,4 @@
-"""Requirements on labels: what each operator allows, and when a node's labels satisfy a pod's."""
+"""Requirements on labels: the values of each operator, and whether a node's labels satisfy a pod's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ of = Requirement.of
         (of("k", "Lte", ["4"]), ["4"], ["5"]),
     ],
 )
-def test_operators_allow_what_they_say(requirement: Requirement, inside: list[str], outside: list[str]) -> None:
+def test_each_operator_allows_its_values(requirement: Requirement, inside: list[str], outside: list[str]) -> None:
     assert all(requirement.has(value) for value in inside)
     assert not any(requirement.has(value) for value in outside)
 
@@ -45,25 +45,25 @@ def test_deprecated_keys_mean_their_successors() -> None:
     assert of("failure-domain.beta.kubernetes.io/zone", "In", ["z"]).key == labels.ZONE
 
 
-def test_crossing_bounds_leave_nothing_but_keep_min_values() -> None:
+def test_contradicting_bounds_allow_no_value_but_keep_min_values() -> None:
     crossed = of("k", "Gt", ["5"], 3).intersection(of("k", "Lt", ["5"]))
     assert crossed.operator == "DoesNotExist"
     assert crossed.min_values == 3
 
 
-def test_bounds_cut_finite_sets_and_then_are_spent() -> None:
+def test_bounds_restrict_finite_sets_and_are_dropped_then() -> None:
     single = of("k", "Gte", ["5"]).intersection(of("k", "Lte", ["5"]))
     assert (single.has("5"), single.has("4"), single.has("6")) == (True, False, False)
     cut = of("k", "In", ["1", "5", "x"]).intersection(of("k", "Gte", ["2"]))
     assert cut == of("k", "In", ["5"])
 
 
-def test_only_like_keys_intersect() -> None:
+def test_only_equal_keys_intersect() -> None:
     with pytest.raises(InvalidInputError, match="cannot intersect"):
         of("a", "Exists").intersection(of("b", "Exists"))
 
 
-def test_a_label_that_nobody_offers_is_refused_unless_its_absence_is_fine() -> None:
+def test_an_unknown_label_is_refused_unless_its_absence_is_allowed() -> None:
     node = Requirements.from_labels({"team": "a"})
     assert node.incompatibility(Requirements([of("zone", "In", ["z"])])) == "zone"
     assert node.compatible(Requirements([of("zone", "In", ["z"])]), allow_undefined=frozenset({"zone"}))
@@ -75,13 +75,13 @@ def test_a_label_that_nobody_offers_is_refused_unless_its_absence_is_fine() -> N
 
 
 def test_two_absences_agree() -> None:
-    """A pool that forbids a label and a pod that forbids it do not contradict each other."""
+    """A pool and a pod that both forbid a label do not contradict each other."""
     pool = Requirements([of("k", "DoesNotExist")])
     assert pool.compatible(Requirements([of("k", "NotIn", ["a"])]))
     assert pool.compatible(Requirements([of("k", "DoesNotExist")]))
 
 
-def test_manifest_entries_say_the_same_again() -> None:
+def test_manifest_entries_round_trip() -> None:
     for requirement in (
         of("k", "In", ["a", "b"], 2),
         of("k", "NotIn", ["a"]),
@@ -95,7 +95,7 @@ def test_manifest_entries_say_the_same_again() -> None:
         assert again["k"] == requirement
 
 
-def test_requirements_read_like_a_mapping_in_key_order() -> None:
+def test_requirements_are_a_mapping_in_key_order() -> None:
     both = Requirements([of("b", "Exists"), of("a", "In", ["x", "y"]), of("a", "In", ["y", "z"])])
     assert list(both) == ["a", "b"]
     assert both["a"] == of("a", "In", ["y"])

@@ -1,4 +1,4 @@
-"""Else nodes are overfilled, or room is left empty."""
+"""Vectors of resources."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def test_amounts_are_read_and_written_in_whole_units() -> None:
 
 
 @pytest.mark.parametrize(("amount", "problem"), [("-1", "negative"), (True, "no.* quantity"), ("lots", "quantity")])
-def test_what_is_no_amount_names_its_resource(amount: object, problem: str) -> None:
+def test_a_malformed_amount_names_its_resource(amount: object, problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem) as caught:
         resources.parse({"cpu": amount}, field="spec.limits")
     assert caught.value.field == "spec.limits.cpu"
 
 
-def test_arithmetic_goes_name_by_name() -> None:
+def test_arithmetic_is_per_resource() -> None:
     assert resources.add({"a": 1}, {"a": 2, "b": 3}) == {"a": 3, "b": 3}
     assert resources.subtract({"a": 1}, {"a": 2, "b": 3}) == {"a": -1, "b": -3}
     assert resources.maximum([{"a": 1, "b": -1}, {"a": 3}]) == {"a": 3, "b": -1}
 
 
-def test_what_is_overcommitted_has_room_for_nothing() -> None:
-    """Karpenter: also not for what asks for none of it."""
+def test_an_overcommitted_node_has_room_for_nothing() -> None:
+    """Karpenter: not even for a pod that does not request the resource."""
     assert resources.fits({"a": 1, "unknown": 0}, {"a": 1})
     assert not resources.fits({"a": 2}, {"a": 1})
     assert not resources.fits({}, {"a": -1})

@@ -1,4 +1,4 @@
-"""Else pods are planned onto nodes that repel them."""
+"""Taints and tolerations."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ GPU = Taint("gpu", NO_SCHEDULE, "a100")
         (Toleration("gpu", "Gt", "1"), False),
     ],
 )
-def test_what_a_toleration_covers(toleration: Toleration, covers: bool) -> None:
+def test_taints_that_a_toleration_matches(toleration: Toleration, covers: bool) -> None:
     assert toleration.tolerates(GPU) is covers
 
 
-def test_the_first_taint_that_nothing_covers_is_named() -> None:
+def test_the_first_untolerated_taint_is_named() -> None:
     other = Taint("team", NO_SCHEDULE)
     assert first_untolerated((GPU, other), (Toleration("gpu", "Exists"),)) == other
     assert first_untolerated((GPU,), (Toleration("", "Exists"),)) is None
     assert (str(GPU), str(other)) == ("gpu=a100:NoSchedule", "team:NoSchedule")
 
 
-def test_taints_of_a_booting_node_pass() -> None:
+def test_taints_of_a_booting_node_are_ignored() -> None:
     assert is_ephemeral(Taint("node.kubernetes.io/not-ready", NO_EXECUTE))
     assert is_ephemeral(Taint("readiness.k8s.io/network", NO_SCHEDULE))
     assert not is_ephemeral(GPU)

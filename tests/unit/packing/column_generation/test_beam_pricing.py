@@ -30,7 +30,7 @@ def found(problem: PackingProblem, values: Floats, settings: BeamPricingSettings
 
 @pytest.mark.parametrize("seed", range(5))
 def test_it_finds_the_best_load_of_every_type(seed: int) -> None:
-    """Close to the optimum greedy knapsacks find nothing more; otherwise, percents are left."""
+    """Near the optimum, greedy knapsacks find nothing more; without the beam, a few per cent are left."""
     problem, values = with_values(seed)
     columns = found(problem, values)
     best = best_values(problem, values)
@@ -50,6 +50,6 @@ def test_a_narrow_beam_finds_fewer_columns_that_still_fit() -> None:
     assert (columns.loads @ problem.requests <= problem.capacity[columns.types]).all()
 
 
-def test_pods_without_value_make_no_column() -> None:
+def test_items_without_value_form_no_column() -> None:
     problem, values = with_values(0)
     assert len(found(problem, values * 0)) == 0

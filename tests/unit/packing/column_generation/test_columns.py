@@ -9,22 +9,22 @@ from core.packing.problem import Packing
 from tests.unit.packing.problems import a_problem
 
 
-def test_an_item_alone_is_on_the_type_where_a_pod_costs_least() -> None:
+def test_an_item_alone_uses_the_type_with_the_lowest_cost_per_pod() -> None:
     columns = Columns.of_single_items(a_problem([(1, 4), (17, 33)], [64, 3]))
     assert columns.types.tolist() == [1, 6]  # 48 thousandths a pod on every general machine; the smallest comes first
     assert columns.loads.tolist() == [[2, 0], [0, 1]]
 
 
-def test_no_more_pods_are_in_a_column_than_there_are() -> None:
+def test_a_column_has_at_most_the_existing_pods() -> None:
     columns = Columns.of_single_items(a_problem([(0.1, 0.1)], [3]))
     assert columns.loads.tolist() == [[3]]
 
 
-def test_columns_are_told_apart_by_type_and_load() -> None:
+def test_columns_are_distinguished_by_type_and_load() -> None:
     columns = Columns.of_packing(Packing(np.array([0, 1, 0]), np.array([[1], [1], [1]])))
     assert len(columns) == 3
     assert len(set(columns.keys())) == 2
 
 
-def test_there_may_be_none() -> None:
+def test_an_empty_set_of_columns_is_valid() -> None:
     assert Columns.of([], [], items=3).loads.shape == (0, 3)

@@ -1,4 +1,4 @@
-"""Diving for whole columns."""
+"""The dive, which fixes columns one after the other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def dived(problem: PackingProblem, steps: int, known: list[Packing] | None = Non
     return diving.packing(known or [], relax(problem, SETTINGS).lower_bound)
 
 
-def test_pods_of_which_two_never_fit_together_get_a_machine_each() -> None:
-    """A fluid plan would split them and round to something dearer than the obvious."""
+def test_pods_that_never_fit_together_get_a_machine_each() -> None:
+    """The fluid plan would split them, and rounding it would cost more than the obvious plan."""
     problem = a_problem([(1.1, 2), (5, 10)], [40, 40])
     packing = dived(problem, 50)
     packing.check(problem)
@@ -27,7 +27,7 @@ def test_pods_of_which_two_never_fit_together_get_a_machine_each() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 9, 14, 20, 30])
-def test_a_search_that_is_cut_short_still_packs_every_pod(steps: int) -> None:
+def test_an_interrupted_search_still_packs_every_pod(steps: int) -> None:
     """Otherwise, a deadline leaves pods without a node."""
     problem = with_large_pods(5)
     dived(problem, steps).check(problem)

@@ -1,4 +1,4 @@
-"""Bounds from whole loads: above the fluid one where machines hold few pods, never above what pods can be packed for."""
+"""Dual bounds from whole loads: above the fluid bound where machines hold few pods, and never above a packing's cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bound_of(problem: PackingProblem, *, steps: int = 5_000) -> int:
     )
 
 
-def test_pods_of_which_two_never_fit_together_cost_a_machine_each() -> None:
+def test_pods_that_never_fit_together_cost_a_machine_each() -> None:
     problem = a_problem([(17, 33)], [10])
     assert relax(problem, SETTINGS).lower_bound < 0.6 * 10 * 1_360 * MILLS
     assert bound_of(problem) == pytest.approx(10 * 1_360 * MILLS, rel=1e-3)
@@ -56,11 +56,11 @@ def test_the_bound_is_at_most_the_optimum_over_all_columns(seed: int) -> None:
     assert 0.995 * optimum < bound_of(problem) <= optimum * (1 + 1e-6)
 
 
-def test_without_steps_the_bound_stays_as_it_was() -> None:
+def test_without_steps_the_bound_is_unchanged() -> None:
     problem = with_large_pods(1)
     assert bound_of(problem, steps=0) >= relax(problem, SETTINGS).lower_bound
 
 
-def test_the_same_steps_prove_the_same() -> None:
+def test_the_same_steps_give_the_same_bound() -> None:
     problem = with_large_pods(2)
     assert bound_of(problem, steps=60) == bound_of(problem, steps=60)

@@ -23,7 +23,7 @@ def optimum_over_all_columns(problem: PackingProblem) -> float:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_it_comes_near_the_optimum_over_all_columns(seed: int) -> None:
-    """Otherwise, whole machines are bought from a mix that could be cheaper."""
+    """Otherwise, machines are launched in a mix that could be cheaper."""
     problem = with_large_pods(seed, items=4, pods=16)
     generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
     generation.run(0, SearchBudget(200))
@@ -31,14 +31,14 @@ def test_it_comes_near_the_optimum_over_all_columns(seed: int) -> None:
     assert optimum * (1 - 1e-6) <= generation.master.solved(problem.counts).cost <= optimum * 1.005
 
 
-def test_without_steps_it_knows_one_column_for_each_item() -> None:
+def test_without_steps_it_has_one_column_for_each_item() -> None:
     problem = with_large_pods(0)
     generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
     generation.run(0, SearchBudget(0))
     assert len(generation.master.solved(problem.counts).machines) == len(problem.counts)
 
 
-def test_dual_prices_cover_what_the_master_costs() -> None:
+def test_dual_prices_cover_the_cost_of_the_master() -> None:
     problem = with_large_pods(1)
     generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
     known = Columns.of_packing(one_pod_per_machine(problem))

@@ -31,8 +31,8 @@ def found(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_columns_fit_and_have_more_value_than_price(seed: int) -> None:
-    """Otherwise, the master problem buys machines that cannot exist, or gets columns that it does not want."""
+def test_columns_fit_and_are_worth_more_than_their_price(seed: int) -> None:
+    """Otherwise, the master problem gets impossible machines, or columns that do not improve it."""
     problem, values = with_values(seed)
     columns = found(problem, values)
     assert len(columns)

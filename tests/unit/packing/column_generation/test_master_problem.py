@@ -20,12 +20,12 @@ def a_master() -> MasterProblem:
 
 
 def test_it_buys_the_cheapest_mix_of_known_columns() -> None:
-    """Otherwise, later stages round a plan that is not the best."""
+    """Otherwise, later stages round a plan that is not optimal."""
     master = a_master()
     assert master.solved(PROBLEM.counts).cost == pytest.approx(6 * 85 * MILLS)
     assert master.add(Columns(np.array([3]), np.array([[4, 2]]))) == 1
     solution = master.solved(PROBLEM.counts)
-    assert solution.cost == pytest.approx(340 * MILLS)  # a place of the first item goes to the second
+    assert solution.cost == pytest.approx(340 * MILLS)  # the second item uses a place of the first
     assert solution.machines.tolist() == pytest.approx([0, 0, 1])
     assert solution.flows.tolist() == pytest.approx([1])
 
@@ -35,7 +35,7 @@ def test_a_known_column_is_not_added_again() -> None:
     assert a_master().add(Columns(np.array([0]), np.array([[0, 1]]))) == 0
 
 
-def test_dual_prices_are_what_one_more_pod_costs() -> None:
+def test_dual_prices_are_the_cost_of_one_more_pod() -> None:
     master = a_master()
     before = master.solved(PROBLEM.counts)
     after = master.solved(PROBLEM.counts + np.array([1, 0]))

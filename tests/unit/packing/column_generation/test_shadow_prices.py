@@ -11,7 +11,7 @@ from tests.unit.packing.problems import best_values, with_values
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_load_has_more_value_than_the_bound(seed: int) -> None:
-    """Otherwise, the search gives up columns of negative reduced cost, and the lower bound is none."""
+    """Otherwise, the search drops columns of negative reduced cost, and the lower bound is wrong."""
     problem, values = with_values(seed)
     prices = ShadowPrices(problem, problem.counts).under(values)
     pods_max = np.minimum(problem.fit, problem.counts[:, None])
@@ -22,7 +22,7 @@ def test_no_load_has_more_value_than_the_bound(seed: int) -> None:
     assert ratio >= (best / problem.prices).max() * (1 - 1e-9)
 
 
-def test_the_bound_holds_for_any_prices_and_is_best_for_shadow_prices() -> None:
+def test_the_bound_holds_for_any_prices_and_is_tightest_for_shadow_prices() -> None:
     problem, values = with_values(0)
     pods_max = np.minimum(problem.fit, problem.counts[:, None])
     prices = ShadowPrices(problem, problem.counts).under(values)
@@ -33,7 +33,7 @@ def test_the_bound_holds_for_any_prices_and_is_best_for_shadow_prices() -> None:
 
 
 def test_prices_follow_values() -> None:
-    """Otherwise, column generation prices by the values of its first round."""
+    """Otherwise, column generation uses the values of its first round."""
     problem, values = with_values(1)
     prices = ShadowPrices(problem, problem.counts)
     assert np.allclose(prices.under(values * 2), 2 * prices.under(values))

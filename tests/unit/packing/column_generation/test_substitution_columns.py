@@ -1,4 +1,4 @@
-"""Which items may take another one's places."""
+"""Which items may use another item's places."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ EVERYWHERE = [True] * len(SIZES)
 SMALL_ONLY = [cpu == 2 for cpu, _, _ in SIZES]
 
 
-def test_a_place_passes_to_pods_that_request_no_more_and_may_run_there() -> None:
-    """Otherwise, a pod is put where it has no room, or may not run."""
+def test_a_place_may_go_to_pods_that_request_no_more_and_may_run_there() -> None:
+    """Otherwise, a pod is placed where it has no room, or may not run."""
     problem = a_problem([(4, 8), (2, 8), (1, 2), (1, 16)], [1] * 4)
     assert Substitutions.of(problem).pairs.tolist() == [[0, 1], [1, 2], [3, 2]]
     picky = a_problem([(1.5, 3), (1, 2)], [1, 1], allowed=[EVERYWHERE, SMALL_ONLY])
     assert Substitutions.of(picky).pairs.tolist() == []
 
 
-def test_of_equal_items_the_later_takes_places_of_the_earlier() -> None:
-    """Otherwise, places go round in a circle."""
+def test_of_equal_items_the_later_uses_places_of_the_earlier() -> None:
+    """Otherwise, substitutions form a circle."""
     assert Substitutions.of(a_problem([(1, 2), (1, 2)], [1, 1])).pairs.tolist() == [[0, 1]]
 
 
-def test_a_capped_item_takes_no_places() -> None:
-    """Otherwise, places of several items add up to more of its pods than may share a machine."""
+def test_a_capped_item_uses_no_foreign_places() -> None:
+    """Otherwise, places of several items together exceed its cap on a machine."""
     problem = a_problem([(2, 4), (1, 2)], [4, 4], per_machine_max=[0, 1])
     assert Substitutions.of(problem).pairs.tolist() == []
 
 
-def test_places_beyond_an_items_pods_go_to_its_substitutes_or_stay_empty() -> None:
+def test_superfluous_places_go_to_substitutes_or_stay_empty() -> None:
     """Otherwise, pods are launched twice, or small ones wait next to empty places."""
     problem = a_problem([(4, 8), (2, 8), (1, 2)], [1, 1, 1])
     assigned = Substitutions.of(problem).assigned(

@@ -1,4 +1,4 @@
-"""Swapping a few machines for a cheaper set."""
+"""Exchanging a few machines for a cheaper set."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def swaps(problem: PackingProblem, price_max: int) -> list[Packing | None]:
     ]
 
 
-def test_pods_are_fitted_so_that_all_resources_run_out_together() -> None:
-    """Otherwise, pods of much memory and of much CPU are stacked apart, and two half-empty machines are bought."""
+def test_pods_are_combined_so_that_all_resources_run_out_together() -> None:
+    """Otherwise, pods with much memory and pods with much CPU are separated, and two half-empty machines are launched."""
     problem = a_problem([(3, 2), (1, 14)], [4, 4])
     general = np.array([4, 4])
     loads = fitted(problem, types=general, demand=problem.counts, portions_per_machine=PORTIONS)
@@ -36,8 +36,8 @@ def test_pods_are_fitted_so_that_all_resources_run_out_together() -> None:
     assert fitted(problem, types=general[:1], demand=problem.counts, portions_per_machine=PORTIONS) is None
 
 
-def test_a_swap_is_cheaper_or_none() -> None:
-    """Otherwise, pods are moved around for nothing."""
+def test_an_exchange_lowers_the_cost() -> None:
+    """Otherwise, pods are moved for nothing."""
     problem = a_problem([(1, 4)], [7])
     found = [packing for packing in swaps(problem, 504 * MILLS) if packing is not None]
     assert found

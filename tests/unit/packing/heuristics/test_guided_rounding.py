@@ -1,4 +1,4 @@
-"""The fluid solution in whole machines."""
+"""Rounding the fluid solution to whole machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.packing.problems import SETTINGS, SIZES, a_problem, with_small_p
 
 
 def test_every_way_of_rounding_packs_every_pod() -> None:
-    """Otherwise, a pod is forgotten between two stages."""
+    """Otherwise, a pod is lost between two stages."""
     problem = with_small_pods(2)
     fluid = relax(problem, SETTINGS)
     tried = cuts(fluid, SETTINGS.rounding)
@@ -20,7 +20,7 @@ def test_every_way_of_rounding_packs_every_pod() -> None:
         guided_rounding(problem, fluid, cut, generator=dice, settings=SETTINGS).check(problem)
 
 
-def test_nothing_is_left_out_at_first_then_more_and_more() -> None:
+def test_the_first_rounding_is_complete_and_later_ones_leave_more_out() -> None:
     fluid = relax(with_small_pods(2), SETTINGS)
     left_out = [sum(cut) for cut in cuts(fluid, SETTINGS.rounding)]
     assert left_out[0] == 0
@@ -29,7 +29,7 @@ def test_nothing_is_left_out_at_first_then_more_and_more() -> None:
 
 
 def test_items_that_the_program_covers_twice_are_packed_once() -> None:
-    """Pods without value may be covered more than once; otherwise some would be planned for twice."""
+    """The program may cover items without value more than once; otherwise, some are planned for twice."""
     problem = a_problem([(1, 4)], [8])
     machines, pods = np.zeros(len(SIZES)), np.zeros((1, len(SIZES)))
     machines[[3, 4]], pods[0, [3, 4]] = 2.0, 8.0

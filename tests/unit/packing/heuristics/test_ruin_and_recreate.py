@@ -29,7 +29,7 @@ def searched(
 @pytest.mark.parametrize("share", [0.0, 0.9, 1.0], ids=["by value", "both", "exchanges"])
 @pytest.mark.parametrize("seed", range(2))
 def test_every_pod_stays_packed_and_the_cost_falls(share: float, seed: int) -> None:
-    """Otherwise, pods are lost with the machines that are taken away."""
+    """Otherwise, pods are lost with the machines that are emptied."""
     problem = with_large_pods(seed, items=8, pods=40)
     start = one_pod_per_machine(problem)
     found = searched(problem, start, SearchBudget(60), with_share_of_exchanges(share))
@@ -43,7 +43,7 @@ def test_without_steps_nothing_changes() -> None:
     assert searched(problem, start, SearchBudget(0)) is start
 
 
-def test_a_search_that_saves_nothing_ends() -> None:
+def test_a_search_without_savings_ends() -> None:
     """Otherwise, a pod waits for steps that find nothing."""
     problem = with_large_pods(0, items=3, pods=9)
     settings = replace(SETTINGS, ruin_and_recreate=replace(SETTINGS.ruin_and_recreate, idle_steps_max=5))
@@ -54,7 +54,7 @@ def test_a_search_that_saves_nothing_ends() -> None:
     assert searched(problem, best, again, settings).cost(problem) <= best.cost(problem)
 
 
-def test_types_that_the_relaxation_buys_are_promising() -> None:
+def test_types_that_the_relaxation_uses_are_promising() -> None:
     problem = with_small_pods(1)
     fluid = relax(problem, SETTINGS)
     bought = np.flatnonzero(fluid.machines > 1e-6)

@@ -9,7 +9,7 @@ from core.packing.problem import PackingProblem
 
 
 def a_problem() -> PackingProblem:
-    """Three small and two large pods; the large machine is the cheaper one by capacity, and the small one for a small pod."""
+    """Three small and two large pods; the large machine is cheaper by capacity, the small one for a small pod."""
     return PackingProblem.of(
         requests=np.array([[1], [4]]),
         counts=np.array([3, 2]),
@@ -25,6 +25,6 @@ def test_every_pod_has_the_cheapest_machine_that_holds_it() -> None:
     assert packing.types.tolist() == [2, 2, 2, 1, 1]
 
 
-def test_the_cost_is_known_before_the_machines_are_made() -> None:
-    """Ten thousand machines for the sake of a price would cost more than the search."""
+def test_the_cost_is_known_before_the_machines_are_created() -> None:
+    """Creating ten thousand machines only for their price would cost more than the search."""
     assert separate_cost(a_problem()) == separate_packing(a_problem()).cost(a_problem()) == 160

@@ -1,4 +1,4 @@
-"""Rounding over two types at a time."""
+"""Rounding with two types at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def found(budget: SearchBudget) -> list[Packing]:
 
 
 def test_two_sizes_near_the_average_round_better_than_the_smallest_with_the_largest() -> None:
-    """Where every size costs the same for its capacity, the solver's mix leaves gaps on machines of all sizes."""
+    """If every size costs the same per capacity, the solver's mix leaves gaps on machines of all sizes."""
     packings = found(SearchBudget(40))
     for packing in packings:
         packing.check(PROBLEM)
@@ -35,5 +35,5 @@ def test_two_sizes_near_the_average_round_better_than_the_smallest_with_the_larg
     assert costs[0] < min(of_all_types)
 
 
-def test_without_steps_there_are_none() -> None:
+def test_without_steps_there_is_none() -> None:
     assert found(SearchBudget(0)) == []

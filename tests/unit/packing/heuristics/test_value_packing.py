@@ -22,7 +22,7 @@ def packed(problem: PackingProblem, noise_log: float = 0.0) -> Packing:
     )
 
 
-def test_a_load_that_fits_the_demand_often_is_repeated() -> None:
+def test_a_load_that_fits_the_demand_several_times_is_repeated() -> None:
     """Otherwise, a thousand equal pods take a thousand steps."""
     problem = a_problem([(1, 4)], [64])
     packing = packed(problem)

@@ -23,8 +23,8 @@ def test_every_item_fits_a_first_type() -> None:
     assert 5 in chosen
 
 
-def test_items_without_value_make_no_type_join() -> None:
-    """Beside pods that need a machine each, small ones have no dual price; otherwise every type joins on their account."""
+def test_items_without_value_add_no_type() -> None:
+    """Beside pods that need a machine each, small ones have no dual price; otherwise, they add every type."""
     scaled = ScaledProblem.of(prepared(of_every_size(200, apart=60), SETTINGS).reduced)
     only_places = np.array([[0.0, 0.0, scaled.prices.min()]])
     inactive = InactiveTypes(scaled, ACTIVE)
@@ -33,15 +33,15 @@ def test_items_without_value_make_no_type_join() -> None:
     assert (paid >= 1).all()
 
 
-def test_resource_prices_are_scaled_to_what_a_type_costs() -> None:
+def test_resource_prices_are_scaled_to_the_price_of_a_type() -> None:
     scaled = ScaledProblem.of(a_problem([(1, 4)], [3]))
     known = np.array([[1.0, 0.5, 0.0]])
     prices, _ = InactiveTypes(scaled, ACTIVE).resource_prices(item_values=np.ones(1), known=known)
     assert np.allclose((scaled.capacity * prices).sum(axis=1), scaled.prices)
 
 
-def test_types_join_where_items_pay_least_and_prices_differ() -> None:
-    """Otherwise, a round adds ten types that differ by a hundredth, for the same reason."""
+def test_types_are_added_where_items_pay_least_and_prices_differ() -> None:
+    """Otherwise, a round adds ten almost equal types for the same reason."""
     prices = np.array([1.0, 1.05, 2.0, 4.0, 8.0])
     paid = np.array([0.5, 0.6, 0.7, 1.0, 0.8])
     found = joining_types(prices=prices, paid_shares=paid, active=np.array([4]), settings=ACTIVE)

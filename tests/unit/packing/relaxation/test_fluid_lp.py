@@ -18,7 +18,7 @@ ALL_TYPES = replace(SETTINGS, active_types=replace(SETTINGS.active_types, initia
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_packing_undercuts_the_bound(seed: int) -> None:
-    """Otherwise, a gap is reported that is none."""
+    """Otherwise, the reported gap does not exist."""
     dice = np.random.default_rng(seed)
     sizes = [(float(dice.choice([0.5, 1, 3])), float(dice.choice([1, 4, 12]))) for _ in range(3)]
     problem = a_problem(sizes, [2, 1, 2])
@@ -34,15 +34,15 @@ def test_a_perfect_fit_costs_its_machines() -> None:
 
 
 @pytest.mark.parametrize("problem", [of_every_size(300, apart=80), of_families(20)], ids=["one price", "families"])
-def test_few_active_types_prove_as_much_as_all(problem: PackingProblem) -> None:
-    """Otherwise, the bound is lower than it is for the types that were left out, and the gap looks too wide."""
+def test_a_few_active_types_prove_as_much_as_all(problem: PackingProblem) -> None:
+    """Otherwise, the omitted types lower the bound, and the gap looks too wide."""
     tolerance = SETTINGS.active_types.reduced_cost_tolerance_relative
     few = relax(problem, SETTINGS).lower_bound
     assert few == pytest.approx(relax(problem, ALL_TYPES).lower_bound, rel=2 * tolerance)
 
 
-def test_many_like_items_are_solved_as_few_and_the_bound_still_holds() -> None:
-    """Otherwise, a cluster of a thousand services waits for the solver, or gets a bound that is none."""
+def test_many_similar_items_are_merged_and_the_bound_still_holds() -> None:
+    """Otherwise, a cluster of a thousand services waits for the solver, or gets a wrong bound."""
     problem = with_small_pods(1, items=120, pods=1200)
     exact, joined = relax(problem, SETTINGS), relax(problem, FEW_PAIRS)
     assert 0.97 * exact.lower_bound <= joined.lower_bound <= exact.lower_bound * (1 + 1e-6)

@@ -1,4 +1,4 @@
-"""What every search of a problem begins with."""
+"""The common beginning of every search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.packing.problems import SETTINGS, of_every_size, of_families
 
 
 def of_equal_capacity() -> PackingProblem:
-    """Hundreds of nodes with dozens of pods each, on twenty types that differ in nothing but their price."""
+    """Hundreds of nodes with dozens of pods each, on twenty types that differ only in their price."""
     problem = of_families(20).restricted(np.arange(60, 80))
     return PackingProblem.of(
         requests=problem.requests,
@@ -36,8 +36,8 @@ def test_flexibility_costs_at_most_a_hundredth() -> None:
     assert plain <= flexible.fluid.lower_bound <= plain * 1.01
 
 
-def test_types_are_planned_for_one_by_one_where_flexibility_would_cost_too_much() -> None:
-    """With one type of each size a bundle would be a machine several sizes too small, or none at all."""
+def test_types_are_planned_one_by_one_if_flexibility_costs_too_much() -> None:
+    """With one type of each size, a bundle is as small as a machine several sizes smaller, or impossible."""
     problem = of_every_size(60, apart=60)
     assert prepared_with_flexibility(problem, SETTINGS, SearchBudget()).problem is problem
     few = of_families(3)
@@ -45,7 +45,7 @@ def test_types_are_planned_for_one_by_one_where_flexibility_would_cost_too_much(
     assert prepared_with_flexibility(few, SETTINGS, SearchBudget()).fluid.lower_bound == plain
 
 
-def test_without_time_there_is_no_flexibility() -> None:
+def test_without_time_flexibility_is_given_up() -> None:
     """Otherwise, a second relaxation begins after the deadline."""
     problem = of_equal_capacity()
     assert prepared_with_flexibility(problem, SETTINGS, SearchBudget(None, lambda: True)).problem is problem

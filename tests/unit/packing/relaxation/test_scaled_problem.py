@@ -1,4 +1,4 @@
-"""Scaling, and like items joined."""
+"""Scaling, and merging similar items."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def test_resources_that_no_item_requests_have_no_row() -> None:
     assert ScaledProblem.of(problem).capacity.shape == (len(SIZES), 2)
 
 
-def test_items_stay_apart_where_there_are_few() -> None:
+def test_items_stay_separate_if_there_are_few() -> None:
     problem = a_problem([(1, 4), (1, 4)], [3, 5])
     joined = JoinedItems.of(problem, ScaledProblem.of(problem), SETTINGS.fluid)
     assert joined.joint.tolist() == [0, 1]
     assert joined.scaled.counts.tolist() == [3, 5]
 
 
-def test_like_items_are_joined_at_their_mean_and_all_that_is_requested_stays() -> None:
-    """Otherwise, the program buys for pods that nobody has."""
+def test_similar_items_are_merged_at_their_mean_and_their_total_stays() -> None:
+    """Otherwise, the program launches machines for pods that do not exist."""
     problem = a_problem([(1.1, 3), (1.5, 3.5), (7, 30)], [3, 5, 2])
     scaled = ScaledProblem.of(problem)
     joined = JoinedItems.of(problem, scaled, ONE_PAIR)
@@ -43,7 +43,7 @@ def test_like_items_are_joined_at_their_mean_and_all_that_is_requested_stays() -
     assert np.allclose(joined.scaled.counts @ joined.scaled.requests, scaled.counts @ scaled.requests)
 
 
-def test_items_that_fit_different_types_are_never_joined() -> None:
+def test_items_that_fit_different_types_are_never_merged() -> None:
     may = [[True] * len(SIZES), [size < 4 for size in range(len(SIZES))]]
     problem = a_problem([(1, 4), (1, 4)], [3, 5], allowed=may)
     assert JoinedItems.of(problem, ScaledProblem.of(problem), ONE_PAIR).joint.tolist() in ([0, 1], [1, 0])

@@ -1,4 +1,4 @@
-"""Fleets as arrays, small enough to reckon by hand."""
+"""Fleets as arrays, small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def a_fleet(
         free: [node], room beside its pods.
         prices: [node], dollars per hour.
         machines: Size of a new machine → its price in dollars per hour.
-        **changes: Attributes that are otherwise.
+        **changes: Attributes with other values.
     """
     nodes, items = len(loads), len(loads[0])
     fleet = FleetProblem(

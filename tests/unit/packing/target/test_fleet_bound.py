@@ -1,4 +1,4 @@
-"""The bound undercuts every choice of nodes, and meets the best where nothing is lost to rounding."""
+"""The bound undercuts every choice of nodes, and equals the best one if nothing is lost to rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.packing.target.fleets import DOLLAR, a_fleet
 
 
 def cheapest(fleet: FleetProblem) -> int:
-    """The least that any choice costs, by trying all of them; pods and machines are whole, one size of machine."""
+    """The lowest cost of any choice, by trying all; pods and machines are whole, and machines have one size."""
     best = []
     for kept in itertools.product((False, True), repeat=len(fleet.prices)):
         keeps = np.array(kept)
@@ -37,18 +37,18 @@ def test_the_bound_holds_for_every_choice() -> None:
             assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= cheapest(fleet)
 
 
-def test_the_bound_is_met_where_machines_come_out_whole() -> None:
+def test_the_bound_is_tight_if_machines_come_out_whole() -> None:
     fleet = a_fleet([[4], [4]], free=[0, 0], prices=[3, 3], machines={8: 1})
     assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) >= 0.999999 * DOLLAR
 
 
-def test_types_join_that_were_not_asked_about_at_first() -> None:
+def test_types_are_added_that_were_not_in_the_first_program() -> None:
     fleet = a_fleet([[4], [4]], free=[0, 0], prices=[3, 3], machines={8: 2, 4: 0.25})
     assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= DOLLAR // 2
 
 
-def test_pods_that_keep_apart_need_hosts() -> None:
-    """Three pods would fit on one machine of a dollar; apart they need three nodes, and the node that has room takes one."""
+def test_pods_with_anti_affinity_need_hosts() -> None:
+    """Three pods would fit on one machine of a dollar; separated, they need three nodes, and one node has room for one."""
     apart = {"host_caps": np.array([1]), "required_host_caps": np.array([1])}
     fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 1}, **apart)
     assert 2.999 * DOLLAR <= fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= 3 * DOLLAR
@@ -58,12 +58,12 @@ def test_pods_that_keep_apart_need_hosts() -> None:
     assert 1.999 * DOLLAR <= fleet_bound(roomy, np.zeros(1, dtype=np.int64)) <= 2 * DOLLAR
 
 
-def test_what_pods_only_prefer_raises_no_bound() -> None:
+def test_preferences_do_not_raise_the_bound() -> None:
     fleet = a_fleet([[1], [1]], free=[9, 9], prices=[5, 5], machines={9: 1}, host_caps=np.array([1]))
     assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= DOLLAR
 
 
-def test_the_bound_holds_where_pods_keep_apart() -> None:
+def test_the_bound_holds_with_anti_affinity() -> None:
     draw = np.random.default_rng(11)
     for _ in range(60):
         nodes, cap = int(draw.integers(1, 6)), int(draw.integers(1, 3))

@@ -1,4 +1,4 @@
-"""Like pods are joined, so that the program stays small; the least of them bounds, the mean of them plans."""
+"""Similar pods are merged, so that the program stays small; their minimum bounds, their mean plans."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from core.packing.target.target_settings import CELLS_MAX
 from tests.unit.packing.target.fleets import a_fleet
 
 
-def test_a_few_items_stay_apart() -> None:
+def test_a_few_items_stay_separate() -> None:
     fleet = a_fleet([[1, 2]], free=[0], prices=[1], machines={4: 1})
     assert PodCells.of(fleet).cell.tolist() == [0, 1]
 
 
-def test_many_items_are_joined_by_size_and_never_across_places() -> None:
+def test_many_items_are_merged_by_size_and_never_across_places() -> None:
     items = 4 * CELLS_MAX
     requests = np.arange(1, items + 1, dtype=np.int64)[:, None]
     fits = (np.arange(items) % 2 == 0)[:, None]

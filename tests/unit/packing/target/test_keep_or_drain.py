@@ -1,4 +1,4 @@
-"""The program by hand: what is cheaper goes, each move counts, and the gate and NodePools' bounds hold."""
+"""The program on small examples: cheaper choices win, each move has a price, and gates and NodePool bounds hold."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def test_pods_of_the_dearer_node_move_into_the_room_of_the_cheaper() -> None:
     assert found.into.tolist() == [[pytest.approx(2)]]
 
 
-def test_a_move_that_counts_more_than_it_saves_is_not_made() -> None:
+def test_a_move_that_costs_more_than_it_saves_is_not_made() -> None:
     fleet = a_fleet([[2], [2]], free=[2, 2], prices=[3, 1], machines={4: 9})
     dear = replace(fleet, move_prices=np.array([4 * DOLLAR, 4 * DOLLAR]))
     assert rounded(solved(dear).stay).all()
 
 
-def test_a_running_node_counts_a_little_cheaper() -> None:
-    """Prices waver: a new machine that is cheaper by less than that is no reason to move."""
+def test_a_running_node_has_a_small_discount() -> None:
+    """Prices fluctuate: a new machine that is cheaper by less than the discount is no reason to move."""
     fleet = a_fleet([[4]], free=[0], prices=[1.0], machines={4: 0.98})
     assert not rounded(solved(fleet).stay).any()
     assert rounded(solved(fleet, TargetRules(fill=1.0, keep_discount=0.04)).stay).all()
 
 
-def test_what_must_go_goes_and_takes_nothing() -> None:
+def test_a_node_that_must_go_goes_and_receives_nothing() -> None:
     fleet = a_fleet([[2], [2]], free=[2, 2], prices=[1, 1], machines={4: 9}, must_go=np.array([True, False]))
     assert rounded(solved(fleet).stay).tolist() == [False, True]
 
@@ -49,7 +49,7 @@ def test_pods_of_spot_nodes_get_no_new_machine_where_spot_is_gated() -> None:
     assert rounded(gated.stay).tolist() == [True, False]
 
 
-def test_no_more_nodes_of_a_pool_go_than_may() -> None:
+def test_no_more_nodes_of_a_pool_go_than_allowed() -> None:
     fleet = a_fleet([[1], [1], [1]], free=[0, 0, 0], prices=[3, 2, 1], machines={3: 0.1})
     rules = TargetRules(fill=1.0, pools=np.array([0, 0, 0]), drains_max=np.array([1.0]))
     assert (1 - solved(fleet, rules).stay).sum() == pytest.approx(1, abs=1e-6)
@@ -60,7 +60,7 @@ def test_pods_that_need_a_host_each_keep_as_many_hosts() -> None:
     assert rounded(solved(fleet).stay).all()
 
 
-def test_a_margin_says_what_a_node_saves_that_goes() -> None:
+def test_a_margin_is_the_saving_of_a_leaving_node() -> None:
     """The machine costs a quarter of a dollar a pod, so the node with two pods is 2.5 dearer than that."""
     found = solved(a_fleet([[2]], free=[0], prices=[3], machines={4: 1}))
     assert found.margins.tolist() == [pytest.approx(2.5)]

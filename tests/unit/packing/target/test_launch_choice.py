@@ -1,4 +1,4 @@
-"""The program is solved over the types that pay, not over the whole catalogue."""
+"""The program is solved over promising types, not over the whole catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.packing.target.launch_choice import promising
 from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
 
 
-def test_what_the_relaxation_buys_is_among_few() -> None:
+def test_the_types_of_the_relaxation_are_few() -> None:
     sizes = np.arange(1, 101)
     problem = PackingProblem.of(
         requests=np.array([[1, 1]]),

@@ -1,4 +1,4 @@
-"""Pods go where the free room has their shape, and shares become whole pods without losing any."""
+"""Pods go where the free room has their shape, and fractions become whole pods without a loss."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.unit.packing.target.fleets import a_fleet
 NONE = np.zeros(1, dtype=np.int64)
 
 
-def test_rounding_carries_on_what_it_takes() -> None:
-    """Ten items with three tenths of a pod each are three pods, not none."""
+def test_rounding_carries_the_remainder_over() -> None:
+    """Ten items with three tenths of a pod each give three pods, not none."""
     into = np.full((10, 1), 0.3)
     assert whole_pods(into, np.ones(10, dtype=np.int64)).sum() == 3
 
 
-def test_no_item_gets_more_seats_than_it_has_pods() -> None:
+def test_no_item_gets_more_places_than_it_has_pods() -> None:
     into = np.array([[0.6, 0.6], [0.9, 0.9]])
     assert (whole_pods(into, np.array([1, 2])).sum(axis=1) <= [1, 2]).all()
 
 
-def test_a_pod_goes_to_the_room_of_its_shape() -> None:
+def test_a_pod_goes_to_room_of_its_shape() -> None:
     fleet = a_fleet([[1]], free=[0], prices=[1], machines={4: 1})
     wide = replace(fleet, requests=np.array([[1, 4]]), free=np.array([[0, 0]]), capacity=np.array([[4, 4]]))
     free = np.array([[8, 4], [1, 5]])
@@ -32,15 +32,15 @@ def test_a_pod_goes_to_the_room_of_its_shape() -> None:
     assert (seat.node, seat.pods) == (1, 1)
 
 
-def test_a_host_takes_one_pod_of_those_that_keep_apart() -> None:
+def test_a_host_takes_one_pod_of_an_anti_affinity_group() -> None:
     fleet = a_fleet([[2]], free=[0], prices=[1], machines={4: 1}, host_caps=np.array([1]))
     rooms = Rooms(np.array([[9], [9], [9]]), np.zeros(3, dtype=np.int64), np.ones((1, 3), dtype=bool), ({0: 1},))
     seats = SeatFilling(fleet, rooms, np.array([3]), NONE).seats(np.array([[3.0]]), 0)
     assert sorted((seat.node, seat.pods) for seat in seats) == [(1, 1), (2, 1)]
 
 
-def test_what_has_no_other_place_comes_first() -> None:
-    """There is room for one large pod: the small item, whose pod may only go where there is room, has it."""
+def test_an_item_without_an_alternative_comes_first() -> None:
+    """There is room for one large pod: the small item, whose pod may go nowhere else, gets it."""
     fleet = replace(a_fleet([[1, 1]], free=[0], prices=[1], machines={9: 1}), requests=np.array([[3], [2]]))
     rooms = Rooms(np.array([[3]]), np.zeros(1, dtype=np.int64), np.ones((2, 1), dtype=bool), ({}, {}))
     into = np.array([[1.0], [1.0]])
