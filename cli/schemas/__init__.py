@@ -13,6 +13,7 @@ import msgspec
 from cli.schemas.answer import JsonAnswer, PricesAnswer
 from cli.schemas.period import ReportAnswer, WhatIfAnswer
 from cli.schemas.status import KillSwitchChangeAnswer, StatusAnswer
+from cli.schemas.takeover import AdoptionAnswer, ReleaseAnswer
 
 
 class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
@@ -222,6 +223,8 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "simulate": SimulationSummaryAnswer,
     "status": StatusAnswer,
     "pause": KillSwitchChangeAnswer,
+    "adopt": AdoptionAnswer,
+    "release": ReleaseAnswer,
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,
 }

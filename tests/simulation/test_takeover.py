@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import io
+import json
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import simulator.run
-from cli.takeover.directions import adoption, release
+from cli.cluster.installation import Installation
+from cli.commands import adopt, release
+from cli.schemas import ANSWERS
+from cli.takeover import site as site_module
 from cli.takeover.site import Site
 from core import labels
 from core.manifests.wire import api_resources as kinds
+from lambdas.adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
 from lambdas.adapters.aws.service import AwsService
 from lambdas.application.adapters import Adapters
+from lambdas.ports import DeniedError, LostReplyError
 from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.run import Result
 from simulator.world import World, open_world
-from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play
+from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
-KARPENTERS_HASHES = {labels.NODEPOOL_HASH: "77", labels.NODEPOOL_HASH_VERSION: "v3"}
+KARPENTER = labels.KARPENTER_FINALIZER
+OURS = labels.TERMINATION_FINALIZER
+RIGHTS = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-karpenter.md"
 
 
 class Operator:
-    """A person at the command line, at chosen moments of a world."""
+    """A person at the command line, at chosen moments of a world.
+
+    Attributes:
+        answers: What the commands printed, in order, with their exit codes.
+        called: The AWS calls that they made.
+        asked: What they asked of the cluster, as `verb plural`.
+        breaks: Called with each call before it is done; may raise.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.store: Any = world.cluster._store
-        self.answers: list[tuple[dict[str, Any], bool]] = []
+        self.answers: list[tuple[dict[str, Any], int]] = []
+        self.called: set[str] = set()
+        self.asked: set[str] = set()
+        self.breaks: Callable[[str], None] = lambda _: None
+        self._is_asking = False
+        world.account.wire.listen(self._heard)
+        world.cluster.api.on_fault_point(self._seen)
 
     def at(self, minutes: float, act: Callable[[], None]) -> None:
         self.world.clock.after(timedelta(minutes=minutes), act)
@@ -43,24 +68,40 @@ class Operator:
         return turn
 
     def site(self) -> Site:
-        world = self.world
+        world, session = self.world, self.world.account.session
         adapters = Adapters(
             world._settings(),
-            world.account.session,
+            session,
             world.clock,
             kubernetes=world.cluster.api,
             catalogues=world._catalogues,
             pause=lambda _: None,
             run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
         )
-        session = world.account.session
-        return Site(adapters, AwsService(session.client("ec2")), AwsService(session.client("ssm")))
+        adapters.__dict__["table"] = BreakingTable(session.client("dynamodb"), world._settings().table_name, self)
+        return Site(adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm")))
 
-    def adopt(self, *, is_acting: bool = True) -> None:
-        self.answers.append(adoption(self.site(), is_acting=is_acting))
+    def run(self, command: Any, *more: str) -> None:
+        """Run a command as the program does, and keep its answer, which must conform to its schema."""
+        name = command.__name__.rpartition(".")[2]
+        given = Namespace(
+            cluster="fleetwright", region=None, profile=None, stack=None, yes="--yes" in more, output="json"
+        )
+        self._is_asking = True
+        try:
+            with redirect_stdout(io.StringIO()) as out:
+                code = command.run(given)
+        finally:
+            self._is_asking = False
+        printed = out.getvalue()
+        msgspec.json.decode(printed, type=ANSWERS[name])
+        self.answers.append((json.loads(printed), code))
 
-    def release(self, *, is_acting: bool = True) -> None:
-        self.answers.append(release(self.site(), is_acting=is_acting))
+    def look(self, command: Any) -> Callable[[], None]:
+        return lambda: self.run(command)
+
+    def act(self, command: Any) -> Callable[[], None]:
+        return lambda: self.run(command, "--yes")
 
     def states(self, answer: int) -> list[str]:
         return [item["state"] for item in self.answers[answer][0]["items"]]
@@ -79,22 +120,70 @@ class Operator:
     def claims(self) -> list[str]:
         return [record.name for record in self.site().stores.claims.all()]
 
+    def reserved(self) -> dict[str, int]:
+        return {key: amount for usage in self.site().stores.claims.usage() for key, amount in usage.reserved.items()}
 
-def played(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, script: Callable[[Operator], None], **more: Any
-) -> tuple[Operator, Result]:
-    operators = []
+    def _heard(self, call: Any, _: Any) -> None:
+        if self._is_asking:
+            self.called.add(call.name)
 
-    @contextmanager
-    def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
-        with open_world(*arguments, **options) as world:
-            operators.append(Operator(world))
-            script(operators[0])
-            yield world
+    def _seen(self, call: str, when: str) -> None:
+        if self._is_asking and when == "before":
+            told = call.removeprefix("kube:")
+            self.asked.add(told)
+            self.breaks(told)
 
-    monkeypatch.setattr(simulator.run, "open_world", hooked)
-    result = play(folder, node_pool(), deployment(3, cpu="12"), **more)
-    return operators[0], result
+
+class BreakingTable(DynamoTable):
+    """The table, with an operator whose calls may break."""
+
+    def __init__(self, client: Any, name: str, operator: Operator) -> None:
+        super().__init__(client, name, lambda _: None)
+        self._operator = operator
+
+    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:
+        self._operator.breaks("dynamodb:TransactWriteItems")
+        return super().transact(operations)
+
+
+class BreakingService(AwsService):
+    """EC2, with an operator whose calls may break."""
+
+    def __init__(self, client: Any, operator: Operator) -> None:
+        super().__init__(client)
+        self._operator = operator
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        self._operator.breaks(f"ec2:{operation}")
+        return super().call(operation, **arguments)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
+    def playing(
+        script: Callable[[Operator], None], pool: dict[str, Any] | None = None, **more: Any
+    ) -> tuple[Operator, Result]:
+        operators: list[Operator] = []
+
+        @contextmanager
+        def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
+            with open_world(*arguments, **options) as world:
+                operators.append(Operator(world))
+                script(operators[0])
+                yield world
+
+        def find(cluster: str, **_: Any) -> Installation:
+            world = operators[0].world
+            session: Any = world.account.session
+            return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
+
+        monkeypatch.setattr(simulator.run, "open_world", hooked)
+        monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+        monkeypatch.setattr(site_module, "open_site", lambda _: operators[0].site())
+        result = play(tmp_path, pool or node_pool(), deployment(3, cpu="12"), **more)
+        return operators[0], result
+
+    return playing
 
 
 def owners(obj: dict[str, Any]) -> list[str]:
@@ -106,17 +195,16 @@ def assert_karpenters(operator: Operator) -> None:
     claims = {obj["metadata"]["name"]: obj for obj in operator.objects("NodeClaim")}
     nodes = {obj["metadata"]["name"]: obj for obj in operator.objects("Node")}
     assert len(claims) == len(nodes) == len(operator.instances()) == 3
+    assert operator.claims() == []
     for name, obj in claims.items():
         metadata, status = obj["metadata"], obj["status"]
-        assert metadata["finalizers"] == ["karpenter.sh/termination"]
-        assert owners(obj) == ["NodePool"]
+        assert (metadata["finalizers"], owners(obj)) == ([KARPENTER], ["NodePool"])
         assert labels.CLAIM not in metadata["annotations"]
         assert metadata["labels"][labels.NODEPOOL] == "default"
         told = {c["type"]: c["status"] for c in status["conditions"]}
         assert {told[kind] for kind in ("Launched", "Registered", "Initialized", "Ready")} == {"True"}
-        assert "Drifted" not in told
         node = nodes[status["nodeName"]]
-        assert node["metadata"]["finalizers"] == ["karpenter.sh/termination"]
+        assert node["metadata"]["finalizers"] == [KARPENTER]
         assert node["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
         assert labels.CLAIM not in node["metadata"]["annotations"]
         assert (node["spec"].get("taints") or []) == []
@@ -130,48 +218,211 @@ def assert_ours(operator: Operator) -> None:
     claims, nodes = operator.objects("NodeClaim"), operator.objects("Node")
     assert len(claims) == len(nodes) == len(operator.claims()) == 3
     for obj in (*claims, *nodes):
-        assert obj["metadata"]["finalizers"] == ["fleetwright.dev/termination"]
-        assert owners(obj) == []
+        assert (obj["metadata"]["finalizers"], owners(obj)) == ([OURS], [])
         assert obj["metadata"]["annotations"][labels.CLAIM] in operator.claims()
     assert {found.tags[labels.CLAIM] for found in operator.instances()} == set(operator.claims())
 
 
-def test_nodes_go_to_karpenter_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def documented(heading: str) -> set[str]:
+    """The words in code of the first column, or of both, of the table of rights under a sentence."""
+    text = RIGHTS.read_text(encoding="utf-8").partition(heading)[2].lstrip()
+    return set(re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\|[^|]*\|", text.partition("\n\n")[0], re.MULTILINE))))
+
+
+def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     """Both ways, no node is replaced and no pod moves; then consolidation acts on what came back."""
-    seen: dict[str, Any] = {}
+    reserved = []
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
-        operator.at(7, lambda: operator.release(is_acting=False))
-        operator.at(7.1, lambda: seen.update(claims=len(operator.claims())))
-        operator.at(7.2, operator.release)
+        operator.at(6.9, lambda: reserved.append(operator.reserved()))
+        operator.at(7, operator.look(release))
+        operator.at(7.1, lambda: assert_ours(operator))
+        operator.at(7.2, operator.act(release))
         operator.at(7.3, lambda: assert_karpenters(operator))
-        operator.at(7.4, lambda: seen.update(given=operator.claims()))
+        operator.at(7.3, lambda: reserved.append(operator.reserved()))
         operator.at(8, operator.switch("run"))
-        operator.at(20, lambda: assert_karpenters(operator))
-        operator.at(20.1, operator.switch("stop"))
-        operator.at(22, lambda: operator.adopt(is_acting=False))
-        operator.at(22.1, lambda: assert_karpenters(operator))
-        operator.at(22.2, operator.adopt)
-        operator.at(22.3, lambda: assert_ours(operator))
-        operator.at(22.4, operator.adopt)
-        operator.at(23, operator.switch("run"))
-        operator.at(35, lambda: assert_ours(operator))
+        operator.at(18, lambda: assert_karpenters(operator))
+        operator.at(18.1, operator.switch("stop"))
+        operator.at(20, operator.look(adopt))
+        operator.at(20.1, lambda: assert_karpenters(operator))
+        operator.at(20.2, operator.act(adopt))
+        operator.at(20.3, lambda: assert_ours(operator))
+        operator.at(20.3, lambda: reserved.append(operator.reserved()))
+        operator.at(20.4, operator.look(adopt))
+        operator.at(21, operator.switch("run"))
+        operator.at(31, lambda: assert_ours(operator))
 
-    steps = [{"at": "36m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
-    operator, result = played(monkeypatch, tmp_path, script, steps=steps, duration="50m")
-    assert (seen["claims"], seen["given"]) == (3, [])
-    assert [operator.states(n) for n in range(5)] == [
-        ["releasable"] * 3,
-        ["released"] * 3,
-        ["adoptable"] * 3,
-        ["adopted"] * 3,
-        ["ours"] * 3,
-    ]
-    assert all(is_complete for _, is_complete in operator.answers)
+    steps = [{"at": "32m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
+    operator, result = played(script, steps=steps, duration="45m")
+    every = ("releasable", "released", "adoptable", "adopted", "ours")
+    assert [operator.states(answer) for answer in range(5)] == [[state] * 3 for state in every]
+    assert [code for _, code in operator.answers] == [0] * 5
+    assert [found.get("nodes", 0) for found in reserved] == [3, 0, 3]
+    assert reserved[0] == reserved[2]
     ended = [*happened(result, "podEvicted"), *happened(result, "instanceTerminated"), *happened(result, "nodeTainted")]
     assert ended
-    assert min(event.t for event in ended) > "2026-11-20T00:36:00Z"
-    assert result.summary["nodesAtEnd"] == 1
-    assert result.summary["nodesLaunched"] == 3
+    assert min(event.t for event in ended) > "2026-11-20T00:32:00Z"
+    assert (result.summary["nodesLaunched"], result.summary["nodesAtEnd"]) == (3, 1)
     assert_lawful(result)
+    assert {"ec2:CreateTags", "ec2:DeleteTags", "dynamodb:TransactWriteItems"} <= operator.called
+    assert operator.called - {"dynamodb:TransactWriteItems"} <= {
+        name if ":" in name else f"dynamodb:{name}" for name in documented("in AWS:")
+    }
+
+
+def test_what_commands_ask_of_the_cluster_is_documented(played: Any) -> None:
+    def script(operator: Operator) -> None:
+        operator.at(5, operator.switch("stop"))
+        operator.at(7, operator.act(release))
+        operator.at(7.5, operator.act(adopt))
+
+    operator, _ = played(script, duration="8m")
+    text = RIGHTS.read_text(encoding="utf-8").partition("In the cluster:")[2]
+    rows = re.findall(r"^\| ([a-z, ]+) \| (`.*) \|$", text, re.MULTILINE)
+    allowed = {
+        f"{verb} {plural.partition('.')[0]}{'/status' if '/' in plural else ''}"
+        for verbs, plurals in rows
+        for verb in verbs.split(", ")
+        for plural in re.findall(r"`([^`]+)`", plurals)
+    }
+    assert operator.asked <= allowed
+    assert {"patch nodes", "patch nodeclaims", "patch nodeclaims/status", "list leases"} <= operator.asked
+
+
+def test_nothing_changes_hands_while_somebody_acts(played: Any) -> None:
+    """Karpenter would launch for a NodeClaim that is half ours, our functions past a limit that counts half the nodes."""
+
+    def script(operator: Operator) -> None:
+        operator.at(5, operator.act(release))
+        operator.at(5.1, operator.switch("stop"))
+        operator.at(7, operator.start_karpenter)
+        operator.at(7.1, operator.act(release))
+        operator.at(7.2, operator.act(adopt))
+        operator.at(7.3, lambda: assert_ours(operator))
+
+    operator, result = played(script, duration="8m")
+    assert [code for _, code in operator.answers] == [1, 1, 1]
+    told = [document["hindrances"] for document, _ in operator.answers]
+    assert "fleetwright pause --cluster fleetwright --everything" in told[0][0]
+    assert "kubectl -n kube-system scale deployment karpenter --replicas=0" in told[1][0]
+    assert told[1] == told[2]
+    assert len(operator.claims()) == 3
+    assert_lawful(result)
+
+
+@pytest.mark.parametrize("error", [LostReplyError, DeniedError])
+def test_whatever_breaks_the_next_run_goes_on(played: Any, error: Any) -> None:
+    """Each run dies at a later call than the one before; rows, limits and marks agree at the end."""
+    changing = ("patch", "create", "delete", "ec2:", "dynamodb:")
+
+    def again_and_again(operator: Operator, command: Any) -> None:
+        for allowed in range(60):
+            left = [allowed]
+
+            def breaks(call: str, left: list[int] = left) -> None:
+                if call.startswith(changing):
+                    left[0] -= 1
+                    if left[0] == -1:
+                        raise error(call, "broken")
+
+            operator.breaks = breaks
+            operator.run(command, "--yes")
+            operator.breaks = lambda _: None
+            if operator.answers[-1][1] == 0:
+                return
+
+    def script(operator: Operator) -> None:
+        operator.at(5, operator.switch("stop"))
+        operator.at(7, lambda: again_and_again(operator, release))
+        operator.at(7.1, lambda: assert_karpenters(operator))
+        operator.at(7.2, lambda: again_and_again(operator, adopt))
+        operator.at(7.3, lambda: assert_ours(operator))
+        operator.at(7.4, operator.switch("run"))
+        operator.at(15, lambda: assert_ours(operator))
+
+    operator, result = played(script, duration="16m")
+    codes = [code for _, code in operator.answers]
+    assert codes.count(0) == 2
+    assert codes.count(1) > 4
+    assert operator.reserved()["nodes"] == 3
+    failed = [item for document, _ in operator.answers for item in document["items"] if item["state"] == "failed"]
+    assert failed
+    assert all("run this again" in item["message"] for item in failed)
+    assert result.summary["nodesTerminated"] == 0
+    assert_lawful(result)
+
+
+def test_limits_count_what_was_adopted(played: Any) -> None:
+    """Three nodes are allowed and three are there: no fourth, whoever launched them."""
+
+    def script(operator: Operator) -> None:
+        operator.at(5, operator.switch("stop"))
+        operator.at(7, operator.act(release))
+        operator.at(7.5, operator.act(adopt))
+        operator.at(8, operator.switch("run"))
+
+    steps = [{"at": "9m", "scale": {"kind": "Deployment", "name": "web", "replicas": 5}}]
+    operator, result = played(script, node_pool(limits={"nodes": 3}), steps=steps, duration="15m")
+    assert operator.reserved()["nodes"] == 3
+    assert (result.summary["nodesLaunched"], result.summary["podsPending"]) == (3, 2)
+    assert result.summary["limitViolations"] == 0
+    assert_lawful(result)
+
+
+def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
+    """A node that has drifted stays drifted both ways, and no other becomes so."""
+    spec = node_pool()["spec"]
+    closed = {**spec["disruption"], "budgets": [{"nodes": "0"}]}
+    changed = node_pool(disruption=closed)
+    changed["spec"]["template"]["metadata"] = {"labels": {"team": "a"}}
+    drifted: list[list[str]] = []
+
+    def script(operator: Operator) -> None:
+        def conditions() -> None:
+            found = [obj["status"]["conditions"] for obj in operator.objects("NodeClaim")]
+            drifted.append(
+                [c["reason"] for told in found for c in told if (c["type"], c["status"]) == ("Drifted", "True")]
+            )
+
+        operator.at(6, operator.switch("stop"))
+        operator.at(8, operator.act(release))
+        operator.at(8.1, conditions)
+        operator.at(8.5, operator.look(adopt))
+        operator.at(9, operator.act(adopt))
+        operator.at(10, operator.switch("run"))
+        operator.at(19, conditions)
+
+    steps = [{"at": "5m", "apply": [changed]}]
+    operator, result = played(script, node_pool(disruption=closed), steps=steps, duration="20m")
+    assert drifted == [["NodePoolDrifted"] * 3] * 2
+    assert [item["drift"] for item in operator.answers[1][0]["items"]] == ["NodePoolDrifted"] * 3
+    assert named(result, "instanceTerminated") == []
+    assert_lawful(result)
+
+
+def test_what_cannot_change_hands_says_why(played: Any) -> None:
+    """An instance of Karpenter's without a NodeClaim, a NodeClaim that is being deleted: the others go on."""
+
+    def script(operator: Operator) -> None:
+        def lose_and_delete() -> None:
+            first, second, _ = operator.objects("NodeClaim")
+            operator.store.delete(kinds.NODE_CLAIMS, second["metadata"]["name"])
+            name = first["metadata"]["name"]
+            operator.store.patch(kinds.NODE_CLAIMS, name, {"metadata": {"finalizers": None, "ownerReferences": []}})
+            operator.store.delete(kinds.NODE_CLAIMS, name)
+
+        operator.at(5, operator.switch("stop"))
+        operator.at(7, operator.act(release))
+        operator.at(7.5, lose_and_delete)
+        operator.at(8, operator.act(adopt))
+
+    operator, _ = played(script, duration="9m")
+    document, code = operator.answers[-1]
+    assert code == 1
+    assert sorted((item["state"], item["reason"]) for item in document["items"]) == [
+        ("adopted", ""),
+        ("refused", "BeingDeleted"),
+        ("refused", "NoNodeClaim"),
+    ]
+    assert len(operator.claims()) == 1
