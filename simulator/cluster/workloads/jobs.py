@@ -11,6 +11,7 @@ from simulator.cluster.objects import (
     Key,
     annotations_of,
     condition_of,
+    controller_of,
     is_active,
     is_deleting,
     key_of,
@@ -20,7 +21,7 @@ from simulator.cluster.objects import (
     uid_of,
     with_condition,
 )
-from simulator.cluster.store import Store
+from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import WorkQueue
 from simulator.cluster.workloads.ownership import create_pod, wake_for
 
@@ -30,13 +31,24 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 class Jobs:
     """Runs each Job's pods: `parallelism` at a time until `completions` have succeeded.
 
-    A pod that is evicted or lost is replaced and does not count against `backoffLimit`.
+    A pod that is evicted or lost is replaced and does not count against `backoffLimit`. One that has succeeded counts for good,
+    though its node takes it along: Kubernetes keeps such pods by a finalizer until they are counted.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._succeeded: dict[str, dict[str, JsonObject]] = {}
+        store.watch(self._pod_changed, kinds.PODS)
         self._queue = WorkQueue(store.clock, self._reconcile)
         wake_for(store, self._queue, kinds.JOBS, kinds.PODS)
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.new
+        if pod is None or phase_of(pod) != "Succeeded" or is_deleting(pod):
+            return
+        reference = controller_of(pod)
+        if reference is not None and reference["kind"] == kinds.JOBS.kind:
+            self._succeeded.setdefault(reference["uid"], {})[uid_of(pod)] = pod
 
     def _reconcile(self, key: Key) -> None:
         job = self._store.find(kinds.JOBS, key[1], key[0])
@@ -44,7 +56,7 @@ class Jobs:
             return
         pods = self._store.owned(kinds.PODS, job)
         active = [pod for pod in pods if is_active(pod)]
-        succeeded = [pod for pod in pods if phase_of(pod) == "Succeeded"]
+        succeeded = list(self._succeeded.get(uid_of(job), {}).values())
         failed = sum(phase_of(pod) == "Failed" for pod in pods)
         spec = job["spec"]
         wanted = spec.get("completions")

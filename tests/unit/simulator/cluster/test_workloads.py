@@ -132,6 +132,21 @@ def test_a_job_replaces_an_evicted_pod(world: World) -> None:
     assert has_condition(world.cluster.objects("Job")[0], "Complete")
 
 
+@pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
+def test_a_job_counts_pods_that_went_with_their_node(world: World, mode: str) -> None:
+    """Seed 540: nodes went while other pods of the Job still ran, so it never had enough of them and ran for ever."""
+    world.join("n1")
+    job = a_workload("Job", parallelism=1, completions=2, completionMode=mode)
+    world.cluster.apply([short_lived(job, "60")])
+    world.run(70)
+    world.cluster.lose_instance("aws:///us-east-1a/i-n1")
+    world.join("n2")
+    world.run(300)
+    assert len(world.events("nodeDeleted")) == 1
+    assert len(world.events("podFinished")) == 2
+    assert has_condition(world.cluster.objects("Job")[0], "Complete")
+
+
 def test_an_indexed_job_gives_each_pod_an_index(world: World) -> None:
     world.join("n1")
     job = a_workload("Job", parallelism=2, completions=2, completionMode="Indexed")
