@@ -57,7 +57,7 @@ def reported(work: Work) -> Handler:
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         report = RunReport(_log)
         counts = _Counts(report)
-        with _before_the_end(context, counts.tell_of_the_cut):
+        with _before_the_end(context, counts.write_at_time_out):
             try:
                 work(event, context, report)
             except Exception as error:
@@ -68,16 +68,16 @@ def reported(work: Work) -> Handler:
                 counts.denied += [str(error)] if kind in DENIED else []
                 raise
             finally:
-                counts.tell()
+                counts.write()
         return report.to_response()
 
     return handler
 
 
 @contextmanager
-def _before_the_end(context: LambdaContext, tell: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, `tell` is called if the invocation comes close to its time-out: nothing runs after that."""
-    timer = Timer(max(context.get_remaining_time_in_millis() / 1000 - LAST_SECONDS, 0), tell)
+def _before_the_end(context: LambdaContext, write: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, `write` is called if the invocation comes close to its time-out: nothing runs after that."""
+    timer = Timer(max(context.get_remaining_time_in_millis() / 1000 - LAST_SECONDS, 0), write)
     timer.daemon = True
     timer.start()
     try:
@@ -96,17 +96,17 @@ class _Counts:
     def __init__(self, report: RunReport) -> None:
         self._report = report
         self._lock = Lock()
-        self._told: Counter[str] = Counter()
-        self._told_calls: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
+        self._written_calls: Counter[str] = Counter()
         self.denied: list[str] = []
 
-    def tell_of_the_cut(self) -> None:
+    def write_at_time_out(self) -> None:
         """Write the counts so far, and that the run failed: no later code could report it."""
         self._report.count(FAILED_RUNS)
         self._report.count(f"{FAILED_RUNS}{TIMED_OUT}")
-        self.tell()
+        self.write()
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write what was not written yet. Zeros are skipped: each metric is priced by the hours in which it is written."""
         with self._lock:
             decisions = tuple(self._report.decisions)
@@ -115,8 +115,8 @@ class _Counts:
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
             counts.update(dict(self._report.counts))
             counts[DENIED_CALLS] += calls.total()
-            _write(counts - self._told, calls - self._told_calls)
-            self._told, self._told_calls = counts, calls
+            _write(counts - self._written, calls - self._written_calls)
+            self._written, self._written_calls = counts, calls
 
 
 def _write(counts: Counter[str], calls: Counter[str]) -> None:

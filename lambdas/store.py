@@ -133,20 +133,20 @@ class Changes(Protocol):
         """Return that moment, None if there is none."""
         ...
 
-    def tell(self, now: datetime) -> None:
-        """Set it to now."""
+    def record(self, now: datetime) -> None:
+        """Set that moment to now."""
         ...
 
 
 class PodEnds(Protocol):
-    """When a pod last ended on each node of one cluster, as the audit log tells."""
+    """When a pod last ended on each node of one cluster, as the audit log reports."""
 
     def latest(self, now: datetime) -> dict[str, datetime]:
         """Node, or `ANY_NODE`, → that moment; of nodes on which pods ended in the last hours."""
         ...
 
-    def tell(self, ended: Mapping[str, datetime], now: datetime) -> None:
-        """Say so of these nodes; the later moment counts."""
+    def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
+        """Record these ends; the later moment of a node counts."""
         ...
 
 

@@ -68,7 +68,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
     kubernetes: Any = _kubernetes(installation, clock) if given is None else GivenObjects(given.objects)
     catalogues, stores = reader.catalogues, reader.stores
     try:
-        view = Observer(kubernetes, catalogues, stores, settings, clock).look()
+        view = Observer(kubernetes, catalogues, stores, settings, clock).observe()
         known = stores.moves.read(view.snapshot.now).rollouts
         facts, brakes = catalogues.facts(), stores.brakes.engaged()
         return OwnState(

@@ -101,7 +101,7 @@ class Adopter:
 
     def finish(self) -> None:
         """Let no function rest on an older look. Raises PortError."""
-        self._site.stores.changes.tell(self._site.clock.now())
+        self._site.stores.changes.record(self._site.clock.now())
 
     def _stored(self, record: ClaimRecord) -> ClaimRecord:
         claims = self._site.stores.claims

@@ -73,7 +73,7 @@ class Site:
 
     def look(self) -> ClusterState:
         """Return nodes, NodePools and EC2NodeClasses, with the claims of the table. Raises PortError."""
-        return self._observer.look_without_pods()
+        return self._observer.observe_without_pods()
 
     def market(self, view: ClusterState) -> Catalogue:
         """Return the catalogue for the view's classes. Raises PortError."""

@@ -50,7 +50,7 @@ class Application:
         from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.plan_decision import PlanDecision
         from lambdas.controllers.provisioning.plan_launches import PlanLaunches
-        from lambdas.controllers.provisioning.plan_news import PlanNews
+        from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
         from lambdas.controllers.status.buffer_status import BufferStatus
@@ -70,7 +70,7 @@ class Application:
             decision=PlanDecision(observer, given.ledger, settings, clock),
             claim_records=ClaimRecords(launcher, clock),
             launches=PlanLaunches(waves, given.queues.work, clock),
-            news=PlanNews(events, decided, buffers, stores.nominations, clock),
+            publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),
             wake_ups=given.queues.wake_ups,
             settings=settings,

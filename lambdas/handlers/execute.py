@@ -19,4 +19,4 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     app.execution.run(event["Records"], report, deadline=deadline)
     mirror.write(report, deadline=deadline)
-    app.adapters.ledger.tell("execute", report.outcomes)
+    app.adapters.ledger.record_outcomes("execute", report.outcomes)

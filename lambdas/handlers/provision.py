@@ -21,7 +21,7 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     until = looks_until(event, app.adapters.clock.now())
     news = is_news(event)
     if news:
-        app.provisioning.tell_of_change()
+        app.provisioning.record_change()
     app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until, is_news=news)
     mirror.write(report, deadline=deadline)
-    app.adapters.ledger.tell("provision", report.outcomes)
+    app.adapters.ledger.record_outcomes("provision", report.outcomes)

@@ -100,7 +100,7 @@ class LedgerWriter:
         self._failed_at = None
         self._told[draft.function] = summary
 
-    def tell(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
+    def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
         """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""
         found = [outcome for outcome in outcomes if outcome.decision or outcome.instance is not None]
         if self._objects is None or not found:

@@ -119,7 +119,7 @@ class Observer:
         """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
 
-    def look_without_pods(self) -> ClusterState:
+    def observe_without_pods(self) -> ClusterState:
         """Observe nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything needs repair.
 
         Raises:
@@ -148,7 +148,7 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def look(self, *, with_market: bool = True) -> ClusterState:
+    def observe(self, *, with_market: bool = True) -> ClusterState:
         """Observe everything that a decision may depend on; without the market only decisions that need no prices are possible.
 
         Commands are read before claims, and both before the cluster: a node that a finished command removed is seen as leaving.

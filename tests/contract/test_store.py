@@ -586,8 +586,8 @@ def test_a_claim_that_is_there_is_not_stored_over(store: Store) -> None:
 
 def test_the_last_change_is_the_one_that_was_told_last(store: Store) -> None:
     """If it were lost, functions would rest on a look at a cluster that is another by now."""
-    store.stores.changes.tell(NOW)
-    store.stores.changes.tell(NOW + MINUTE)
+    store.stores.changes.record(NOW)
+    store.stores.changes.record(NOW + MINUTE)
     assert store.stores.changes.last() == NOW + MINUTE
 
 
@@ -662,8 +662,8 @@ def test_the_latest_end_of_a_pod_counts_whichever_is_told_last(store: Store) -> 
     """Else a delivery that comes late makes consolidateAfter too short."""
     ends, later = store.stores.pod_ends, NOW + MINUTE
     assert ends.latest(NOW) == {}
-    ends.tell({"a": later, "b": NOW}, NOW)
-    ends.tell({"a": NOW, "b": later}, NOW)
+    ends.record({"a": later, "b": NOW}, NOW)
+    ends.record({"a": NOW, "b": later}, NOW)
     assert ends.latest(NOW) == {"a": later, "b": later}
     assert ends.latest(NOW + timedelta(days=1)) == {}
 

@@ -66,8 +66,8 @@ class MemoryChanges:
         self._rows.before_call("read")
         return self._rows.changed_at
 
-    def tell(self, now: datetime) -> None:
-        self._rows.before_call("tell")
+    def record(self, now: datetime) -> None:
+        self._rows.before_call("record")
         self._rows.changed_at = now
 
 
@@ -81,7 +81,7 @@ class MemoryPodEnds:
         self._rows.before_call("read")
         return {node: at for node, at in self._rows.pod_ends.items() if now - at < timedelta(hours=3)}
 
-    def tell(self, ended: Mapping[str, datetime], now: datetime) -> None:
+    def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
         self._rows.before_call("write")
         for node, at in ended.items():
             self._rows.pod_ends[node] = max(at, self._rows.pod_ends.get(node, at))

@@ -146,7 +146,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         """Whether only capacity is missing, so that no person need act."""
         return rule_of(self.code).remembered is Remembered.OFFERINGS
 
-    def told(self) -> str:
+    def explanation(self) -> str:
         """Return code, action and advice, always in the same words."""
         said = f"{self.message.rstrip('.')}. " if self.message else ""
         what = f"{self.code} from {self.call} for EC2NodeClass {self.node_class}"

@@ -52,7 +52,7 @@ class CommandValidator:
         if lease is None:
             return
         try:
-            self._check(self._observer.look(), lease, report)
+            self._check(self._observer.observe(), lease, report)
         finally:
             self._leases.release(lease)
 

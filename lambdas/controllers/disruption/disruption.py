@@ -111,7 +111,7 @@ class DisruptionController:
             report.count("resting")
             return
         looked_at = self._clock.now()
-        view = _paused(self._observer.look(), brakes, report)
+        view = _paused(self._observer.observe(), brakes, report)
         self._budgets.note(view.snapshot.node_pools, records)
         write_pod_events(self._stores, view)
         view = with_rollouts(self._stores.moves, view, report)

@@ -22,7 +22,7 @@ class DrainEvents:
         self._kubernetes = kubernetes
         self._clock = clock
 
-    def tell(self, node: str, step: Escalate) -> None:
+    def publish(self, node: str, step: Escalate) -> None:
         """Write the events of one escalation level."""
         now = self._clock.now()
 

@@ -75,7 +75,7 @@ class Draining:
         report.decide(
             DecisionKind.DRAIN, record.node_name, _REASONS[EscalationLevel(step.escalation_level)], step.message
         )
-        self._events.tell(record.node_name, step)
+        self._events.publish(record.node_name, step)
         return changed
 
     def delete_node(

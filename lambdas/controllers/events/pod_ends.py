@@ -60,7 +60,7 @@ class PodEndWriter:
             latest = {ANY_NODE: max(latest.values())}
         if not latest:
             return 0
-        self._store.tell(latest, now)
+        self._store.record(latest, now)
         if len(self._written) > REMEMBERED_MAX:
             self._written.clear()
         self._written |= latest

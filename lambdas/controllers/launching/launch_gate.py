@@ -72,7 +72,7 @@ class LaunchGate:
             if o.key not in refused and o.zone not in closed and not _covers_any(paused, o.key)
         ]
         if not left:
-            told = "; ".join(denial.told() for denial in paused) or "EC2 had none of its offerings a moment ago"
+            told = "; ".join(denial.explanation() for denial in paused) or "EC2 had none of its offerings a moment ago"
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, told)
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
             left = list(record.offerings)  # fewer types may violate minValues
@@ -128,7 +128,7 @@ class LaunchGate:
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
         except ConflictError:
-            return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim asks again: {asking[0].told()}")
+            return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim asks again: {asking[0].explanation()}")
         denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
         return msgspec.structs.replace(admission, denials=denials)
 

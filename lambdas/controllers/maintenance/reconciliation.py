@@ -72,7 +72,7 @@ class Reconciliation:
         if report.counts.get(
             CHANGED_NODE_CLASSES
         ):  # `disrupt` decides about drift, and need not wait until we observe it ourselves
-            self._rest.tell(now)
+            self._rest.record_change(now)
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self._rest.end()
         _report(seen, report)
@@ -100,12 +100,12 @@ class Reconciliation:
             return None
         looked_at = self._clock.now()
         if due is Look.WITHOUT_PODS:
-            view = self._observer.look_without_pods()
+            view = self._observer.observe_without_pods()
             if self._rest.suffices(view):
                 self._rest.seen(view, looked_at, self._clock.now(), is_whole=False)
                 return view
             looked_at = self._clock.now()
-        view = self._observer.look(with_market=False)
+        view = self._observer.observe(with_market=False)
         self._rest.seen(view, looked_at, self._clock.now(), is_whole=True)
         return view
 

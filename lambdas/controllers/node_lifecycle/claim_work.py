@@ -286,7 +286,7 @@ class ClaimWork:
         told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, told)
         report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
-        self._node_news.tell(step, reader.unbound_pods(step.pods) if step.pods else ())
+        self._node_news.publish(step, reader.unbound_pods(step.pods) if step.pods else ())
         return changed
 
     def _terminate(self, record: ClaimRecord, report: RunReport) -> ClaimRecord | None:

@@ -22,7 +22,7 @@ class NodeEvents:
         self._kubernetes = kubernetes
         self._clock = clock
 
-    def tell(self, step: ReportNode, waiting: Iterable[Pod]) -> None:
+    def publish(self, step: ReportNode, waiting: Iterable[Pod]) -> None:
         """Write the events; `waiting` are the pods that wait for the node."""
         now = self._clock.now()
         pods = list(islice(waiting, PODS_TOLD))

@@ -33,7 +33,7 @@ class LostRows:
         self._claims = claims
         self._clock = clock
 
-    def look(self, report: RunReport) -> ClusterState:
+    def observe(self, report: RunReport) -> ClusterState:
         """Return an observation in which every instance with our tag has its claim, as far as one can be rebuilt.
 
         Failures here are reported and left to `reconcile`: a failing EC2 list is no reason to leave pods waiting.
@@ -44,9 +44,9 @@ class LostRows:
         boundary = Boundary(report)
         instances: list[Instance] = []
         boundary.attempt("instances", lambda: instances.extend(self._cloud.instances()))
-        view = self._observer.look()
+        view = self._observer.observe()
         if self._rebuilt(instances, view, boundary, report):
-            view = self._observer.look()
+            view = self._observer.observe()
         boundary.attempt("usage", lambda: self._recount(view, report))
         return view
 

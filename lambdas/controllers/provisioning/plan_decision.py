@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from core.gc_pause import collector_paused
-from core.launch.denials.telling import with_refusals
+from core.launch.denials.refused_pods import with_refusals
 from core.ledger.entry import PROVISION
 from core.ledger.search_time import RecordedTime
 from core.ledger.summary import DecisionSummary, of_provisioning

@@ -22,7 +22,7 @@ from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, pending_work
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
-from lambdas.controllers.provisioning.plan_news import PlanNews
+from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
 from lambdas.messages import wake_up
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer, Stores
@@ -50,7 +50,7 @@ class Provisioning:
     decision: PlanDecision
     claim_records: ClaimRecords
     launches: PlanLaunches
-    news: PlanNews
+    publisher: PlanPublisher
     replacing: Replacing
     wake_ups: Queue
     settings: Settings
@@ -88,13 +88,13 @@ class Provisioning:
             raise
         self.leases.release(lease)
 
-    def tell_of_change(self) -> None:
+    def record_change(self) -> None:
         """Record that the cluster has changed, so that `disrupt` and `reconcile` observe it.
 
         They also do so on their own some time later.
         """
         with suppress(PortError):  # pods need not wait for that
-            self.stores.changes.tell(self.clock.now())
+            self.stores.changes.record(self.clock.now())
 
     def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once no more pods arrive."""
@@ -110,21 +110,21 @@ class Provisioning:
         if found.awaited:
             message = f"{found.awaited} pods wait, and a node is on its way for each"
             report.decide(DecisionKind.SKIP, self.settings.cluster_name, RunReason.NODES_UNDER_WAY, message)
-            self.news.expect_pods_on((), records)
+            self.publisher.expect_pods_on((), records)
         return False
 
     def _lacks_static_nodes(self) -> bool:
         """Whether a static NodePool has fewer nodes. The schedule does not ask: `reconcile` sends word where it sees it."""
         if not self.settings.options().feature_gates.static_capacity:
             return False
-        return lacks_nodes(self.observer.look_without_pods().snapshot)
+        return lacks_nodes(self.observer.observe_without_pods().snapshot)
 
     def _plan_in_rounds(
         self, lease: Lease, report: RunReport, heard_at: datetime, deadline: datetime, until: datetime
     ) -> None:
         used = 0
         for number in range(1, self.settings.plan_rounds + 1):
-            view = self.lost_rows.look(report) if number == 1 else self.observer.look()
+            view = self.lost_rows.observe(report) if number == 1 else self.observer.observe()
             self.launches.hand_over(view, report)
             report.count(LAUNCH_DENIALS, len(view.denials))
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
@@ -140,13 +140,13 @@ class Provisioning:
             note_launches(self.stores.moves, requested.accepted, view, self.clock.now(), report)
             refused = self.launches.launch(requested.accepted, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
-            self.news.nominate(plan, view, report)
-            self.news.decided(draft.id, summary)
+            self.publisher.nominate(plan, view, report)
+            self.publisher.decided(draft.id, summary)
             if not refused:
-                self.news.report(plan, requested.refused, report)
+                self.publisher.report(plan, requested.refused, report)
                 return
             if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
-                self.news.report(plan, (), report)
+                self.publisher.report(plan, (), report)
                 self._look_again("EC2 had no capacity", until)
                 return
 
@@ -154,7 +154,7 @@ class Provisioning:
         """Record a changed cluster; pods that wait indefinitely are not a change."""
         if world != self._told_of:
             self._told_of = world
-            self.tell_of_change()
+            self.record_change()
 
     def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
         delay = delay or timedelta(seconds=self.settings.poll_seconds)

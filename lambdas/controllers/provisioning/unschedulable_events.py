@@ -24,7 +24,7 @@ class UnschedulableEvents:
         self._clock = clock
         self._told: set[tuple[str, str]] = set()
 
-    def tell(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
+    def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
         """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
         events = [self._event(found, decision) for found in unschedulable]
         fresh = [event for event in events if _key(event) not in self._told][:PER_RUN]

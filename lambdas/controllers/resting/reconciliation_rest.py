@@ -83,16 +83,16 @@ class ReconciliationRest:
         """
         world = _world(view)
         if world != self._world:
-            self.tell(now)
+            self.record_change(now)
         self._world, self._looked_at = world, looked_at
         if is_whole:
             self._whole_at = looked_at
 
-    def tell(self, now: datetime) -> None:
+    def record_change(self, now: datetime) -> None:
         """Record that something is new, and remember that this sandbox did so."""
         self._told_at = now
         with suppress(PortError):
-            self._stores.changes.tell(now)
+            self._stores.changes.record(now)
 
     def end(self) -> None:
         """Observe everything in the next round: something failed, or could not be read."""

@@ -154,14 +154,14 @@ def test_bases_are_written_again_before_they_expire(lab: Lab) -> None:
 
 def test_outcomes_of_runs_without_a_ledger_are_not_stored(lab: Lab) -> None:
     outcome = DecisionOutcome(decision="", part="x", state=OutcomeState.DONE, at=lab.clock.now())
-    lab.app.adapters.ledger.tell("execute", [outcome])
+    lab.app.adapters.ledger.record_outcomes("execute", [outcome])
     assert lab.ledger.objects == {}
 
 
 def test_the_outcome_of_a_launch_is_stored(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
-    lab.app.adapters.ledger.tell("provision", report.outcomes)
+    lab.app.adapters.ledger.record_outcomes("provision", report.outcomes)
     (raw,) = (raw for key, raw in lab.ledger.objects.items() if key.startswith("outcomes/"))
     told, came = decode_outcomes(raw)
     assert (told.decision, told.part, told.state) == (entries(lab)[0].id, lab.claim.name, OutcomeState.DONE)

@@ -65,7 +65,7 @@ def test_a_pod_that_no_run_saw_keeps_its_node_from_being_consolidated() -> None:
         requestReceivedTimestamp=told.isoformat(),
     )
     lab.app.audit_log.run(a_delivery(json.dumps(entry)), RunReport())
-    lab.app.provisioning.tell_of_change()
+    lab.app.provisioning.record_change()
     lab.disrupt()
     heard = lab.claim.last_pod_event_at
     assert heard is not None

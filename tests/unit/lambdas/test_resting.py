@@ -52,7 +52,7 @@ def test_a_new_market_reading_ends_the_rest(lab: Lab) -> None:
 def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
     """Otherwise, a changed NodePool, or a pod that went while another came, is seen minutes late."""
     lab.clock.advance(seconds=1)
-    lab.app.provisioning.tell_of_change()
+    lab.app.provisioning.record_change()
     assert not rests(lab)
     record = {"body": msgspec.json.encode(wake_up("NodePoolChanged")).decode()}
     own = {"body": msgspec.json.encode(wake_up("again", NOW)).decode()}
@@ -67,7 +67,7 @@ def test_a_job_pod_prevents_the_rest(lab: Lab) -> None:
     pod = a_pending_pod("j", metadata={"ownerReferences": [job]}, nodeName=node)
     lab.kubernetes.put({**pod, "status": {"phase": "Running", "conditions": []}})
     lab.clock.advance(seconds=1)
-    lab.app.provisioning.tell_of_change()
+    lab.app.provisioning.record_change()
     assert not rests(lab)
     lab.clock.advance(minutes=1)
     assert not rests(lab)
@@ -101,7 +101,7 @@ CLOSED = {"disruption": {"consolidateAfter": "10m", "budgets": [{"nodes": "0"}]}
 def test_closed_budgets_are_checked_before_anything_else_is_listed(lab: Lab) -> None:
     """Otherwise, waiting all week for a window of three hours costs a list of all pods each minute."""
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": CLOSED})
-    lab.app.provisioning.tell_of_change()
+    lab.app.provisioning.record_change()
     lab.disrupt()  # a run lists NodePools anyway, and finds their budgets closed
     asked: list[str] = []
     lab.kubernetes.before_call = asked.append
@@ -132,7 +132,7 @@ def test_pods_are_observed_before_a_window_opens_so_that_consolidate_after_is_ov
 def test_a_decision_cut_short_by_time_is_stored_and_continued(lab: Lab) -> None:
     """Otherwise, the decision for a large rollout ends at the time-out and is lost, each time (users-demand 1.6)."""
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"spec": {"weight": 7}})
-    lab.app.provisioning.tell_of_change()
+    lab.app.provisioning.record_change()
     report = lab.disrupt(time=timedelta(seconds=1))
     assert report.counts["cutOffDecisions"] == 1
     assert not rests(lab), "what was not looked at is looked at by the next run"

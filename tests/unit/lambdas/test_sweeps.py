@@ -112,7 +112,7 @@ def test_sweeps_without_time_left_are_reported_and_none_starves(lab: Lab, monkey
     for rare in (sweep for sweep in lab.app.sweeps if sweep.every):
         monkeypatch.setattr(rare, "every", timedelta(days=1), raising=False)
     lab.reconcile()
-    lab.app.adapters.stores.changes.tell(lab.clock.now())
+    lab.app.adapters.stores.changes.record(lab.clock.now())
     swept: set[str] = set()
     for sweep in lab.app.sweeps:
 

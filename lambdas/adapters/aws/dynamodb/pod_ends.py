@@ -33,7 +33,7 @@ class DynamoPodEnds:
             if int(item[TABLE.expiry]["N"]) > now.timestamp()
         }
 
-    def tell(self, ended: Mapping[str, datetime], now: datetime) -> None:
+    def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
         """Replace the moments that are earlier."""
         expiry = number(int((now + KEPT_FOR).timestamp()))
         for node, at in sorted(ended.items()):

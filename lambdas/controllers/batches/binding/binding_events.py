@@ -23,7 +23,7 @@ class BindingEvents:
         self._clock = clock
         self._run_tasks = run_tasks
 
-    def tell(self, bindings: Sequence[DecidedBinding]) -> None:
+    def publish(self, bindings: Sequence[DecidedBinding]) -> None:
         """Write the events; one that cannot be written is logged."""
         now = self._clock.now()
         events = [_scheduled(binding, now) for binding in bindings[:EVENTS_AT_MOST]]

@@ -79,7 +79,7 @@ class PodBinder:
         finally:
             with suppress(PortError):  # the lease expires on its own
                 self._leases.release(lease)
-        self._events.tell(bound)
+        self._events.publish(bound)
         return NEXT_TURN
 
     def _turn(self, names: Sequence[str], report: RunReport) -> Sequence[DecidedBinding]:

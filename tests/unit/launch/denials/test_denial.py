@@ -109,7 +109,7 @@ def test_missing_capacity_widens_the_scope_slowly() -> None:
 
 
 def test_it_says_code_action_and_what_to_do() -> None:
-    told = after(1, denied("VcpuLimitExceeded")).told()
+    told = after(1, denied("VcpuLimitExceeded")).explanation()
     assert told.startswith("VcpuLimitExceeded from ec2:CreateFleet for EC2NodeClass default: no. ")
     assert "Raise the vCPU quota" in told
     assert "L-34B43A08" in told

@@ -23,6 +23,6 @@ class DynamoChanges:
         item = self._table.get(self._partition, _SORT)
         return None if item is None else datetime.fromisoformat(item["at"]["S"])
 
-    def tell(self, now: datetime) -> None:
+    def record(self, now: datetime) -> None:
         """Replace the moment."""
         self._table.put({**key(self._partition, _SORT), "at": {"S": now.isoformat()}})

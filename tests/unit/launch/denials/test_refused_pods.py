@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.launch.denials.denial import LaunchDenial
-from core.launch.denials.telling import REFUSED, with_refusals
+from core.launch.denials.refused_pods import REFUSED, with_refusals
 from core.model.plan import PlannedClaim, Unschedulable
 from core.reasons.pod import PodReason
 from core.scheduling import schedule
@@ -29,7 +29,7 @@ def claims_for(*pods: str) -> tuple[PlannedClaim, ...]:
 def test_only_pods_that_could_have_a_node_get_the_denial() -> None:
     """Otherwise, a pod that fits nowhere waits for a permission that it does not need."""
     first, second = with_refusals(WAITING, claims_for("default/a"), (DENIAL,))
-    assert (first.reason, first.message) == (PodReason.LAUNCH_DENIED, DENIAL.told())
+    assert (first.reason, first.message) == (PodReason.LAUNCH_DENIED, DENIAL.explanation())
     assert second == WAITING[1]
 
 
@@ -42,4 +42,4 @@ def test_without_a_denial_the_capacity_is_reported() -> None:
 def test_a_denial_that_a_person_can_lift_is_reported_first() -> None:
     capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
     first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity, DENIAL))
-    assert first.message == DENIAL.told()
+    assert first.message == DENIAL.explanation()

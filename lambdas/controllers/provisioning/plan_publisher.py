@@ -26,7 +26,7 @@ NOMINATED_FOR: Final = timedelta(seconds=20)
 """How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
 
 
-class PlanNews:
+class PlanPublisher:
     """Publishes the results of a plan."""
 
     def __init__(
@@ -85,4 +85,4 @@ class PlanNews:
         for found in unschedulable:
             report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
         report.count("unschedulablePods", len(unschedulable))
-        self._events.tell(unschedulable, report.decision_id)
+        self._events.publish(unschedulable, report.decision_id)

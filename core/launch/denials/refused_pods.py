@@ -41,5 +41,5 @@ def _told(found: Unschedulable, classes: Mapping[str, str], denials: Mapping[str
         return found
     denial = denials.get(classes[found.pod])
     if denial is not None and not denial.names_capacity():
-        return msgspec.structs.replace(found, reason=PodReason.LAUNCH_DENIED, message=denial.told())
+        return msgspec.structs.replace(found, reason=PodReason.LAUNCH_DENIED, message=denial.explanation())
     return msgspec.structs.replace(found, reason=PodReason.NO_OFFERING_AVAILABLE, message=REFUSED)
