@@ -1,4 +1,4 @@
-"""One word, one meaning: names of classes and modules."""
+"""Names of classes and modules: one word has one meaning, and is the field's word or plain English."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from tests.tidy.test_manners import FILES, relative
+from tests.tidy.test_manners import FILES, ROOT, relative
 
 METAPHORS = frozenset(
     [
@@ -28,10 +28,15 @@ METAPHORS = frozenset(
         "thought",
     ]
 )
-"""What the field has a word for (docs/reference/glossary.md)."""
+"""Metaphors for which the field has a word (docs/reference/glossary.md)."""
 
 FORMS = ("core/api/schemas/", "core/catalogue/node_class.py", "core/manifests/wire/")
-"""Objects as users and API servers write them: they have the name of what they become, in a package that says so."""
+"""Objects as users and API servers write them: they share the name of the object that they are read into."""
+
+GLOSSARY = ROOT / "docs/reference/glossary.md"
+
+PLAIN_WORDS = Path(__file__).with_name("plain_words.txt")
+"""Words of module names that need no definition."""
 
 
 def our_files() -> list[Path]:
@@ -40,7 +45,7 @@ def our_files() -> list[Path]:
 
 
 def test_a_public_class_name_has_one_meaning() -> None:
-    """Whoever looks a name up finds two things."""
+    """Otherwise, a search for a name finds two classes."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in our_files():
         for node in ast.parse(path.read_text()).body:
@@ -50,7 +55,7 @@ def test_a_public_class_name_has_one_meaning() -> None:
 
 
 def test_no_name_is_a_metaphor() -> None:
-    """A newcomer who knows Karpenter or operations research looks for the field's word."""
+    """A newcomer who knows Karpenter or operations research searches for the field's word."""
     found = []
     for path in our_files():
         nodes = ast.walk(ast.parse(path.read_text()))
@@ -59,3 +64,30 @@ def test_no_name_is_a_metaphor() -> None:
             words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
             found += [f"{relative(path)}: {name}" for _ in words & METAPHORS]
     assert not found
+
+
+def _defined_words() -> set[str]:
+    """The words of the glossary's first column."""
+    rows = [line.split("|")[1] for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+    return set(re.findall(r"[a-z0-9]+", " ".join(rows).lower()))
+
+
+def _plain_words() -> set[str]:
+    lines = PLAIN_WORDS.read_text().splitlines()
+    return {word for line in lines if not line.startswith("#") for word in line.split()}
+
+
+def _singular(word: str) -> str:
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
+
+
+def test_the_words_of_a_modules_name_are_defined_or_plain() -> None:
+    """A new noun of the field needs a row in the glossary; a plain word is added to `plain_words.txt`."""
+    known = {_singular(word) for word in _defined_words() | _plain_words()}
+    found = set()
+    for path in map(relative, FILES):
+        package, *names = path.removesuffix(".py").split("/")
+        if package in ("core", "lambdas"):
+            words = {word for name in names for word in name.split("_") if word and name != "__init__"}
+            found |= {f"{path}: {word}" for word in words if _singular(word) not in known}
+    assert sorted(found) == []
