@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "status": "how a cluster stands: nodes, cost, budgets, what is under way and what holds it back",
+    "approve": "let a command begin that waits for a person, or reject it",
     "pause": "let no node go by choice, or stop everything, until `resume`",
     "resume": "release the kill switch",
     "adopt": "which nodes of Karpenter would be ours, and make them so: no node is replaced",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli import money
 from cli.plan_document import API_VERSION, rfc3339
+from cli.proposal_document import proposal_document
 from core import labels
 from core.brakes.brake import STOPS, Brake
 from core.cluster_status import GOES, PoolStatus, cluster_status, state_price
@@ -46,6 +47,9 @@ def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | 
         "foreignNodes": found.foreign_nodes,
         "claims": _claims(snapshot, records),
         "commands": None if own is None else [_command(command) for command in own.view.commands],
+        "proposals": None
+        if own is None or own.proposals is None
+        else [proposal_document(proposal, snapshot.now) for proposal in own.proposals],
         "brakes": None if own is None else [_brake(brake) for brake in own.brakes.brakes],
         "breakers": None
         if own is None

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cli import money, output
 from cli.output import JsonObject, counted
 from cli.plan_table import prices_line
+from cli.proposal_document import proposals_table
 from cli.style import style
 
 _NAMED_MAX: Final = 3
@@ -20,6 +21,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _summary(document),
         _brakes(document),
         _pools(document),
+        _proposals(document),
         _commands(document),
         _claims(document, shows_all=shows_all),
         _sweeps(document),
@@ -110,6 +112,12 @@ def _number(left: int | None) -> str:
 
 def _change(window: Mapping[str, Any] | None) -> str:
     return "-" if window is None else f"{_short(window['at'])}: {_budgets(window['allowed'])}"
+
+
+def _proposals(document: JsonObject) -> str:
+    if not document["proposals"]:
+        return ""
+    return f"{proposals_table(document['proposals'])}\n`fleetwright approve ID --cluster {document['cluster']}`"
 
 
 def _commands(document: JsonObject) -> str:

@@ -74,6 +74,10 @@ RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", (
 """Added where single replicas may be restarted (`surgeRestarts`)."""
 
 
+RULES_FOR_APPROVAL: Final[Mapping[str, tuple[Rule, ...]]] = {"disrupt": (("", ("events",), ("create",)),)}
+"""Added where commands wait for approval (`mode: approve`): nodes say so in an event."""
+
+
 def group_of(function: str) -> str:
     """The Kubernetes group of a function."""
     return f"{NAME}:{function}"
@@ -86,13 +90,18 @@ def verbs(rules: Iterable[Rule]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def manifests(*, surge: bool = False) -> Sequence[dict[str, Any]]:
-    """ClusterRoles and ClusterRoleBindings, in the order in which they are applied; `surge` adds `RULES_FOR_SURGE`."""
-    added = RULES_FOR_SURGE if surge else {}
+def manifests(*, surge: bool = False, approval: bool = False) -> Sequence[dict[str, Any]]:
+    """ClusterRoles and ClusterRoleBindings, in the order in which they are applied.
+
+    Args:
+        surge: Adds `RULES_FOR_SURGE`.
+        approval: Adds `RULES_FOR_APPROVAL`.
+    """
+    added = [*([RULES_FOR_SURGE] if surge else []), *([RULES_FOR_APPROVAL] if approval else [])]
     return [
         manifest
         for function, rules in RULES_OF.items()
-        for manifest in _manifests(function, (*rules, *added.get(function, ())))
+        for manifest in _manifests(function, (*rules, *(rule for more in added for rule in more.get(function, ()))))
     ]
 
 
@@ -109,5 +118,7 @@ def _manifests(function: str, granted: Iterable[Rule]) -> Iterable[dict[str, Any
 
 
 if __name__ == "__main__":
-    written = yaml.safe_dump_all(manifests(surge="--surge" in sys.argv), sort_keys=False)
+    written = yaml.safe_dump_all(
+        manifests(surge="--surge" in sys.argv, approval="--approve" in sys.argv), sort_keys=False
+    )
     print(written, end="")  # noqa: T201 - this is the program's output

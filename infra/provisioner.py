@@ -59,8 +59,9 @@ class ProvisionerStack(cdk.Stack):
             self, "BudgetWindows", name=config.stack_name, role_name=config.role_name("budget-windows")
         )
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
+        alarms = Alarms(self, "Alarms", config=config, service=service_name(config.cluster))
         code = self._code_of_bundles() if is_packaged else self._no_code()
-        environment = self._settings(config, state, queues, windows, kill_switch)
+        environment = self._settings(config, state, queues, windows, kill_switch) | _approval_topic(config, alarms)
         functions = self._functions(config, code, environment, queues)
         permissions = Permissions(
             stack=self,
@@ -70,6 +71,7 @@ class ProvisionerStack(cdk.Stack):
             queues=queues,
             windows=windows,
             kill_switch=kill_switch,
+            approval_topic_arn=environment.get("APPROVAL_TOPIC_ARN", ""),
         )
         windows.wire(functions)
         for function in functions:
@@ -92,7 +94,7 @@ class ProvisionerStack(cdk.Stack):
             functions=functions,
             node_roles=config.node_roles if config.node_access_entries else (),
         )
-        Alarms(self, "Alarms", config=config, service=service_name(config.cluster)).watch(functions, queues)
+        alarms.watch(functions, queues)
         Dashboards(
             self,
             "Dashboard",
@@ -154,6 +156,13 @@ class ProvisionerStack(cdk.Stack):
             zonal_shift_cluster_arn=self._cluster_arn(config) if config.follow_zonal_shift else "",
         )
         return made.to_environment() | {field.upper(): value for field, value in config.settings.items() if value}
+
+
+def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
+    """Return the setting of the topic on which commands that wait are announced, the alarms' by default."""
+    if config.settings.get("mode") != "approve":
+        return {}
+    return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 
 
 def _output(function: str) -> str:

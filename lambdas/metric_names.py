@@ -44,6 +44,9 @@ CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
 ROLLOUTS_STOPPED: Final = "rolloutsStopped"
 """NodePools whose drifted nodes stay because their replacements did not become ready; told by each run of `disrupt`."""
 
+PROPOSALS_WAITING: Final = "proposalsWaiting"
+"""Commands that wait for a person's approval; written by each look of `disrupt` that sees or makes some."""
+
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised, or were about to be cut off at their time-out."""
 

@@ -324,6 +324,14 @@ class Queue(Protocol):
         ...
 
 
+class Topic(Protocol):
+    """Where people are told what waits for them."""
+
+    def publish(self, subject: str, text: str) -> None:
+        """Send one message to all subscribers; `subject` is one line of at most 100 ASCII characters. Raises PortError."""
+        ...
+
+
 class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
     """The queue that wakes `provision`, and the one that wakes `execute`."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from core.approval.rule import ApprovalRule, rule_from
 from core.catalogue import sizing
 from core.errors import InvalidInputError
 from core.manifests.scheduler_config import default_spreads
@@ -65,6 +66,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
         keep_ledger: Whether decisions are kept in the bucket before they are carried out. What is not kept cannot be asked or
             replayed later.
+        mode: `act`, or `approve`: commands of `disrupt` beyond one of the next three bounds wait for `fleetwright approve`;
+            every command if none is set. Replacing unhealthy nodes, expiry and interruptions never wait.
+        approve_above_dollars: Commands whose nodes cost more dollars per hour together wait.
+        approve_above_nodes: Commands of more nodes wait.
+        approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
+        approval_topic_arn: The SNS topic on which they are announced; empty: events and `fleetwright status` tell of them.
     """
 
     cluster_name: Text
@@ -97,6 +104,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     improve_milliseconds: Annotated[int, msgspec.Meta(ge=0)] = 1000
     improve_iterations: int | None = None
     keep_ledger: bool = True
+    mode: Literal["act", "approve"] = "act"
+    approve_above_dollars: str = ""
+    approve_above_nodes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    approve_namespaces: str = ""
+    approval_topic_arn: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
@@ -121,6 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         parse_feature_gates(settings.feature_gates)
         parse_default_spreads(settings.scheduler_config)
         settings.sizing()
+        settings.approval_rule()
         return settings
 
     def to_environment(self) -> dict[str, str]:
@@ -137,6 +150,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return sizing.settings_from(
             vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
         )
+
+    def approval_rule(self) -> ApprovalRule | None:
+        """Return which commands wait for approval, None where none does.
+
+        Raises:
+            InvalidInputError: If a bound is no number.
+        """
+        rule = rule_from(
+            above_dollars=self.approve_above_dollars,
+            above_nodes=self.approve_above_nodes,
+            namespaces=self.approve_namespaces,
+        )
+        return rule if self.mode == "approve" else None
 
     def improving(self, pods: int) -> timedelta:
         """Return how long the plan for this many pods may be improved."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from core.approval.proposal import Proposal
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
@@ -269,6 +270,22 @@ class CommandStore(Protocol):
 
     def remove(self, record: CommandRecord) -> None:
         """Delete the command; no error if it is gone. Raises ConflictError if it has changed."""
+        ...
+
+
+class ProposalStore(Protocol):
+    """The commands of one cluster that wait for approval, and for some days those that no longer do."""
+
+    def all(self) -> tuple[Proposal, ...]:
+        """Return every proposal, by id."""
+        ...
+
+    def add(self, proposal: Proposal) -> Proposal:
+        """Store a new proposal, and return it with its version. Raises ConflictError if the id is taken."""
+        ...
+
+    def change(self, before: Proposal, after: Proposal) -> Proposal:
+        """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
+from lambdas.settings import Settings, problem_of
 from lambdas.wiring import BY_NAME
 from simulator import calls, faults
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests
@@ -19,6 +21,17 @@ API_VERSION: Final = "fleetwright.dev/v1"
 INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange", "statusCheck")
 
 ALL: Final = "all"
+
+_WORLDS_OWN: Final = frozenset({"feature_gates", "improve_iterations", "improve_milliseconds", "keep_ledger"})
+SETTINGS: Final = (
+    frozenset(
+        field.name
+        for field in msgspec.structs.fields(Settings)
+        if field.default is not msgspec.NODEFAULT and not field.name.endswith(("_arn", "_parameter"))
+    )
+    - _WORLDS_OWN
+)
+"""Settings that a scenario may choose: the others belong to the account, or to the world itself."""
 
 _DURATIONS: Final = ("at", "duration", "for", "restore")
 
@@ -191,11 +204,16 @@ class _Spec(_Wire, frozen=True, kw_only=True):
     manifests: list[str] = []
     trace: Trace | None = None
     feature_gates: dict[str, bool] = {}
+    settings: dict[str, str | int | bool] = {}
     steps: list[Step] = []
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario, read whole: every file that it names but the catalogue and the trace is in here."""
+    """A scenario, read whole: every file that it names but the catalogue and the trace is in here.
+
+    Attributes:
+        settings: Settings of the functions by their environment variables, as text.
+    """
 
     name: str
     path: Path
@@ -206,6 +224,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     catalogue_file: Path | None
     trace: Trace | None
     feature_gates: dict[str, bool]
+    settings: dict[str, str] = {}
     manifests: tuple[JsonObject, ...]
     steps: tuple[Step, ...]
 
@@ -248,9 +267,24 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         catalogue_file=None if spec.catalog is None else folder / spec.catalog,
         trace=spec.trace,
         feature_gates=spec.feature_gates,
+        settings=_settings(spec.settings),
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )
+
+
+def _settings(given: Mapping[str, str | int | bool]) -> dict[str, str]:
+    """Return settings by their environment variables; in the scenario they have the names of the deployment's context."""
+    found = {}
+    for name, value in given.items():
+        field = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if field not in SETTINGS:
+            raise InvalidInputError("is not a setting that a scenario may have", field=f"spec.settings.{name}")
+        if problem := problem_of(field, text):
+            raise InvalidInputError(f"{value!r}: {problem}", field=f"spec.settings.{name}")
+        found[field.upper()] = text
+    return found
 
 
 def _step(folder: Path, number: int, step: Step) -> Step:

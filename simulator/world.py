@@ -204,8 +204,9 @@ class World:
 
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
+        chosen = Settings.from_environment({**self.account.settings.to_environment(), **self.scenario.settings})
         return msgspec.structs.replace(
-            self.account.settings,
+            chosen,
             feature_gates=gates,
             improve_iterations=self._effort.improve_iterations,
             keep_ledger=self._ledger is not None,

@@ -210,6 +210,10 @@ def brakes() -> str:
         _table(("brake", *(f"`{action}`" for action in Action), "meaning"), stopped),
         "A brake is noticed within 15 seconds. Each function says it in a decision of the kind `skip` with the brake as its "
         "reason.",
+        "## What waits for approval",
+        "With `mode: approve` commands beyond a bound wait for a person ([approve commands](../how-to/approve.md)). That is no "
+        "brake: pods get nodes, smaller commands go, unhealthy nodes are replaced, and nothing is counted as stopped. While a "
+        "brake stops a NodePool's nodes, their proposals wait too, and an approved one begins when the brake is released.",
         "## What can be stopped",
         _table(("action", "meaning"), ((f"`{action}`", meaning) for action, meaning in ACTIONS.items())),
     )

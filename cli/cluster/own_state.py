@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.cluster.installation import Installation
+from cli.cluster.proposals import open_proposals
 from cli.errors import InputError
 from cli.inventory import Inventory
+from core.approval.proposal import Proposal
+from core.approval.verification import without_proposed
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.disruption.rollouts import Rollout, rollouts
@@ -37,11 +40,12 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         view: The functions' observation.
-        snapshot: Their input for decisions: the observation with the effects of brakes and rollouts.
+        snapshot: Their input for decisions: the observation with the effects of brakes, rollouts and proposals.
         brakes: The engaged brakes; one that these credentials cannot read is included as unreadable.
         breakers: The state of each NodePool's breaker.
         sweeps: The states of `reconcile`'s sweeps, by name.
         prices_read_at: When prices were last read; None before the first time.
+        proposals: Commands that wait for approval; None where the functions ask for none.
     """
 
     view: ClusterState
@@ -50,6 +54,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     breakers: tuple[Breaker, ...]
     sweeps: Mapping[str, SweepState]
     prices_read_at: datetime | None
+    proposals: tuple[Proposal, ...] | None = None
 
 
 def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
@@ -71,16 +76,24 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
         view = Observer(kubernetes, catalogues, stores, settings, clock).observe()
         known = stores.moves.read(view.snapshot.now).rollouts
         facts, brakes = catalogues.facts(), stores.brakes.engaged()
+        proposals = _waiting(reader, view.snapshot.now)
         return OwnState(
             view=view,
-            snapshot=_held_back(view.snapshot, brakes, known),
+            snapshot=without_proposed(_held_back(view.snapshot, brakes, known), proposals or ()),
             brakes=brakes,
             breakers=stores.breakers.breakers(),
             sweeps=reader.sweep_log.read(),
             prices_read_at=facts.prices_read_at if facts is not None else None,
+            proposals=proposals,
         )
     except PortError as error:
         raise InputError(f"cluster {installation.cluster} cannot be read: {error}") from error
+
+
+def _waiting(reader: Adapters, now: datetime) -> tuple[Proposal, ...] | None:
+    if reader.settings.approval_rule() is None:
+        return None
+    return open_proposals(reader.proposals.all(), now)
 
 
 def _kubernetes(installation: Installation, clock: Clock) -> Kubernetes:

@@ -12,7 +12,7 @@ import msgspec
 
 from cli.schemas.answer import JsonAnswer, PricesAnswer
 from cli.schemas.period import ReportAnswer, WhatIfAnswer
-from cli.schemas.status import KillSwitchChangeAnswer, StatusAnswer
+from cli.schemas.status import KillSwitchChangeAnswer, ProposalsAnswer, StatusAnswer
 from cli.schemas.takeover import AdoptionAnswer, ReleaseAnswer
 
 
@@ -222,6 +222,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "diff": DifferenceAnswer,
     "simulate": SimulationSummaryAnswer,
     "status": StatusAnswer,
+    "approve": ProposalsAnswer,
     "pause": KillSwitchChangeAnswer,
     "adopt": AdoptionAnswer,
     "release": ReleaseAnswer,

@@ -108,6 +108,49 @@ class SweepsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     failing: list[FailingSweepAnswer]
 
 
+class VerdictAnswer(msgspec.Struct, kw_only=True):
+    """What a person said, by the ARN of the AWS identity."""
+
+    approved: bool
+    by: str
+    at: str
+
+
+class ProposalEndAnswer(msgspec.Struct, kw_only=True):
+    """How the wait ended; `reason` is one of the documented codes."""
+
+    reason: str
+    message: str
+    at: str
+
+
+class ProposalAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A command that waits for approval; `state`: waits, approved (it begins within a minute) or ended."""
+
+    id: str
+    state: Literal["waits", "approved", "ended"]
+    what: str
+    reason: str
+    why: str
+    nodes: list[str]
+    moves: int
+    savings: float
+    decision: str | None
+    proposed_at: str
+    expires_at: str
+    text: str
+    verdict: VerdictAnswer | None
+    end: ProposalEndAnswer | None
+
+
+class ProposalsAnswer(JsonAnswer):
+    """`fleetwright approve -o json`: the proposal that was approved or rejected, or those that wait."""
+
+    kind: Literal["Proposals"]
+    cluster: str
+    proposals: list[ProposalAnswer]
+
+
 class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     """Dollars of all our nodes, and the part of the hour that is spot's."""
 
@@ -128,6 +171,7 @@ class StatusAnswer(JsonAnswer):
     foreign_nodes: int
     claims: list[ClaimStatusAnswer]
     commands: list[CommandStatusAnswer] | None
+    proposals: list[ProposalAnswer] | None
     brakes: list[BrakeAnswer] | None
     breakers: list[BreakerAnswer] | None
     sweeps: SweepsAnswer | None

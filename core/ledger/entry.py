@@ -33,6 +33,7 @@ class LedgerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         nodes: The nodes that go.
         pods: The pods that it is for, or that it moves.
         hourly: Nano-dollars per hour that it adds to the bill.
+        waits: Why it waits for a person's approval; empty if it does not. Older releases take it for one that has begun.
     """
 
     id: str
@@ -41,6 +42,7 @@ class LedgerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     pods: tuple[str, ...] = ()
     replacements: tuple[str, ...] = ()
     hourly: int = 0
+    waits: str = ""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import msgspec
 
-from core.ledger.entry import DISRUPT, LedgerEntry
-from core.ledger.outcome import DecisionOutcome, OutcomeState
+from core.ledger.entry import DISRUPT, LedgerEntry, LedgerPart
+from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
 
 UNDER_WAY = "under way"
 DECIDED = "decided"
+PROPOSED = "waits for approval"
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,9 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
 def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEntry:
     """The line of one decision; `outcomes` are its own, in order of time."""
     ended = {outcome.part: outcome for outcome in outcomes}
-    came_about = [part for part in entry.parts if not _came_to_nothing(ended.get(part.id))]
+    came_about = [
+        part for part in entry.parts if not _came_to_nothing(ended.get(part.id)) and not _is_waiting(part, ended)
+    ]
     moving = entry.function == DISRUPT
     return LogEntry(
         id=entry.id,
@@ -72,6 +75,10 @@ def _came_to_nothing(outcome: DecisionOutcome | None) -> bool:
     return outcome is not None and outcome.state is not OutcomeState.DONE
 
 
+def _is_waiting(part: LedgerPart, ended: Mapping[str, DecisionOutcome]) -> bool:
+    return bool(part.waits) and part.id not in ended and approval_part(part.id) not in ended
+
+
 def _objects(entry: LedgerEntry) -> tuple[str, ...]:
     """In the order of kinds, each kind by name."""
     disrupts = entry.function == DISRUPT
@@ -90,6 +97,8 @@ def _state(entry: LedgerEntry, ended: Mapping[str, DecisionOutcome]) -> str:
     vain = sorted({outcome.reason for outcome in found if outcome is not None and _came_to_nothing(outcome)})
     if len([outcome for outcome in found if _came_to_nothing(outcome)]) == len(found):
         return f"came to nothing: {', '.join(vain)}"
+    if any(_is_waiting(part, ended) for part in entry.parts):
+        return PROPOSED
     if any(outcome is None for outcome in found):
         return UNDER_WAY if entry.function == DISRUPT else DECIDED
     return f"done in part: {', '.join(vain)}" if vain else OutcomeState.DONE

@@ -43,7 +43,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     Attributes:
         decision: The decision's id.
-        part: The claim's name or the command's id.
+        part: The claim's name or the command's id; `approval_part` of it where a person approved the command.
         reason: A code of `core.reasons`.
         instance: What is told of an instance; `part` is its id then. Older releases pass over it.
     """
@@ -55,6 +55,11 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
     reason: str = ""
     message: str = ""
     instance: InstanceLife | None = None
+
+
+def approval_part(command_id: str) -> str:
+    """Return the part under which a command's approval is told. Older releases know no such part and pass over it."""
+    return f"approval/{command_id}"
 
 
 def encode_outcomes(outcomes: list[DecisionOutcome]) -> bytes:

@@ -46,31 +46,38 @@ def of_provisioning(
     )
 
 
-def of_disruption(plan: DisruptionPlan, begun: Sequence[tuple[str, Command]]) -> DecisionSummary:
+def of_disruption(
+    plan: DisruptionPlan, begun: Sequence[tuple[str, Command]], proposed: Sequence[tuple[str, Command, str]] = ()
+) -> DecisionSummary:
     """The summary of a decision about nodes that can go.
 
     Args:
         plan: What was found.
         begun: The commands that are about to be stored, with their ids; others of the plan are found again later.
+        proposed: Those that wait for approval, and why.
     """
-    parts = tuple(
-        LedgerPart(
-            id=command_id,
-            reason=command.reason,
-            nodes=command.nodes,
-            pods=tuple(move.pod for move in command.moves),
-            replacements=tuple(claim.name for claim in command.replacements),
-            hourly=-command.savings,
-        )
-        for command_id, command in begun
-    )
+    parts = [_command_part(command_id, command) for command_id, command in begun]
+    parts += [_command_part(command_id, command, waits) for command_id, command, waits in proposed]
     refused = tuple((blocked.node, blocked.reason) for blocked in plan.blocked)
     words = [command_sentence(command) for _, command in begun]
+    words += [f"propose to {command_sentence(command)}" for _, command, _ in proposed]
     return DecisionSummary(
         what="; ".join(words) or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
-        reason=begun[0][1].reason if begun else _most_common(reason for _, reason in refused),
-        parts=parts,
+        reason=parts[0].reason if parts else _most_common(reason for _, reason in refused),
+        parts=tuple(parts),
         refused=refused,
+    )
+
+
+def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerPart:
+    return LedgerPart(
+        id=command_id,
+        reason=command.reason,
+        nodes=command.nodes,
+        pods=tuple(move.pod for move in command.moves),
+        replacements=tuple(claim.name for claim in command.replacements),
+        hourly=-command.savings,
+        waits=waits,
     )
 
 

@@ -32,4 +32,21 @@ class CommandReason(ReasonCode):
     )
     COMMAND_PENDING = ("CommandPending", "Another command is to be checked again first.")
     ALREADY_DECIDED = ("AlreadyDecided", "An earlier try of this run stored it.")
+    AWAITS_APPROVAL = (
+        "AwaitsApproval",
+        "It waits until a person approves it.",
+        "`fleetwright approve ID --cluster NAME`; without approval it lapses after a day.",
+    )
+    APPROVED = ("Approved", "A person approved it.")
+    REJECTED = ("Rejected", "A person rejected it; its nodes are left alone until it would have expired.")
+    PROPOSAL_LAPSED = (
+        "ProposalLapsed",
+        "It waited for approval and no longer holds; the message says why.",
+        "Nothing: what holds now is proposed anew.",
+    )
+    APPROVAL_EXPIRED = (
+        "ApprovalExpired",
+        "Nobody approved it within a day; it is proposed anew if it still holds.",
+        "Approve or reject it, or raise the bounds of `approveAbove*`.",
+    )
     COMMAND_REFUSED = ("CommandRefused", "It could not be stored: the table says why.")

@@ -24,4 +24,6 @@ class DecisionKind(DocumentedCode):
     REPAIR = ("repair", "A counter was corrected.")
     BRAKE = ("brake", "A NodePool's breaker opened.")
     RELEASE = ("release", "A NodePool's breaker closed.")
+    PROPOSE = ("propose", "A command waits for approval.")
+    APPROVE = ("approve", "A person approved a command, and it is carried out.")
     SKIP = ("skip", "Something was left as it is.")

@@ -131,4 +131,14 @@ class NodeReason(ReasonCode):
         "It goes in a later wave, after its replacements or the nodes of earlier waves.",
         "Wait, or raise spec.disruption.budgets so that waves are larger.",
     )
+    AWAITS_APPROVAL = (
+        "AwaitsApproval",
+        "A command that removes it waits for a person's approval.",
+        "`fleetwright approve ID --cluster NAME`, or `--reject`.",
+    )
+    PROPOSAL_REJECTED = (
+        "ProposalRejected",
+        "A person rejected the command that removes it, so it is left alone for a day.",
+        "Wait; it may be proposed again then.",
+    )
     NOT_TRIED = ("NotTried", "The round ended before this node's turn came; the next one looks at it.")

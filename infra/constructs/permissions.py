@@ -40,6 +40,7 @@ class Permissions:
     queues: Queues
     windows: BudgetWindows
     kill_switch: KillSwitchParameter
+    approval_topic_arn: str = ""
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
@@ -48,7 +49,7 @@ class Permissions:
         grants = {
             "watch_audit_log": [self._wakes_provision, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
-            "disrupt": [*looks, self._adds_commands, self._keeps_ledger],
+            "disrupt": [*looks, self._adds_commands, self._keeps_ledger, self._asks_for_approval],
             "execute": [*looks, self._keeps_state, *launches, self._terminates, self._tells_outcomes],
             "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
             "reconcile": [
@@ -130,6 +131,10 @@ class Permissions:
 
     def _tells_outcomes(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
+
+    def _asks_for_approval(self, role: iam.Role) -> None:
+        if self.approval_topic_arn:
+            self._allow(role, ["sns:Publish"], [self.approval_topic_arn])
 
     def _sends_work(self, role: iam.Role) -> None:
         self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue_arn])

@@ -22,10 +22,10 @@ from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
 from lambdas.observed_claims import ObservedClaims
-from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes
+from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes, Topic
 from lambdas.settings import Settings
 from lambdas.side_by_side import IN_THREADS, TaskRunners
-from lambdas.store import SweepLog, Targets
+from lambdas.store import ProposalStore, SweepLog, Targets
 
 if TYPE_CHECKING:
     import boto3
@@ -110,6 +110,21 @@ class Adapters:
         from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 
         return DynamoTargets(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def proposals(self) -> ProposalStore:
+        """Commands that wait for approval."""
+        from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
+
+        return DynamoProposals(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def approval_topic(self) -> Topic | None:
+        """Where they are announced; None where nobody asked for that."""
+        from lambdas.adapters.aws.sns import SnsTopic
+
+        arn = self.settings.approval_topic_arn
+        return SnsTopic(self._service("sns", BRIEF), arn) if arn else None
 
     @cached_property
     def pod_ends(self) -> DynamoPodEnds:

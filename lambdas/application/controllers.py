@@ -80,7 +80,9 @@ class Application:
     @cached_property
     def disruption(self) -> DisruptionController:
         """Controller of `disrupt`."""
-        from lambdas.controllers.disruption.disruption import DisruptionController
+        from lambdas.controllers.approval.approvals import Approvals
+        from lambdas.controllers.decision_events import DecisionEvents
+        from lambdas.controllers.disruption.disruption import DisruptionController, Rests
         from lambdas.controllers.disruption.target_keeper import TargetKeeper
         from lambdas.controllers.resting.budget_rest import BudgetRest
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
@@ -88,8 +90,12 @@ class Application:
         given = self.adapters
         rest = DisruptionRest(given.kubernetes, given.stores.changes, given.clock, given.pause)
         budgets = BudgetRest(given.kubernetes, given.settings, given.clock)
+        news = DecisionEvents(given.kubernetes, given.clock, given.run_tasks.messages)
+        rule, cluster = given.settings.approval_rule(), given.settings.cluster_name
+        approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
         queue, ledger, target = given.queues.work, given.ledger, TargetKeeper(given.targets)
-        return DisruptionController(self.observer, given.stores, budgets, rest, target, queue, ledger, given.clock)
+        rests = Rests(budgets, rest)
+        return DisruptionController(self.observer, given.stores, rests, target, approvals, queue, ledger, given.clock)
 
     @cached_property
     def execution(self) -> Execution:

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from core.approval.proposal import Proposal
 from core.ledger.summary import DecisionSummary, command_sentence
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.records import CommandRecord
 from core.reasons.claim import ClaimReason
+from core.reasons.command import CommandReason
 from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, normal, write_together
 from lambdas.ports import Clock, JsonObject, Kubernetes
 from lambdas.side_by_side import RunTasks
@@ -68,9 +70,16 @@ class DecisionEvents:
 
         self._write(list(islice(events(), EVENTS_AT_MOST)))
 
+    def proposed(self, proposal: Proposal) -> None:
+        """Write events on the nodes and claims of a command that waits for approval."""
+        command = proposal.command
+        message = f"{command_sentence(command)}: `fleetwright approve {proposal.id}`; {proposal.why}"
+        about = [*map(about_node, command.nodes), *map(about_node_claim, command.claims)]
+        self._write([self._event(found, CommandReason.AWAITS_APPROVAL, message, proposal.decision) for found in about])
+
     def _event(self, about: JsonObject, reason: str, message: str, decision: str) -> JsonObject:
         told = with_decision_id(message, decision)
-        return normal(about, reason, told, self._clock.now(), identity=f"{about['kind']}/{decision or told}")
+        return normal(about, reason, told, self._clock.now(), identity=f"{about['kind']}/{reason}/{decision or told}")
 
     def _write(self, events: list[JsonObject]) -> None:
         write_together(self._kubernetes, events[:EVENTS_AT_MOST], self._run_tasks)

@@ -19,3 +19,4 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     app = application()
     deadline = deadline_of(context, app.adapters.clock)
     app.disruption.run(report, deadline=deadline, is_window=is_window(event))
+    app.adapters.ledger.record_outcomes("disrupt", report.outcomes)

@@ -32,6 +32,7 @@ from simulator.aws.region import Region
 from simulator.aws.schedules import Schedules
 from simulator.aws.session import Session
 from simulator.aws.templates import Templates
+from simulator.aws.topics import Topics
 from simulator.aws.wire import Responder, Wire
 from simulator.clock import VirtualClock
 from simulator.draws import stream
@@ -47,6 +48,7 @@ KUBERNETES_VERSION: Final = "1.32"
 _TABLE: Final = "fleetwright"
 _BUCKET: Final = "fleetwright"
 _GROUP: Final = "fleetwright"
+_TOPIC: Final = "fleetwright"
 _SCHEMA: Final = Schema(
     table=_TABLE,
     partition_key=wiring.TABLE.partition_key,
@@ -105,6 +107,7 @@ class Account:
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
         self._calls = InstanceCalls(self.instances, self.network.vpc_id, self._age)
         self._bucket = Bucket(clock, _BUCKET)
+        self.topics = Topics(ACCOUNT_ID, region.name, _TOPIC)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
         self.wire.answer_with(self._answers())
         self.wire.listen(EC2Writes(recorder).see)
@@ -123,6 +126,7 @@ class Account:
             zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
             surge_restarts=True,
             keep_ledger=False,
+            approval_topic_arn=self.topics.arn,
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 
@@ -173,6 +177,7 @@ class Account:
             "scheduler:CreateSchedule": self.schedules.create,
             "scheduler:UpdateSchedule": self.schedules.update,
             "scheduler:DeleteSchedule": self.schedules.delete,
+            "sns:Publish": self.topics.publish,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,
             "sqs:GetQueueUrl": self.queues.get_url,

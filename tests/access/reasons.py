@@ -52,6 +52,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "scheduler:GetSchedule": _WINDOW,
     "scheduler:ListSchedules": _WINDOW,
     "scheduler:UpdateSchedule": _WINDOW,
+    "sns:Publish": "Tells people which command waits for their approval.",
     "sqs:SendMessage": "Wakes another function.",
     "ssm:GetParameter": _BRAKE,
     "ssm:GetParameters": _LOOKS_UP,
@@ -147,7 +148,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "dynamodb:DeleteItem": "A claim that EC2 refuses is forgotten.",
         **_RESOLVES,
     },
-    "disrupt": {"s3:ListBucket": _MISSING},
+    "disrupt": {"s3:ListBucket": _MISSING, "sns:Publish": "A command waits for approval (`mode: approve`)."},
     "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
     "reconcile": {
         "s3:GetObject": "An instance found by its tag is adopted with what its type has.",

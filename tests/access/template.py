@@ -17,6 +17,7 @@ _ARNS: Final[Mapping[str, str]] = {
     "AWS::Lambda::Function": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{{}}",
     "AWS::Logs::LogGroup": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{{}}:*",
     "AWS::S3::Bucket": "arn:aws:s3:::{}",
+    "AWS::SNS::Topic": f"arn:aws:sns:{REGION}:{ACCOUNT}:{{}}",
     "AWS::SQS::Queue": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{{}}",
 }
 _PSEUDO: Final = {
@@ -102,6 +103,8 @@ class Deployment:
         match found["Type"]:
             case "AWS::SQS::Queue":
                 return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+            case "AWS::SNS::Topic":
+                return _ARNS["AWS::SNS::Topic"].format(name)
             case "AWS::SSM::Parameter":
                 parameter: str = self._value(found["Properties"]["Name"])
                 return parameter

@@ -14,6 +14,7 @@ import boto3
 import msgspec
 import pytest
 
+from core.approval.proposal import ProposalVerdict
 from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, Machine
@@ -28,6 +29,7 @@ from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
@@ -41,6 +43,7 @@ from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemorySweeps, MemoryTargets, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeClock
+from tests.unit.approval.test_proposal import PROPOSAL
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
@@ -678,3 +681,17 @@ def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pyte
         assert targets.read() == target
         targets.write(None)
         assert targets.read() is None
+
+
+def test_a_proposal_is_changed_by_whoever_read_it_last(table: DynamoTable, request: pytest.FixtureRequest) -> None:
+    """A person's verdict and a function's look may come at the same moment; neither may undo the other."""
+    proposals = DynamoProposals(table, request.node.name)
+    first = proposals.add(msgspec.structs.replace(PROPOSAL, proposed_at=NOW))
+    with pytest.raises(ConflictError):
+        proposals.add(PROPOSAL)
+    approved = proposals.change(
+        first, msgspec.structs.replace(first, verdict=ProposalVerdict(is_approved=True, by="ada", at=NOW))
+    )
+    with pytest.raises(ConflictError):
+        proposals.change(first, msgspec.structs.replace(first, announced_at=NOW))
+    assert proposals.all() == (approved,)

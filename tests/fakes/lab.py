@@ -25,7 +25,7 @@ from lambdas.settings import Settings
 from lambdas.side_by_side import TaskRunners, in_turn
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
-from tests.fakes.store import MemoryLeases, MemorySweeps, MemoryTargets, Rows
+from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import (
     FakeCatalogues,
@@ -33,6 +33,7 @@ from tests.fakes.world import (
     FakeCloud,
     FakeKubernetes,
     FakeQueue,
+    FakeTopic,
     FakeWindows,
     MemoryObjects,
 )
@@ -73,6 +74,8 @@ class LabAdapters(Adapters):
         self.stores = lab.rows.stores(lab.brakes)
         self.pod_ends = self.stores.pod_ends
         self.targets = MemoryTargets(lab.rows)
+        self.proposals = MemoryProposals(lab.rows)
+        self.approval_topic = lab.topic
         self.leases = MemoryLeases(lab.rows)
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
@@ -93,6 +96,7 @@ class Lab:
         self.kubernetes = FakeKubernetes(self.clock)
         self.brakes = FakeBrakes(self.clock)
         self.ledger = MemoryObjects()
+        self.topic = FakeTopic()
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
         self.app = Application(LabAdapters(self))

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from core.approval.proposal import Proposal
 from core.disruption.move_history import MoveHistory
 from core.disruption.stored_targets import decode, encode
 from core.launch.denials.denial import LaunchDenial
@@ -26,6 +27,7 @@ class Rows:
     def __init__(self) -> None:
         self.claims: dict[str, ClaimRecord] = {}
         self.commands: dict[str, CommandRecord] = {}
+        self.proposals: dict[str, Proposal] = {}
         self.unindexed: set[str] = set()
         self.usage: dict[str, PoolUsage] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
@@ -310,6 +312,33 @@ class MemoryCommands:
             expect_command(self._rows, record)
             del self._rows.commands[record.id]
         self._rows.after_call("write")
+
+
+class MemoryProposals:
+    """`lambdas.store.ProposalStore`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def all(self) -> tuple[Proposal, ...]:
+        self._rows.before_call("read")
+        return tuple(self._rows.proposals[name] for name in sorted(self._rows.proposals))
+
+    def add(self, proposal: Proposal) -> Proposal:
+        self._rows.before_call("write")
+        if proposal.id in self._rows.proposals:
+            raise ConflictError("store", f"proposal {proposal.id} exists")
+        self._rows.proposals[proposal.id] = msgspec.structs.replace(proposal, version=1)
+        self._rows.after_call("write")
+        return self._rows.proposals[proposal.id]
+
+    def change(self, before: Proposal, after: Proposal) -> Proposal:
+        self._rows.before_call("write")
+        if self._rows.proposals[before.id].version != before.version:
+            raise ConflictError("store", f"proposal {before.id} has changed")
+        self._rows.proposals[before.id] = msgspec.structs.replace(after, version=before.version + 1)
+        self._rows.after_call("write")
+        return self._rows.proposals[before.id]
 
 
 class MemoryLeases:

@@ -317,6 +317,19 @@ class MemoryObjects:
         return self.objects[key]
 
 
+class FakeTopic:
+    """Keeps what people are told; while `broken` is set nothing can be published."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.broken: PortError | None = None
+
+    def publish(self, subject: str, text: str) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.told.append((subject, text))
+
+
 class FakeWindows:
     """The schedules that exist."""
 

@@ -37,3 +37,18 @@ def test_deployments_are_patched_only_where_single_replicas_may_surge() -> None:
 
     assert patches(surge=True)
     assert not patches(surge=False)
+
+
+def test_disrupt_writes_events_only_where_commands_wait_for_approval() -> None:
+    """Everywhere else it changes nothing in the cluster at all."""
+
+    def verbs_of_disrupt(*, approval: bool) -> set[str]:
+        (role,) = (
+            found
+            for found in manifests(approval=approval)
+            if found["kind"] == "ClusterRole" and found["metadata"]["name"] == "fleetwright-disrupt"
+        )
+        return {verb for rule in role["rules"] for verb in rule["verbs"]}
+
+    assert verbs_of_disrupt(approval=False) == {"list"}
+    assert verbs_of_disrupt(approval=True) == {"list", "create"}

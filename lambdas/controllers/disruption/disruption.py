@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from core.approval.proposal import Proposal
+from core.approval.verification import without_proposed
 from core.brakes.brake import Action, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
@@ -29,6 +31,7 @@ from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
+from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.target_keeper import TargetKeeper
 from lambdas.controllers.resting.budget_rest import BudgetRest
@@ -62,6 +65,13 @@ Commands = list[tuple[str, Command]]
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
+class Rests(NamedTuple):
+    """What lets a run skip an observation: closed budgets, and a cluster that has not changed."""
+
+    budgets: BudgetRest
+    looks: DisruptionRest
+
+
 class DisruptionController:
     """Controller of `disrupt`. Only one run executes at a time: the function's reserved concurrency is one."""
 
@@ -69,18 +79,18 @@ class DisruptionController:
         self,
         observer: Observer,
         stores: Stores,
-        budgets: BudgetRest,
-        rest: DisruptionRest,
+        rests: Rests,
         target: TargetKeeper,
+        approvals: Approvals,
         work: Queue,
         ledger: LedgerWriter,
         clock: Clock,
     ) -> None:
         self._observer = observer
         self._ledger = ledger
-        self._budgets = budgets
-        self._rest = rest
+        self._budgets, self._rest = rests
         self._target = target
+        self._approvals = approvals
         self._stores = stores
         self._work = work
         self._clock = clock
@@ -106,7 +116,8 @@ class DisruptionController:
         # Closed budgets are asked alone, before each look; open ones are noted with the look, which lists NodePools anyway.
         if self._budgets.are_closed and not self._is_look_needed(records, report):
             return
-        sign = self._sign(records, brakes)
+        proposals = self._approvals.open()
+        sign = self._sign(records, brakes, proposals)
         if self._rest.holds(sign, self._clock.now()) and not is_window:
             report.count("resting")
             return
@@ -115,35 +126,36 @@ class DisruptionController:
         self._budgets.note(view.snapshot.node_pools, records)
         write_pod_events(self._stores, view)
         view = with_rollouts(self._stores.moves, view, report)
-        if any(not command.has_started for command in view.commands):
-            report.decide(
-                DecisionKind.SKIP,
-                view.snapshot.cluster,
-                CommandReason.COMMAND_PENDING,
-                "a command is to be validated first",
-            )
+        if _awaits_validation(view, report):
             return
-        world, now = snapshot_digest(view.snapshot), self._clock.now()
+        settled = self._approvals.settle(proposals, view.snapshot, report)
+        if self._begin_approved(settled, view, records, brakes, report):
+            return
+        observed = without_proposed(view.snapshot, settled.waiting)
+        world, now = snapshot_digest(observed), self._clock.now()
         remembered = None if is_window else self._quiet.recall(world, now)
         if remembered is not None:
             report.count("unchanged")
         time = RecordedTime(share_until(self._clock, deadline - STORING))
-        snapshot = self._target.with_target(view.snapshot)
+        snapshot = self._target.with_target(observed)
         plan = _decided(snapshot, time) if remembered is None else remembered
         self._report(plan, report)
         begun = self._begun(plan, view, records, brakes, now, report)
-        kept = self._kept(snapshot, plan, begun, time, report) if remembered is None else begun
+        kept = self._approvals.divided(begun, settled.waiting, report)
         if remembered is None:
-            self._target.keep(snapshot, plan, kept, report)
-        for command_id, command in kept:
+            kept = self._kept(snapshot, plan, kept, time, report)
+            self._target.keep(snapshot, plan, kept.free, report)
+        for command_id, command in kept.free:
             self._store(command_id, command, report)
+        self._approvals.propose(kept.demanded, plan, report)
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
         report.count("cutOffDecisions", int(is_cut_off))
         if not plan.commands and not _awaits_repair(view) and not is_cut_off:
             self._quiet.keep(world, now, plan)
-            self._rest.begin(sign, looked_at, view.snapshot)
-        else:
-            self._rest.end()
+            if not settled.awaits_budget:
+                self._rest.begin(sign, looked_at, view.snapshot)
+                return
+        self._rest.end()
 
     def _begun(
         self,
@@ -155,15 +167,47 @@ class DisruptionController:
         report: RunReport,
     ) -> Commands:
         """Return the commands of the plan that may start now, along with those in progress; report what keeps the others."""
+        found = self._unhindered(startable(plan), view, records, brakes, now, report)
+        return [(_id(command, now), command) for command in found]
+
+    def _unhindered(
+        self,
+        commands: Sequence[Command],
+        view: ClusterState,
+        records: tuple[ClaimRecord, ...],
+        brakes: EngagedBrakes,
+        now: datetime,
+        report: RunReport,
+    ) -> Sequence[Command]:
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
-        history = self._stores.moves.read(now) if plan.commands else MoveHistory()
+        history = self._stores.moves.read(now) if commands else MoveHistory()
         free = [
             found
-            for found in startable(plan)
+            for found in commands
             if not _is_stopped(found, pool_of, brakes, report) and not _is_paused(found, history, now, report)
         ]
-        return [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
+        return one_at_a_time(free, under_way, pool_of, brakes.probed_pools)
+
+    def _begin_approved(
+        self,
+        settled: Settled,
+        view: ClusterState,
+        records: tuple[ClaimRecord, ...],
+        brakes: EngagedBrakes,
+        report: RunReport,
+    ) -> bool:
+        """Store the commands that a person approved and nothing stops; the next look decides about the other nodes."""
+        commands = [command for _, command in settled.approved]
+        unhindered = self._unhindered(commands, view, records, brakes, self._clock.now(), report)
+        for proposal, command in settled.approved:
+            if command in unhindered:
+                report.decision_id = proposal.decision
+                self._store(proposal.id, command, report)
+                self._approvals.begun(proposal, report)
+        if unhindered:
+            self._rest.end()
+        return bool(unhindered)
 
     def _is_look_needed(self, records: tuple[ClaimRecord, ...], report: RunReport) -> bool:
         """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are told of all the same."""
@@ -175,7 +219,7 @@ class DisruptionController:
         report.count(ROLLOUTS_STOPPED, len(stopped))
         return False
 
-    def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes) -> bytes:
+    def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes, proposals: tuple[Proposal, ...]) -> bytes:
         """Read in each run, so that every observation comes equally long after the schedule."""
         return Sign(
             claims=records,
@@ -183,22 +227,26 @@ class DisruptionController:
             brakes=brakes,
             market=self._observer.open_market.read_at(),
             unavailable=self._stores.unavailable.active(self._clock.now()),
+            proposals=proposals,
         ).digest()
 
     def _kept(
-        self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, time: RecordedTime, report: RunReport
-    ) -> Commands:
+        self, snapshot: Snapshot, plan: DisruptionPlan, divided: Divided, time: RecordedTime, report: RunReport
+    ) -> Divided:
         """Return the commands to store, once the ledger has them. Without a ledger entry only unhealthy nodes are replaced."""
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
+        demanded = [(found.id, found.command, found.why) for found in divided.demanded]
         try:
-            self._ledger.write(draft, of_disruption(plan, begun))
+            self._ledger.write(draft, of_disruption(plan, divided.free, demanded))
         except PortError as error:
             report.count(LEDGER_FAILURES)
             report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
-            return [(name, command) for name, command in begun if command.reason == TerminationReason.UNHEALTHY]
-        return begun
+            return Divided(
+                [(name, command) for name, command in divided.free if command.reason == TerminationReason.UNHEALTHY], []
+            )
+        return divided
 
     def _store(self, command_id: str, command: Command, report: RunReport) -> None:
         """Store a command and request its next step; drift is not validated later (Karpenter)."""
@@ -254,6 +302,15 @@ def write_pod_events(stores: Stores, view: ClusterState) -> None:
 def _decided(snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
     with collector_paused():
         return disrupt(snapshot, deadline=time)
+
+
+def _awaits_validation(view: ClusterState, report: RunReport) -> bool:
+    """Whether a command is to be validated before anything else is decided."""
+    if all(command.has_started for command in view.commands):
+        return False
+    message = "a command is to be validated first"
+    report.decide(DecisionKind.SKIP, view.snapshot.cluster, CommandReason.COMMAND_PENDING, message)
+    return True
 
 
 def _awaits_repair(view: ClusterState) -> bool:

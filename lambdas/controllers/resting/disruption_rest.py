@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from core.approval.proposal import Proposal
 from core.brakes.brake import EngagedBrakes
 from core.disruption.resting import LONGEST_REST, may_rest, next_known_moment, next_rest
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -98,6 +99,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         market: When the current market was read.
         unavailable: Offerings that refused recently; one that no longer does may be a cheaper place for a node.
+        proposals: Commands that wait for approval: a verdict changes their version.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -105,10 +107,12 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     brakes: EngagedBrakes
     market: tuple[datetime, ...]
     unavailable: frozenset[OfferingKey]
+    proposals: tuple[Proposal, ...] = ()
 
     def digest(self) -> bytes:
         """Return a digest of all of it."""
         versions = [[(record.name, record.version) for record in self.claims]]
         versions += [[(record.id, record.version) for record in self.commands]]
+        versions += [[(record.id, record.version) for record in self.proposals]]
         known = (versions, self.brakes, self.market, sorted(self.unavailable))
         return blake2b(msgspec.json.encode(known), digest_size=16).digest()

@@ -1,0 +1,93 @@
+"""Reads the commands that wait for approval, and stores what a person says of one, with the user's own AWS permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from cli.cluster.installation import Installation
+from cli.errors import InputError
+from core.approval.proposal import Proposal, ProposalVerdict
+from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.service import QUICK
+from lambdas.ports import ConflictError, PortError
+
+TRIES: Final = 3
+"""How often a verdict is written again where the functions changed the row at the same moment."""
+
+_ID_SHOWN_MIN: Final = 4
+
+
+class OpenProposals:
+    """The proposals of one installation.
+
+    Raises:
+        InputError: From every method, if the table cannot be read or written.
+    """
+
+    def __init__(self, installation: Installation) -> None:
+        self._cluster = installation.cluster
+        if installation.settings.approval_rule() is None:
+            hint = "set `mode: approve` in the context of the deployment"
+            raise InputError(f"the functions of {installation.stack} wait for no approval", hint=hint)
+        table = DynamoTable(installation.session.client("dynamodb", config=QUICK), installation.settings.table_name)
+        self._store = DynamoProposals(table, installation.settings.cluster_name)
+
+    def all(self) -> tuple[Proposal, ...]:
+        """Return every proposal of the last days, the oldest first."""
+        try:
+            found = self._store.all()
+        except PortError as error:
+            raise InputError(f"the proposals of {self._cluster} cannot be read: {error}") from error
+        return tuple(sorted(found, key=lambda proposal: (proposal.proposed_at, proposal.id)))
+
+    def one(self, wanted: str) -> Proposal:
+        """Return the proposal with that id, or the only one whose id begins with it."""
+        known = self.all()
+        alike = [found for found in known if found.id == wanted] or [
+            found for found in known if found.id.startswith(wanted) and len(wanted) >= _ID_SHOWN_MIN
+        ]
+        if len(alike) != 1:
+            problem = f"{len(alike)} proposals begin with {wanted!r}" if alike else f"there is no proposal {wanted!r}"
+            raise InputError(problem, hint=f"`fleetwright approve --list --cluster {self._cluster}` lists them")
+        return alike[0]
+
+    def say(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
+        """Store what a person says of a proposal; return it unchanged where it waits no longer, or is as wanted already."""
+        for _ in range(TRIES):
+            proposal = self.one(wanted)
+            said = proposal.verdict
+            if not is_open(proposal, verdict.at) or (said is not None and said.is_approved == verdict.is_approved):
+                return proposal
+            try:
+                return self._store.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))
+            except ConflictError:
+                continue
+            except PortError as error:
+                raise InputError(f"the verdict cannot be stored: {error}") from error
+        raise InputError(f"the functions keep changing proposal {wanted}; try again")
+
+
+def is_open(proposal: Proposal, now: datetime) -> bool:
+    """Whether a person may still approve or reject it."""
+    return proposal.end is None and now < proposal.expires_at
+
+
+def open_proposals(proposals: Sequence[Proposal], now: datetime) -> tuple[Proposal, ...]:
+    """Return the proposals that wait now."""
+    return tuple(proposal for proposal in proposals if is_open(proposal, now))
+
+
+def caller(session: Any) -> str:
+    """Return the ARN of the user's AWS identity; the call needs no permission. Raises InputError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        arn: str = session.client("sts").get_caller_identity()["Arn"]
+    except (BotoCoreError, ClientError) as error:
+        raise InputError(f"sts:GetCallerIdentity: {error}") from error
+    return arn

@@ -1,0 +1,77 @@
+"""`fleetwright approve`: lets a command begin that waits for a person, or rejects it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import arguments as shared
+from cli import output
+from cli.cluster.installation import add_installation
+from cli.errors import DONE, NEGATIVE, InputError
+
+if TYPE_CHECKING:
+    from core.approval.proposal import Proposal
+
+_EXAMPLES: Final = """examples:
+  fleetwright approve --list --cluster prod
+  fleetwright approve 81c0d2f7aa --cluster prod
+  fleetwright approve 81c0d2f7aa --cluster prod --reject
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("id", nargs="?", metavar="ID", help="a proposal's id, or its first letters")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="show what waits; with -o wide also what has ended")
+    what.add_argument("--reject", action="store_true", help="leave its nodes alone until it would have expired")
+    add_installation(parser, is_required=True)
+    parser.add_argument("--region", metavar="REGION", help="where the cluster is (default: that of the credentials)")
+    parser.add_argument("--now", type=shared.moment, metavar="RFC3339", help="fix the clock (default: the present)")
+    shared.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Store the verdict, or list what waits; negative where the proposal does not wait any more."""
+    from datetime import UTC, datetime
+
+    from cli.cluster.installation import find_installation
+    from cli.cluster.proposals import OpenProposals, caller, open_proposals
+    from core.approval.proposal import ProposalVerdict
+
+    if bool(arguments.id) == arguments.list:
+        raise InputError("name one proposal, or ask for --list", hint="`fleetwright approve --help` shows examples")
+    installation = find_installation(
+        arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
+    )
+    proposals, now = OpenProposals(installation), arguments.now or datetime.now(UTC)
+    if arguments.list:
+        found = proposals.all()
+        _show(arguments, found if arguments.output == "wide" else open_proposals(found, now), now)
+        return DONE
+    verdict = ProposalVerdict(is_approved=not arguments.reject, by=caller(installation.session), at=now)
+    after = proposals.say(arguments.id, verdict)
+    _show(arguments, (after,), now)
+    is_said = after.verdict is not None and after.verdict.is_approved == verdict.is_approved
+    return DONE if is_said and (after.end is None or after.end.reason in _AS_SAID) else NEGATIVE
+
+
+def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: Any) -> None:
+    from cli.plan_document import API_VERSION
+    from cli.proposal_document import proposal_document
+
+    found = [proposal_document(proposal, now) for proposal in proposals]
+    document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": found}
+    output.show(document, arguments.output, _table, _table)
+
+
+def _table(document: dict[str, Any]) -> str:
+    from cli.proposal_document import proposals_table
+
+    return proposals_table(document["proposals"]) if document["proposals"] else "nothing waits for approval"
+
+
+_AS_SAID: Final = ("Approved", "Rejected")
+"""Reasons with which a proposal ends because of what a person said."""

@@ -1,0 +1,78 @@
+"""The row of a command that waits for approval."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.model.plan import Command
+
+EXPIRES_AFTER: Final = timedelta(days=1)
+"""Long enough for the next working morning. A command that still holds then is proposed again, which reminds people."""
+
+PROPOSALS_MAX: Final = 10
+"""Most proposals that wait at once: each was decided as if the others' nodes stayed."""
+
+
+class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said.
+
+    Attributes:
+        by: The ARN of the person's AWS identity.
+    """
+
+    is_approved: bool
+    by: str
+    at: datetime
+
+
+class ProposalEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How the wait ended: `reason` is a code of `core.reasons.command`."""
+
+    reason: str
+    message: str
+    at: datetime
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """One command and what became of it. It keeps its id when it is carried out.
+
+    Attributes:
+        decision: Id of its decision in the ledger, empty where none is kept.
+        why: Why it waits.
+        text: The explanation that was announced.
+        announced_at: When the topic took the announcement; None before that.
+        end: None while it waits.
+    """
+
+    id: str
+    command: Command
+    decision: str = ""
+    why: str
+    text: str
+    proposed_at: datetime
+    announced_at: datetime | None = None
+    verdict: ProposalVerdict | None = None
+    end: ProposalEnd | None = None
+    version: int = 0
+
+    @property
+    def expires_at(self) -> datetime:
+        """When it lapses, whatever holds then."""
+        return self.proposed_at + EXPIRES_AFTER
+
+    def keeps_nodes(self, now: datetime) -> bool:
+        """Whether other commands leave its nodes alone: while it waits, and after a rejection until it expires."""
+        return self.end is None or (self.is_rejected and now < self.expires_at)
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether a person has approved it."""
+        return self.verdict is not None and self.verdict.is_approved
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether a person has rejected it."""
+        return self.verdict is not None and not self.verdict.is_approved

@@ -1,0 +1,90 @@
+"""Checks proposals against a new snapshot, and keeps their nodes out of other decisions while they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from core.approval.proposal import Proposal
+from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.validation import Validation
+from core.model.node_claim import Hold
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.reasons.command import CommandReason
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+
+
+class Verification:
+    """Asks what a second look asks of a command (`core.disruption.validation`), of each proposal alone.
+
+    NodePools' budgets are left out of whether a proposal holds: it takes no place in them while it waits, and they may be
+    closed at the hour at which a person reads it.
+    """
+
+    def __init__(self, proposals: Sequence[Proposal], snapshot: Snapshot) -> None:
+        options = msgspec.structs.replace(snapshot.options, ignore_budgets=True)
+        self._commands = [proposal.command for proposal in proposals]
+        self._snapshot = snapshot
+        self._unbounded = Validation(self._commands, msgspec.structs.replace(snapshot, options=options))
+        self._bounded: Validation | None = None
+
+    def lapse(self, proposal: Proposal) -> Refusal | None:
+        """Return why the proposal no longer holds, None if it does."""
+        now = self._snapshot.now
+        if now >= proposal.expires_at:
+            message = f"nobody approved it within a day, until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+            return Refusal(CommandReason.APPROVAL_EXPIRED, message)
+        if proposal.is_rejected:
+            return None
+        found = self._unbounded.check(proposal.command)
+        if isinstance(found, Refusal):
+            return Refusal(CommandReason.PROPOSAL_LAPSED, found.message)
+        if not _is_same(found, proposal.command):
+            return Refusal(CommandReason.PROPOSAL_LAPSED, "another command is right for its nodes by now")
+        return None
+
+    def start(self, proposal: Proposal) -> Command | Refusal:
+        """Return the command of an approved proposal that holds, or which budget it waits for.
+
+        Commands that were returned before count: call it in the order in which they start.
+        """
+        if self._bounded is None:
+            self._bounded = Validation(self._commands, self._snapshot)
+        found = self._bounded.check(proposal.command)
+        if isinstance(found, Refusal):
+            return found
+        self._bounded.carry_out(found)
+        return found
+
+
+def without_proposed(snapshot: Snapshot, proposals: Sequence[Proposal]) -> Snapshot:
+    """Return the snapshot with the proposals' nodes exempt from other commands, unhealthy ones apart."""
+    waiting = {claim: proposal for proposal in proposals for claim in proposal.command.claims}
+    if not waiting:
+        return snapshot
+    states = state_nodes(snapshot)
+    ill = HealthCheck(states, snapshot.now).due(states) if snapshot.options.feature_gates.node_repair else ()
+    claims = tuple(
+        msgspec.structs.replace(claim, hold=_hold(waiting[claim.name]))
+        if claim.name in waiting and claim.name not in ill
+        else claim
+        for claim in snapshot.node_claims
+    )
+    return msgspec.structs.replace(snapshot, node_claims=claims)
+
+
+def _hold(proposal: Proposal) -> Hold:
+    until = f"{proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+    if proposal.is_rejected and proposal.verdict is not None:
+        message = f"proposal {proposal.id} was rejected by {proposal.verdict.by}; it is left alone until {until}"
+        return Hold(proposal.expires_at, NodeReason.PROPOSAL_REJECTED, message)
+    message = f"proposal {proposal.id} waits until {until}: {proposal.why}"
+    return Hold(proposal.expires_at, NodeReason.AWAITS_APPROVAL, message)
+
+
+def _is_same(found: Command, command: Command) -> bool:
+    return found.nodes == command.nodes and len(found.replacements) == len(command.replacements)

@@ -1,0 +1,44 @@
+"""Stores commands that wait for approval in DynamoDB."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.approval.proposal import Proposal
+from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, Item, at_version, number
+from lambdas.wiring import TABLE
+
+KEPT_FOR: Final = timedelta(days=7)
+"""How long a row outlives its proposal, so that a late approval is told what became of it."""
+
+
+class DynamoProposals:
+    """The proposals of one cluster (`lambdas.store.ProposalStore`). Nothing is deleted: rows expire."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._items = RecordItems(table, partition_of(cluster, "proposals"), Proposal)
+
+    def all(self) -> tuple[Proposal, ...]:
+        """Return every proposal, by id; also those that have ended."""
+        return self._items.all()
+
+    def add(self, proposal: Proposal) -> Proposal:
+        """Store a new proposal. Raises ConflictError if the id is taken."""
+        first = msgspec.structs.replace(proposal, version=1)
+        self._table.put(self._item(first), condition=ABSENT)
+        return first
+
+    def change(self, before: Proposal, after: Proposal) -> Proposal:
+        """Replace `before` by `after`. Raises ConflictError if the stored version is another."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        self._table.put(self._item(stored), condition=at_version(before.version))
+        return stored
+
+    def _item(self, proposal: Proposal) -> Item:
+        expiry = number(int((proposal.expires_at + KEPT_FOR).timestamp()))
+        return {**self._items.item(proposal.id, proposal), TABLE.expiry: expiry}

@@ -1,0 +1,210 @@
+"""Proposes commands, announces them, and follows what people and the cluster do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from core.approval import announcement
+from core.approval.proposal import PROPOSALS_MAX, Proposal, ProposalEnd
+from core.approval.rule import ApprovalRule
+from core.approval.verification import Verification
+from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
+from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
+from lambdas.controllers.decision_events import DecisionEvents
+from lambdas.metric_names import PROPOSALS_WAITING
+from lambdas.ports import Clock, ConflictError, PortError, Topic, reason_of
+from lambdas.run_report import RunReport
+from lambdas.store import ProposalStore
+
+
+class Demanded(msgspec.Struct, frozen=True):
+    """A command that waits: its id, and why."""
+
+    id: str
+    command: Command
+    why: str
+
+
+class Divided(msgspec.Struct, frozen=True):
+    """Commands with their ids: those that may begin, and those that wait for approval first."""
+
+    free: list[tuple[str, Command]]
+    demanded: list[Demanded]
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The proposals of one look: those whose nodes are left alone, and those that were approved and may start."""
+
+    waiting: tuple[Proposal, ...] = ()
+    approved: tuple[tuple[Proposal, Command], ...] = ()
+
+    @property
+    def awaits_budget(self) -> bool:
+        """Whether an approved command waits for its turn: looks go on until it comes."""
+        return any(proposal.is_approved and proposal.end is None for proposal in self.waiting)
+
+
+class Approvals:
+    """The proposals of one cluster.
+
+    Args:
+        rule: Which commands wait; None: none does, and the table is not asked.
+        topic: Where they are announced; None: only events and `fleetwright status` tell of them.
+    """
+
+    def __init__(
+        self,
+        rule: ApprovalRule | None,
+        store: ProposalStore,
+        topic: Topic | None,
+        news: DecisionEvents,
+        *,
+        cluster: str,
+        clock: Clock,
+    ) -> None:
+        self._rule = rule
+        self._store = store
+        self._topic = topic
+        self._news = news
+        self._cluster = cluster
+        self._clock = clock
+
+    def open(self) -> tuple[Proposal, ...]:
+        """Return the proposals that wait, or were rejected and keep their nodes. Raises PortError."""
+        if self._rule is None:
+            return ()
+        return tuple(proposal for proposal in self._store.all() if proposal.keeps_nodes(self._clock.now()))
+
+    def settle(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> Settled:
+        """End proposals that lapse, and return the others. Raises PortError."""
+        if not proposals:
+            return Settled()
+        verification = Verification(proposals, snapshot)
+        waiting, approved = list[Proposal](), list[tuple[Proposal, Command]]()
+        for proposal in sorted(proposals, key=lambda found: (found.proposed_at, found.id)):
+            if proposal.end is not None:
+                waiting.append(proposal)
+                continue
+            if proposal.is_rejected:
+                by = proposal.verdict.by if proposal.verdict is not None else ""
+                waiting.append(self._end(proposal, CommandReason.REJECTED, f"rejected by {by}", report))
+                continue
+            refusal = verification.lapse(proposal)
+            if refusal is not None:
+                self._end(proposal, refusal.reason, refusal.message, report)
+                continue
+            waiting.append(self._announced(proposal, report))
+            if proposal.is_approved:
+                found = verification.start(proposal)
+                if isinstance(found, Refusal):
+                    message = f"approved, and waits for its turn: {found.message}"
+                    report.decide(DecisionKind.SKIP, proposal.id, found.reason, message)
+                else:
+                    approved.append((proposal, found))
+        report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
+        return Settled(tuple(waiting), tuple(approved))
+
+    def begun(self, proposal: Proposal, report: RunReport) -> None:
+        """End an approved proposal whose command is stored. Raises PortError."""
+        by = proposal.verdict.by if proposal.verdict is not None else ""
+        now, message = self._clock.now(), f"approved by {by}"
+        end = ProposalEnd(reason=CommandReason.APPROVED, message=message, at=now)
+        self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
+        report.decide(DecisionKind.APPROVE, proposal.id, CommandReason.APPROVED, message)
+        report.outcomes.append(
+            DecisionOutcome(
+                decision=proposal.decision,
+                part=approval_part(proposal.id),
+                state=OutcomeState.DONE,
+                at=now,
+                reason=CommandReason.APPROVED,
+                message=message,
+            )
+        )
+
+    def divided(
+        self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport
+    ) -> Divided:
+        """Separate the commands that wait from the others; beyond `PROPOSALS_MAX` none is proposed."""
+        if self._rule is None:
+            return Divided(list(commands), [])
+        room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
+        free, demanded = list[tuple[str, Command]](), list[Demanded]()
+        for command_id, command in commands:
+            why = self._rule.demand(command)
+            if not why:
+                free.append((command_id, command))
+            elif len(demanded) < room:
+                demanded.append(Demanded(command_id, command, why))
+            else:
+                message = f"{PROPOSALS_MAX} proposals wait already; this one is proposed after them"
+                report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.AWAITS_APPROVAL, message)
+        return Divided(free, demanded)
+
+    def propose(self, demanded: Sequence[Demanded], plan: DisruptionPlan, report: RunReport) -> None:
+        """Store commands as proposals, announce them, and write events on their nodes. Raises PortError."""
+        for found in demanded:
+            proposal = Proposal(
+                id=found.id,
+                command=found.command,
+                decision=report.decision_id,
+                why=found.why,
+                text=announcement.explanation(found.command, plan),
+                proposed_at=self._clock.now(),
+            )
+            try:
+                stored = self._store.add(proposal)
+            except ConflictError:
+                message = "an earlier try of this run stored it"
+                report.decide(DecisionKind.SKIP, found.id, CommandReason.ALREADY_DECIDED, message)
+                continue
+            report.decide(
+                DecisionKind.PROPOSE, ", ".join(found.command.nodes), CommandReason.AWAITS_APPROVAL, found.why
+            )
+            self._announced(stored, report)
+            self._news.proposed(proposal)
+        report.count(PROPOSALS_WAITING, len(demanded))
+
+    def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
+        """Publish the proposal if that was not done yet; a topic that fails is tried again at the next look."""
+        if self._topic is None or proposal.announced_at is not None:
+            return proposal
+        try:
+            self._topic.publish(
+                announcement.subject(proposal, self._cluster), announcement.body(proposal, self._cluster)
+            )
+        except PortError as error:
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))
+            return proposal
+        return self._change(proposal, msgspec.structs.replace(proposal, announced_at=self._clock.now()), report)
+
+    def _end(self, proposal: Proposal, reason: str, message: str, report: RunReport) -> Proposal:
+        now = self._clock.now()
+        end = ProposalEnd(reason=reason, message=message, at=now)
+        report.decide(DecisionKind.ABANDON, proposal.id, CommandReason.of(reason), message)
+        report.outcomes.append(
+            DecisionOutcome(
+                decision=proposal.decision,
+                part=proposal.id,
+                state=OutcomeState.ABANDONED,
+                at=now,
+                reason=reason,
+                message=message,
+            )
+        )
+        return self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
+
+    def _change(self, before: Proposal, after: Proposal, report: RunReport) -> Proposal:
+        """Store a change; where a person was faster, the next look sees both."""
+        try:
+            return self._store.change(before, after)
+        except ConflictError as error:
+            report.decide(DecisionKind.SKIP, before.id, reason_of(error), str(error))
+            return before

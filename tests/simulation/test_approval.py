@@ -1,0 +1,122 @@
+"""Commands that wait for approval, from the function that proposes to the person at the command line and on to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import cli.cluster.installation
+import cli.cluster.proposals
+import simulator.run
+from cli.__main__ import main
+from cli.cluster.installation import Installation
+from cli.output import rfc3339
+from cli.schemas import ANSWERS
+from core.reasons.command import CommandReason
+from simulator.aws.account import CLUSTER
+from simulator.run import Result, run
+from simulator.world import World, open_world
+from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, write
+
+BY = "arn:aws:iam::123456789012:user/ada"
+
+
+class Operator:
+    """A person at the command line of an embedded world: acts so many minutes after its start, and keeps what was answered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.answers: list[dict[str, Any]] = []
+        self.codes: list[int] = []
+        self.world: World | None = None
+
+    def act(self, acts: dict[float, Callable[[World], None]]) -> None:
+        @contextmanager
+        def acted(*arguments: Any, **options: Any) -> Iterator[World]:
+            with open_world(*arguments, **options) as world:
+                self._arrive(world)
+                for at, act in acts.items():
+                    world.clock.after(timedelta(minutes=at), lambda act=act: act(world))
+                yield world
+
+        self._monkeypatch.setattr(simulator.run, "open_world", acted)
+
+    def say(self, world: World, *words: str) -> None:
+        """Run the program; the world keeps prints from the terminal, so its document is the answer."""
+        now = ("--now", rfc3339(world.clock.now()))
+        self.codes.append(main(["approve", *words, "--cluster", CLUSTER, "-o", "json", *now]))
+
+    def _arrive(self, world: World) -> None:
+        self.world = world
+        here = Installation(cluster=CLUSTER, stack="here", settings=world._settings(), session=world.account.session)  # type: ignore[arg-type]
+        self._monkeypatch.setattr(cli.cluster.installation, "find_installation", lambda *_, **__: here)
+        self._monkeypatch.setattr(cli.cluster.proposals, "caller", lambda _: BY)
+        self._monkeypatch.setattr(
+            "cli.commands.approve.output.show", lambda document, *_: self.answers.append(document)
+        )
+
+
+@pytest.fixture
+def operator(monkeypatch: pytest.MonkeyPatch) -> Operator:
+    return Operator(monkeypatch)
+
+
+def play(folder: Path, **settings: Any) -> Result:
+    """Twenty pods come and all but one go, so that nodes are empty."""
+    steps = [{"at": "10m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
+    spec = {"duration": "35m", "settings": {"mode": "approve", **settings}}
+    scenario = write(folder, node_pool(), deployment(20), steps=steps, **spec)
+    return run(scenario, ledger=folder / "ledger")
+
+
+def test_what_a_person_approves_goes_and_nothing_else(tmp_path: Path, operator: Operator) -> None:
+    """If this failed, a node would go that nobody agreed to, or an approval would do nothing."""
+
+    def listed(world: World) -> None:
+        operator.say(world, "--list")
+
+    def decided(world: World) -> None:
+        first, *_, last = operator.answers[0]["proposals"]
+        operator.say(world, first["id"])
+        operator.say(world, last["id"], "--reject")
+
+    operator.act({20: listed, 22: decided, 32: listed})
+    result = play(tmp_path)
+    assert_lawful(result)
+    waiting, approved, rejected, left = operator.answers
+    first, *others, last = waiting["proposals"]
+    assert operator.codes == [0, 0, 0, 0]
+    assert {found["state"] for found in waiting["proposals"]} == {"waits"}
+    assert approved["proposals"][0]["verdict"]["by"] == rejected["proposals"][0]["verdict"]["by"] == BY
+    gone = happened(result, "nodeTainted")
+    assert sorted({found.fields["node"] for found in gone}) == sorted(first["nodes"])
+    assert min(found.t for found in gone) > "2026-11-20T00:22:00Z"
+    assert {found["id"] for found in others} <= {found["id"] for found in left["proposals"]}
+    assert last["id"] not in {found["id"] for found in left["proposals"]}
+    for answer in operator.answers:
+        msgspec.convert(answer, type=ANSWERS["approve"])
+    assert operator.world is not None
+    told = operator.world.account.topics.published
+    assert first["text"] in told[0].text
+    assert logged(tmp_path, operator) == {"waits for approval", f"came to nothing: {CommandReason.REJECTED}"}
+
+
+def test_small_commands_go_without_asking(tmp_path: Path, operator: Operator) -> None:
+    """Else people would be asked until they approve unread."""
+    operator.act({30: lambda world: operator.say(world, "--list")})
+    result = play(tmp_path, approveAboveNodes=5, approveNamespaces="payments-*")
+    assert_lawful(result)
+    assert happened(result, "nodeTainted")
+    assert operator.answers[0]["proposals"] == []
+
+
+def logged(folder: Path, operator: Operator) -> set[str]:
+    """States of what `disrupt` proposed."""
+    assert main(["log", "--ledger", str(folder / "ledger"), "--acts", "-o", "json"]) == 0
+    return {line["state"] for line in operator.answers[-1]["entries"] if line["function"] == "disrupt"}

@@ -1,0 +1,96 @@
+"""Whether a proposal still holds, and that its nodes are left alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
+from core.approval.verification import Verification, without_proposed
+from core.disruption.decision import disrupt
+from core.model.plan import Command, Move
+from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from tests.builders import NOW, a_node_of
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, blocked, pod_on, world
+
+EMPTY = world(a_node_of(SMALL, "one"), a_node_of(SMALL, "two"))
+
+
+def proposal(snapshot: Snapshot, node: str = "one", **changes: object) -> Proposal:
+    command = next(command for command in disrupt(snapshot).commands if node in command.nodes)
+    made = Proposal(id="1", command=command, why="asked", text="", proposed_at=snapshot.now)
+    return msgspec.structs.replace(made, **changes)
+
+
+def lapse(found: Proposal, snapshot: Snapshot) -> Refusal | None:
+    return Verification([found], snapshot).lapse(found)
+
+
+def test_it_holds_in_the_same_world() -> None:
+    assert lapse(proposal(EMPTY), EMPTY) is None
+
+
+def test_it_lapses_with_its_snapshot() -> None:
+    """The same check as that of a second look."""
+    refusal = lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, pods=(pod_on("one"),)))
+    assert refusal is not None
+    assert (refusal.reason, "no longer empty" in refusal.message) == (CommandReason.PROPOSAL_LAPSED, True)
+
+
+def test_it_lapses_where_less_would_do_by_now() -> None:
+    """A person agreed to what was told, and to nothing else."""
+    before = world(a_node_of(LARGE, "one"), pods=(pod_on("one"),))
+    found = proposal(before)
+    assert found.command.replacements
+    after = world(a_node_of(LARGE, "one"), a_node_of(MIDDLE, "other"), pods=(pod_on("one"),))
+    refusal = lapse(found, after)
+    assert refusal is not None
+    assert refusal.message == "another command is right for its nodes by now"
+
+
+def test_a_day_is_the_limit() -> None:
+    refusal = lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER))
+    assert refusal is not None
+    assert refusal.reason == CommandReason.APPROVAL_EXPIRED
+    assert lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER / 2)) is None
+
+
+def test_the_nodes_of_proposals_are_left_out_of_other_decisions() -> None:
+    found = proposal(EMPTY)
+    others = {node.name for node in EMPTY.nodes} - set(found.command.nodes)
+    plan = disrupt(without_proposed(EMPTY, [found]))
+    assert {node for command in plan.commands for node in command.nodes} == others
+    assert {blocked(plan)[node] for node in found.command.nodes} == {NodeReason.AWAITS_APPROVAL}
+    rejected = msgspec.structs.replace(found, verdict=ProposalVerdict(is_approved=False, by="ada", at=NOW))
+    plan = disrupt(without_proposed(EMPTY, [rejected]))
+    assert {blocked(plan)[node] for node in found.command.nodes} == {NodeReason.PROPOSAL_REJECTED}
+    later = msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER + timedelta(seconds=1))
+    assert disrupt(without_proposed(later, [rejected])).commands
+
+
+def test_nothing_is_changed_where_nothing_waits() -> None:
+    assert without_proposed(EMPTY, ()) is EMPTY
+
+
+def test_commands_that_start_together_do_not_count_on_the_same_room() -> None:
+    """Each of two proposals may be right, and both together wrong."""
+    nodes = [a_node_of(MIDDLE, name) for name in ("a", "b", "room")]
+    both = world(*nodes, pods=(pod_on("a", cpu="2"), pod_on("b", cpu="2"), pod_on("room", cpu="1500m")))
+    first, second = (a_move_to_room(both, node) for node in "ab")
+    verification = Verification([first, second], both)
+    assert [verification.lapse(first), verification.lapse(second)] == [None, None]
+    assert verification.start(first) == first.command
+    assert isinstance(verification.start(second), Refusal)
+
+
+def a_move_to_room(snapshot: Snapshot, node: str) -> Proposal:
+    (claim,) = (claim.name for claim in snapshot.node_claims if claim.node_name == node)
+    (pod,) = (pod.key for pod in snapshot.pods if pod.node_name == node)
+    command = Command(
+        reason="Underutilized", method="single", nodes=(node,), claims=(claim,), moves=(Move(pod, "room"),), savings=1
+    )
+    return Proposal(id=node, command=command, why="asked", text="", proposed_at=snapshot.now)

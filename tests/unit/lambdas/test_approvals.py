@@ -1,0 +1,238 @@
+"""Commands that wait for a person: proposed once, told to people, begun when approved, dropped when the world moves."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.approval.proposal import EXPIRES_AFTER, PROPOSALS_MAX, Proposal, ProposalVerdict
+from core.ledger.entry import LedgerEntry, decode_entry
+from core.ledger.log import PROPOSED, by_decision, log_entry
+from core.ledger.object_keys import read_decision_key
+from core.ledger.outcome import decode_outcomes
+from core.manifests.wire import api_resources as kinds
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.node import NodeReason
+from lambdas.ports import TransientError
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+BY = "arn:aws:iam::123456789012:user/ada"
+
+
+@pytest.fixture
+def lab() -> Lab:
+    lab = Lab(mode="approve")
+    an_empty_node(lab)
+    return lab
+
+
+def an_empty_node(lab: Lab) -> None:
+    """A node whose pod has gone, in a NodePool whose budget lets one node go."""
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+
+
+def the_proposal(lab: Lab) -> Proposal:
+    (found,) = lab.rows.proposals.values()
+    return found
+
+
+def say(lab: Lab, *, approve: bool) -> None:
+    """What `fleetwright approve` writes."""
+    proposal = the_proposal(lab)
+    verdict = ProposalVerdict(is_approved=approve, by=BY, at=lab.clock.now())
+    lab.app.adapters.proposals.change(proposal, msgspec.structs.replace(proposal, verdict=verdict))
+
+
+def entries(lab: Lab) -> list[LedgerEntry]:
+    return [decode_entry(raw) for key, raw in sorted(lab.ledger.objects.items()) if read_decision_key(key)]
+
+
+def logged(lab: Lab, entry: LedgerEntry) -> tuple[str, int]:
+    """State and price of a decision's line in the log."""
+    raw = [body for key, body in lab.ledger.objects.items() if key.startswith("outcomes/")]
+    ended = by_decision(outcome for body in raw for outcome in decode_outcomes(body))
+    line = log_entry(entry, ended.get(entry.id, ()))
+    return line.state, line.hourly
+
+
+def disrupt_and_tell(lab: Lab) -> list[tuple[str, str]]:
+    """Run `disrupt` as its handler does; return kind and reason of its decisions."""
+    report = lab.disrupt()
+    lab.app.adapters.ledger.record_outcomes("disrupt", report.outcomes)
+    return [(decision.kind, decision.reason) for decision in report.decisions]
+
+
+def test_a_command_beyond_the_bound_is_proposed_and_not_begun(lab: Lab) -> None:
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+    assert lab.rows.commands == {}
+    assert lab.work.take() == []
+    proposal = the_proposal(lab)
+    assert proposal.command.nodes == (node,)
+    ((subject, text),) = lab.topic.told
+    assert proposal.id in subject
+    assert f"node {node} goes [Empty]" in text
+    assert f"fleetwright approve {proposal.id} --cluster test" in text
+    entry = entries(lab)[-1]
+    assert entry.what == f"propose to remove {node}"
+    assert logged(lab, entry) == (PROPOSED, 0)
+    told = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    about = {(event["involvedObject"]["kind"], event["reason"]) for event in told}
+    assert ("Node", CommandReason.AWAITS_APPROVAL) in about
+
+
+def test_what_waits_is_not_proposed_again_and_takes_no_place_in_a_budget(lab: Lab) -> None:
+    disrupt_and_tell(lab)
+    lab.settings = msgspec.structs.replace(lab.settings, approve_above_nodes=1)
+    lab.kubernetes.put(a_pending_pod("q", cpu="1900m"), a_pending_pod("r", cpu="1900m"))
+    first = lab.kubernetes.names(kinds.NODES)[0]
+    lab.kubernetes.amend(kinds.NODES, first, {"spec": {"unschedulable": True}})
+    lab.settle()
+    for pod in ("q", "r"):
+        lab.kubernetes.drop(kinds.PODS, pod, "default")
+    lab.clock.advance(minutes=5)
+    lab.restart()  # with the new bound: single nodes go without approval
+    report = lab.disrupt()
+    assert len(lab.rows.proposals) == 1
+    (command,) = lab.rows.commands.values()
+    assert first not in command.command.nodes
+    assert report.counts[f"blocked{NodeReason.AWAITS_APPROVAL}"] == 1
+
+
+def test_an_approved_command_is_checked_again_and_carried_out_under_its_own_id(lab: Lab) -> None:
+    disrupt_and_tell(lab)
+    proposed = the_proposal(lab)
+    entry = entries(lab)[-1]
+    lab.clock.advance(minutes=40)
+    say(lab, approve=True)
+    assert (DecisionKind.APPROVE, CommandReason.APPROVED) in disrupt_and_tell(lab)
+    assert list(lab.rows.commands) == [proposed.id]
+    assert lab.rows.commands[proposed.id].decision == entry.id
+    assert the_proposal(lab).end is not None
+    assert logged(lab, entry)[0] == "under way"
+    for report in lab.tick(8, seconds=15):
+        lab.app.adapters.ledger.record_outcomes("execute", report.outcomes)
+    assert lab.kubernetes.names(kinds.NODES) == []
+    assert logged(lab, entry) == ("done", -proposed.command.savings)
+
+
+def test_a_proposal_lapses_when_the_world_has_moved(lab: Lab) -> None:
+    disrupt_and_tell(lab)
+    entry = entries(lab)[-1]
+    lab.kubernetes.put(a_pending_pod("late"))
+    lab.bind("late")
+    say(lab, approve=True)
+    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_tell(lab)
+    assert lab.rows.commands == {}
+    end = the_proposal(lab).end
+    assert end is not None
+    assert "no longer empty" in end.message
+    assert logged(lab, entry) == (f"came to nothing: {CommandReason.PROPOSAL_LAPSED}", 0)
+
+
+def test_a_proposal_expires_and_is_made_anew(lab: Lab) -> None:
+    disrupt_and_tell(lab)
+    first = the_proposal(lab)
+    lab.clock.pause(EXPIRES_AFTER)
+    found = disrupt_and_tell(lab)
+    assert (DecisionKind.ABANDON, CommandReason.APPROVAL_EXPIRED) in found
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in found
+    assert len(lab.rows.proposals) == 2
+    assert len(lab.topic.told) == 2
+    assert lab.rows.proposals[first.id].end is not None
+
+
+def test_a_rejected_node_is_left_alone_for_the_rest_of_the_day(lab: Lab) -> None:
+    disrupt_and_tell(lab)
+    say(lab, approve=False)
+    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_tell(lab)
+    lab.clock.advance(hours=1)
+    lab.restart()
+    report = lab.disrupt()
+    assert report.counts[f"blocked{NodeReason.PROPOSAL_REJECTED}"] == 1
+    assert report.outcomes == []
+    lab.clock.pause(EXPIRES_AFTER)
+    lab.restart()
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+
+
+def test_an_approved_command_waits_for_a_closed_budget(lab: Lab) -> None:
+    """It was proposed while the budget was open; a person reads it when it is closed."""
+    disrupt_and_tell(lab)
+    say(lab, approve=True)
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]}))
+    disrupt_and_tell(lab)
+    assert lab.rows.commands == {}
+    assert the_proposal(lab).end is None
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+    disrupt_and_tell(lab)
+    assert list(lab.rows.commands) == [the_proposal(lab).id]
+
+
+def test_an_approval_ends_a_rest(lab: Lab) -> None:
+    """Nothing else in the cluster has changed."""
+    for _ in range(3):
+        disrupt_and_tell(lab)
+        lab.clock.advance(seconds=10)
+    assert "resting" in lab.disrupt().counts
+    say(lab, approve=True)
+    disrupt_and_tell(lab)
+    assert list(lab.rows.commands) == [the_proposal(lab).id]
+
+
+def test_a_topic_that_fails_is_tried_again(lab: Lab) -> None:
+    lab.topic.broken = TransientError("sns:Publish", "503")
+    disrupt_and_tell(lab)
+    assert the_proposal(lab).announced_at is None
+    lab.topic.broken = None
+    lab.restart()
+    disrupt_and_tell(lab)
+    disrupt_and_tell(lab)
+    assert len(lab.topic.told) == 1
+
+
+def test_a_crash_between_command_and_proposal_starts_it_once(lab: Lab) -> None:
+    """The command is stored first: an approval must not get lost."""
+    disrupt_and_tell(lab)
+    say(lab, approve=True)
+
+    def dies(call: str) -> None:
+        if lab.rows.commands and call == "write":
+            lab.rows.before_call = lambda _: None
+            raise TransientError("dynamodb:PutItem", "the function dies")
+
+    lab.rows.before_call = dies
+    with pytest.raises(TransientError):
+        lab.disrupt()
+    lab.restart()
+    disrupt_and_tell(lab)
+    lab.tick(8, seconds=15)
+    assert lab.kubernetes.names(kinds.NODES) == []
+    disrupt_and_tell(lab)
+    end = the_proposal(lab).end
+    assert end is None or end.reason == CommandReason.APPROVED
+
+
+def test_an_unwritable_ledger_proposes_nothing(lab: Lab) -> None:
+    lab.ledger.broken = TransientError("s3:PutObject", "503")
+    lab.disrupt()
+    assert lab.rows.proposals == {}
+    assert lab.topic.told == []
+
+
+def test_only_so_many_proposals_wait_at_once() -> None:
+    lab = Lab(mode="approve")
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="3500m") for n in range(PROPOSALS_MAX + 2)))
+    lab.settle()
+    for n in range(PROPOSALS_MAX + 2):
+        lab.kubernetes.drop(kinds.PODS, f"p{n}", "default")
+    for _ in range(PROPOSALS_MAX + 3):
+        lab.clock.advance(minutes=1)
+        disrupt_and_tell(lab)
+    assert len(lab.rows.proposals) == PROPOSALS_MAX
