@@ -1,4 +1,4 @@
-"""Else a node is drained that cannot be, and stays half empty; or one is kept that a minute would have freed."""
+"""How many evictions a PodDisruptionBudget allows, now and ever."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.unit.pods.test_disruption_budgets import budget, running
     ],
 )
 def test_allowance(changes: dict[str, Any], pods: int, expected: int) -> None:
-    """The status counts where there is one; before the controller wrote it, its own arithmetic does."""
+    """The status counts if there is one; before the controller has written it, the computed value does."""
     assert disruptions_allowed(budget(**changes), [running(str(n)) for n in range(pods)]) == expected
 
 
 def test_unready_pods_use_up_the_allowance() -> None:
-    """One of three is down already: with at most one unavailable no other may go."""
+    """One of three is down already: with at most one unavailable, no other may go."""
     pods = [running("a"), running("b"), running("c", is_ready=False)]
     assert disruptions_allowed(budget(max_unavailable="1"), pods) == 0
 
@@ -54,5 +54,5 @@ def test_unready_pods_use_up_the_allowance() -> None:
     ],
 )
 def test_budgets_that_never_let_a_pod_go(changes: dict[str, Any], replicas: int, why: str) -> None:
-    """Else a node is drained that cannot be, and stays half empty; or one is kept that a minute would have freed."""
+    """A node under such a budget cannot be drained; a node under another one only has to wait."""
     assert never_allows(budget(**changes), replicas) == why

@@ -1,4 +1,4 @@
-"""Else nodes are bought for pods that never come, or pods are left behind on nodes that go."""
+"""What becomes of a pod: pending, reschedulable, evictable, drainable."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_the_table(
     assert found == (pending, reschedulable, evictable, drainable)
 
 
-def test_in_a_live_cluster_the_scheduler_must_have_given_up_first() -> None:
+def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
     assert is_pending(a_pod("p"), requires_mark=False)
     assert not is_pending(a_pod("p"), requires_mark=True)
 
 
-def test_only_those_that_need_a_place_are_rescheduled() -> None:
-    """A node with pods of its own only is empty."""
+def test_only_pods_that_need_a_place_are_rescheduled() -> None:
+    """A node with pods of its own only counts as empty."""
     pods = (a_pod("a", owners=DAEMON), a_pod("b"), a_pod("c", phase="Succeeded"))
     assert [pod.name for pod in reschedulable(pods)] == ["b"]

@@ -1,4 +1,4 @@
-"""Else pods are evicted against their owner's word, or nodes are kept for budgets that do not concern them."""
+"""Which PodDisruptionBudgets apply to a pod, and whether they allow its eviction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def budget(name: str = "web", **changes: Any) -> PodDisruptionBudget:
 
 
 def judged(pods: list[Pod], *budgets: PodDisruptionBudget) -> DisruptionBudgets:
-    """The budgets of a snapshot with these."""
+    """The budgets of a snapshot with these objects."""
     return DisruptionBudgets.of(a_snapshot(pods=tuple(pods), budgets=budgets))
 
 
@@ -57,13 +57,13 @@ def test_two_budgets_on_one_pod_block() -> None:
     ],
 )
 def test_budget_does_not_concern(changes: dict[str, Any]) -> None:
-    """Pods of another namespace or app, finished, leaving, mirror pods and those that outlast draining are never evicted."""
+    """Not evicted: pods of another namespace or app, finished, terminating and mirror pods, and pods that outlast a drain."""
     pods = [running("a", **changes)]
     assert not judged(pods, budget(disruptions_allowed=0)).not_evicted_now(pods[0])
 
 
 def test_always_allow_frees_only_unready_pods() -> None:
-    """AlwaysAllow lets a broken pod go; a ready one stays guarded."""
+    """AlwaysAllow admits the eviction of an unready pod; a ready one stays protected."""
     guard = budget(disruptions_allowed=0, unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
     broken, fine = running("a", is_ready=False), running("b")
     assert not judged([broken], guard).not_evicted_now(broken)
@@ -71,7 +71,7 @@ def test_always_allow_frees_only_unready_pods() -> None:
 
 
 def test_several_budgets_refuse_an_unready_pod_too() -> None:
-    """The eviction API counts budgets before it asks for the pod's health: a plan would buy a node for a pod that stays."""
+    """The eviction API counts budgets before it checks the pod's health: no node is needed for a pod that stays."""
     generous = budget("one", max_unavailable="1", unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
     for other in (budget("two", max_unavailable="0", disruptions_allowed=0), budget("two", disruptions_allowed=5)):
         broken = running("a", is_ready=False)
@@ -92,28 +92,28 @@ def test_several_budgets_refuse_an_unready_pod_too() -> None:
         ({"min_available": "100%", "unhealthy_pod_eviction_policy": ALWAYS_ALLOW}, True),
     ],
 )
-def test_plans_make_room_for_all_but_fully_blocked_pods(changes: dict[str, Any], is_moved: bool) -> None:
-    """A node can end against our will, and then the pod of a budget that spares none needs room like any other."""
+def test_plans_reserve_room_for_all_but_fully_blocked_pods(changes: dict[str, Any], is_moved: bool) -> None:
+    """A node can end against our will; then the pod of an exhausted budget needs room like any other."""
     broken = running("a", is_ready=False)
     found = judged([broken], budget(disruptions_allowed=0, **changes))
     assert found.currently_reschedulable([broken]) == ((broken,) if is_moved else ())
 
 
-def test_a_plan_makes_no_room_for_protected_and_node_bound_pods() -> None:
+def test_a_plan_reserves_no_room_for_protected_and_node_bound_pods() -> None:
     protected = running("a", annotations={labels.DO_NOT_DISRUPT: "true"})
     daemon = running("b", owners=(Owner("DaemonSet", "d"),))
     assert judged([]).currently_reschedulable([protected, daemon, running("c")]) == (running("c"),)
 
 
 def test_selectors() -> None:
-    """No selector selects nothing, an empty one everything of the namespace."""
+    """No selector selects nothing, an empty one everything in the namespace."""
     pods = [running("a", labels={})]
     assert not judged(pods, budget(selector=None, disruptions_allowed=0)).not_evicted_now(pods[0])
     assert judged(pods, budget(selector=a_selector(), disruptions_allowed=0)).not_evicted_now(pods[0])
 
 
 def test_nodes_that_go_together_share_the_allowance() -> None:
-    """One pod may go at a time: one node may, even with two such pods, but no two nodes."""
+    """One pod may go at a time: one node may, even with two such pods, but not two nodes."""
     first, second, third = running("a"), running("b"), running("c")
     found = EvictionLedger(judged([first, second, third], budget(disruptions_allowed=1)))
     assert found.allows_together([[first, second]])
@@ -140,20 +140,20 @@ def test_without_a_status_the_owners_scale_counts() -> None:
     assert not DisruptionBudgets.of(scaled).never_evicted(pods[0])
 
 
-def test_where_only_some_pods_are_known_a_budget_without_a_status_is_waited_for() -> None:
+def test_if_only_some_pods_are_known_a_budget_without_a_status_is_waited_for() -> None:
     """A drain knows the pods of its node; the budget may select others."""
     for guard in (budget(min_available="1"), budget(max_unavailable="0")):
         assert not DisruptionBudgets([guard], NOW).never_evicted(running("a"))
 
 
-def test_a_budget_that_lets_a_pod_go_now_is_not_said_to_let_none_go() -> None:
-    """A rollout may have one pod more than is wanted."""
+def test_a_budget_that_allows_an_eviction_now_is_not_reported_as_closed() -> None:
+    """A rollout may have one pod more than its replicas."""
     pods = [running("a"), running("b")]
     assert not judged(pods, budget(min_available="1", disruptions_allowed=1, expected_pods=1)).not_evicted_now(pods[0])
 
 
-def test_a_pod_that_may_be_brought_up_elsewhere_first_is_no_objection() -> None:
-    """Its owner opted in: else nodes with such a pod are never consolidated."""
+def test_a_pod_that_may_surge_does_not_block_its_node() -> None:
+    """Its owner opted in; otherwise, nodes with such a pod are never consolidated."""
     owner = Owner("ReplicaSet", "web-1", "apps/v1", is_controller=True)
     surging = running("a", owners=(owner,), annotations={labels.SURGE: "true"})
     never = budget(min_available="1", disruptions_allowed=0, expected_pods=1)

@@ -1,4 +1,4 @@
-"""Overlays that contradict each other would otherwise count in part, and buy what neither of them meant."""
+"""NodeOverlays with and without conflicts."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def found(*overlays: NodeOverlay, pool: str = "one") -> dict[str, tuple[int, int
 
 
 def of_type(name: str) -> tuple[Requirement, ...]:
-    """What an overlay of one type asks for."""
+    """The resources that an overlay of one type adds."""
     return (Requirement.one_of(labels.INSTANCE_TYPE, name),)
 
 
 @pytest.mark.parametrize("pool", ["one", "two"])
-def test_of_two_overlays_of_one_weight_over_one_price_the_other_is_left_out_as_a_whole(pool: str) -> None:
-    """Also for what nobody disputes, and in a NodePool where they do not meet: Karpenter calls it a conflict."""
+def test_of_two_overlays_with_one_weight_and_one_price_the_other_is_left_out_completely(pool: str) -> None:
+    """This includes its undisputed fields, and NodePools where the two do not meet: Karpenter calls it a conflict."""
     wide = NodeOverlay(name="a", weight=10, price=5_000_000, capacity={DEVICE: 1})
     here = (*of_type("m5.xlarge"), Requirement.one_of(labels.NODEPOOL, "one"))
     narrow = NodeOverlay(name="b", weight=10, price=7_000_000, requirements=here)
     assert found(wide, narrow, pool=pool) == {"m5.large": (100, 0), "m5.xlarge": (7 if pool == "one" else 200, 0)}
 
 
-def test_of_two_overlays_of_one_weight_over_one_resource_the_last_by_name_counts() -> None:
-    """The other's price is left out with its capacity, for both are one statement."""
+def test_of_two_overlays_with_one_weight_and_one_resource_the_last_by_name_counts() -> None:
+    """The other's price is left out with its capacity, because both belong to one object."""
     first = NodeOverlay(name="a", price=5_000_000, capacity={DEVICE: 1})
     last = NodeOverlay(name="b", capacity={DEVICE: 2})
     assert found(first, last) == {"m5.large": (100, 2), "m5.xlarge": (200, 2)}
@@ -57,21 +57,21 @@ def test_of_two_overlays_of_one_weight_over_one_resource_the_last_by_name_counts
     ids=["another type", "another thing"],
 )
 def test_overlays_of_one_weight_that_do_not_meet_both_count(other: NodeOverlay) -> None:
-    """Most people give no weight at all; their overlays would fight for nothing."""
+    """Most users give no weight; otherwise, their overlays conflict without need."""
     own = NodeOverlay(name="a", weight=10, price=5_000_000, requirements=of_type("m5.large"))
     assert found(own, other)["m5.large"] == (5, 0)
     assert found(own, other)["m5.xlarge"] == (7 if other.price else 200, 0)
 
 
 def test_a_heavier_overlay_hides_a_lighter_one_only_where_they_meet() -> None:
-    """A rule for all and a heavier exception from it is the common way to write them."""
+    """A general rule with heavier exceptions is the usual way to write them."""
     rule = NodeOverlay(name="a", weight=1, price=5_000_000, capacity={DEVICE: 1})
     exception = NodeOverlay(name="b", weight=2, price=7_000_000, requirements=of_type("m5.xlarge"))
     assert found(rule, exception) == {"m5.large": (5, 1), "m5.xlarge": (7, 1)}
 
 
-def test_what_an_overlay_makes_of_a_type_is_remembered_until_one_of_them_changes() -> None:
-    """If this failed, each plan would weigh thousands of offerings anew, or plan with an overlay as it was."""
+def test_the_overlaid_types_are_cached_until_an_overlay_or_a_type_changes() -> None:
+    """Otherwise, each plan checks thousands of offerings again, or uses an outdated overlay."""
 
     def priced(price: int, *types: InstanceType) -> tuple[InstanceType, ...]:
         overlay = NodeOverlay(name="a", requirements=of_type("m5.large"), price=price)

@@ -1,4 +1,4 @@
-"""A dollar that counts differently in planning than in buying or replacing would make nodes come and go."""
+"""Prices count alike in planning, launching and replacing, so that nodes do not come and go."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FACTORS = "fleetwright.dev/price-factors"
 
 
 def annotated(**annotations: str) -> dict[str, Any]:
-    """A NodePool with annotations of its own; `_` stands for what keywords may not hold."""
+    """A NodePool with annotations; `_` replaces characters that keywords cannot contain."""
     named = {f"fleetwright.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     return {**NODE_POOL, "metadata": {"name": "default", "annotations": named}}
 
 
-def test_a_factor_moves_the_price_of_its_family_alone() -> None:
-    """The dearer family of the two is taken, and the plan says at which price it was weighed."""
+def test_a_factor_changes_the_price_of_its_family_only() -> None:
+    """The dearer of two families is chosen, and the plan shows the adjusted price."""
     snapshot = a_snapshot(
         types=(OLD, NEW), node_pools=(a_pool(price_factors={"m5a": 1200, "c5": 10}),), pods=(a_pod(),)
     )
@@ -40,8 +40,8 @@ def test_a_factor_moves_the_price_of_its_family_alone() -> None:
 
 
 @pytest.mark.parametrize(("price", "goes"), [(0.09, True), (0.08, False)])
-def test_a_running_node_is_weighed_as_a_new_one(price: float, goes: bool) -> None:
-    """Else a node of the disliked family would stay for being cheap, or a good one be replaced by it."""
+def test_a_running_node_has_the_adjusted_price_of_a_new_one(price: float, goes: bool) -> None:
+    """Otherwise, a node of the unwanted family stays because it is cheap, or replaces a wanted one."""
     running = a_type("m5a.large", price=price)
     claim, node = a_node_of(running)
     pods = (a_pod(node_name=node.name, phase="Running"),)
@@ -52,8 +52,8 @@ def test_a_running_node_is_weighed_as_a_new_one(price: float, goes: bool) -> Non
     assert [command.replacements[0].instance_types for command in decision.commands] == [("m8g.large",)] * goes
 
 
-def test_an_overlay_s_price_counts_for_running_nodes_too() -> None:
-    """A discount that only new nodes had would replace a node by its like, for ever."""
+def test_an_overlays_price_applies_to_running_nodes_too() -> None:
+    """Otherwise, a discount for new nodes only replaces each node by an equal one, forever."""
     claim, node = a_node_of(OLD)
     cheap = NodeOverlay(name="deal", price=1, requirements=())
     gate = Options(feature_gates=FeatureGates(node_overlay=True))
@@ -65,8 +65,8 @@ def test_an_overlay_s_price_counts_for_running_nodes_too() -> None:
 @pytest.mark.parametrize(
     "text", ["m5a", "m5a=", "m5a=zero", "m5a=0.0", "=1.2", "m5a=1.2;c6a=2", "m5a=-1", "m5a=1.2345"]
 )
-def test_a_factor_that_is_not_understood_closes_the_pool(text: str) -> None:
-    """A slip of the pen must not quietly count as no factor."""
+def test_an_invalid_factor_closes_the_pool(text: str) -> None:
+    """A typo must not silently mean no factor."""
     found = problems(annotated(price_factors=text))
     assert [(problem.field, problem.message) for problem in found] == [
         (f"metadata.annotations[{FACTORS}]", "must be families with factors, such as m5a=1.2,m8g=0.85")
@@ -74,7 +74,7 @@ def test_a_factor_that_is_not_understood_closes_the_pool(text: str) -> None:
 
 
 def test_annotations_are_read_exactly() -> None:
-    """Thousandths and millicores, never floats."""
+    """They become thousandths and millicores, never floats."""
     pool = node_pool(annotated(price_factors="m5a=1.2, m8g=0.855", largest_node="cpu=64,memory=256Gi"))
     assert pool.price_factors == {"m5a": 1200, "m8g": 855}
     assert pool.largest_node == {"cpu": 64_000, "memory": 256 << 30}

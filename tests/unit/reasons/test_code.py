@@ -1,4 +1,4 @@
-"""Else an operator meets a code that no page explains, or a text where a code is meant."""
+"""Every code is an enumeration member with a sentence on a page."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def test_no_enumeration_is_forgotten() -> None:
 
 
 def test_a_code_is_written_as_its_text() -> None:
-    """Logs, rows and plans carry the code, never the name of a member."""
+    """Logs, rows and plans contain the code, never the member's name."""
     decision = Decision(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
     written = b'{"kind":"skip","subject":"test","reason":"PlannerBusy","message":"","decision_id":""}'
     assert msgspec.json.encode(decision) == written
     assert f"{PodReason.LIMIT_REACHED}" == "LimitReached"
 
 
-def test_what_another_version_stored_is_read() -> None:
-    """A row must not become unreadable because a code was renamed."""
+def test_codes_stored_by_another_version_can_be_read() -> None:
+    """A renamed code must not make a row unreadable."""
     assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
     assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
     with pytest.raises(ValueError, match="'Nonsense' is no PodReason"):
@@ -97,7 +97,7 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def literals_of(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Texts where a code is meant: given to what takes one, or compared with a `reason`."""
+    """String literals in place of a code: passed as a reason, or compared with a `reason`."""
     for call in calls(tree):
         for given in (*call.args, *(keyword.value for keyword in call.keywords)):
             if isinstance(given, ast.Constant) and isinstance(given.value, str) and CODE.fullmatch(given.value):
@@ -110,7 +110,7 @@ def literals_of(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_a_code_is_never_a_literal() -> None:
-    """A text in its place is on no page, and a slip in it is found by nobody."""
+    """A literal is on no page, and nothing finds a typo in it."""
     found = [
         f"{path.relative_to(ROOT)}:{literal.lineno} {literal.value}"
         for path in FILES

@@ -1,4 +1,4 @@
-"""Else a row that another version of the functions wrote cannot be read."""
+"""Termination reasons in rows of other versions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from core.lifecycle.draining.giving_back import VOLUNTARY
 from core.reasons.termination import BUDGETED, TerminationReason
 
 
-def test_what_another_version_stored_is_read() -> None:
+def test_reasons_stored_by_another_version_can_be_read() -> None:
     assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
     assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
 
 
-def test_an_unknown_reason_is_one_for_which_a_node_must_go() -> None:
-    """Only our own choices wait for brakes and budgets."""
+def test_an_unknown_reason_is_mandatory() -> None:
+    """Only voluntary disruptions wait for brakes and budgets."""
     assert TerminationReason.OTHER not in VOLUNTARY
     assert action_of(TerminationReason.OTHER) is Action.EVACUATE
     assert all(action_of(reason) is Action.DISRUPT for reason in BUDGETED)

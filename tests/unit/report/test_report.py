@@ -1,4 +1,4 @@
-"""The report adds the record up and shows it without loading anything."""
+"""The report sums up the record, and the page loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ DECISIONS = [
 ]
 
 
-def test_lines_add_up_what_happened() -> None:
+def test_lines_sum_up_the_events() -> None:
     lines = series.from_events(events(), {"i-2"}, {"i-3"})
     assert max(lines.pending) == 2
     assert lines.pending[-1] == 1
@@ -132,7 +132,7 @@ def minutes_of(lines: series.Series) -> list[float]:
     return [(at - START).total_seconds() / 60 for at in lines.times]
 
 
-def test_bands_say_what_the_lines_cannot() -> None:
+def test_bands_show_windows_and_interruptions() -> None:
     """A window that opens explains more of a cluster's day than any line."""
     found = [(band.kind, (band.start - START).total_seconds() / 60, band.text) for band in bands(events())]
     assert found == [
@@ -144,7 +144,7 @@ def test_bands_say_what_the_lines_cannot() -> None:
     assert bands(events())[0].end == START + timedelta(hours=2)
 
 
-def test_a_node_has_a_life() -> None:
+def test_a_node_has_a_start_and_an_end() -> None:
     first, second, third = lives(events())
     assert (second.node, second.claim, second.pool, second.reason) == ("n2", "general-b1-1", "general", "Underutilized")
     assert (second.pods, [pod for _, pod in second.evicted]) == (["a/p"], ["a/p"])
@@ -152,8 +152,8 @@ def test_a_node_has_a_life() -> None:
     assert (first.noticed is not None, first.reason, third.ended) == (True, "", None)
 
 
-def test_a_command_is_one_row_with_its_chain() -> None:
-    """Twenty-six nodes gone were a hundred and seventy rows."""
+def test_a_command_is_one_row_with_its_steps() -> None:
+    """Twenty-six removed nodes took a hundred and seventy rows."""
     found = lives(events())
     assert [life.name for life in consolidated(found)] == ["n2"]
     assert [life.name for life in replacements(found, DECISIONS)] == ["n3"]
@@ -174,7 +174,7 @@ def story(**changes: Any) -> Story:
     return Story(**{"summary": SUMMARY, "events": events(), "decisions": DECISIONS, **changes})
 
 
-def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
+def test_the_page_is_self_contained_and_escapes_its_data() -> None:
     text = render(story(decisions=[*DECISIONS, decision(9, "skip", "<script>alert(1)</script>", "", "a & b")]))
     assert "<script>alert" not in text
     assert "&lt;tainted&gt;" in text
@@ -182,7 +182,7 @@ def test_the_page_stands_alone_and_escapes_what_it_shows() -> None:
     assert not re.findall(r'(?:src|href)="', text)
 
 
-def test_the_page_begins_with_what_happened_and_ends_with_who_waits() -> None:
+def test_the_page_begins_with_events_and_ends_with_pending_pods() -> None:
     text = render(story())
     assert "Consolidation removed 1 node between Fri 02:02 and Fri 02:02 with 1 eviction" in text
     assert "$0.20 an hour at the end, $0.40 had those nodes stayed." in text
@@ -205,7 +205,7 @@ def test_a_person_can_use_the_page(tmp_path: Path) -> None:
     assert page.problems(page.used(target, program)) == []
 
 
-def test_a_page_that_does_nothing_is_noticed() -> None:
+def test_a_page_without_working_scripts_is_detected() -> None:
     assert page.problems({}) == ["its script did not run to the end"]
     told = {
         "broken": ["x"], "charts": 3, "painted": False, "all": 0, "readout": "", "overflow": 9,

@@ -1,4 +1,4 @@
-"""Reads plans the way tests ask about them."""
+"""Queries of tests about plans."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.builders import a_snapshot
 
 
 def context_of(**world: Any) -> SchedulingContext:
-    """A snapshot of these parts, made ready for planning."""
+    """A snapshot of these parts, prepared for planning."""
     return SchedulingContext(a_snapshot(**world))
 
 
@@ -33,7 +33,7 @@ def places(plan: Plan) -> dict[str, str]:
 
 
 def reasons_of(plan: Plan) -> dict[str, str]:
-    """Pod name → code, for pods without a place."""
+    """Pod name → code, for unschedulable pods."""
     return {entry.pod.partition("/")[2]: entry.reason for entry in plan.unschedulable}
 
 

@@ -1,4 +1,4 @@
-"""Claims as the plan names them."""
+"""Claims with the names that the plan gives them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of
 
 
-def test_claims_are_numbered_by_pool_and_name_their_types_by_price() -> None:
-    """Otherwise two claims of a plan would have one name, or a launch would begin with a dear type."""
+def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
+    """Otherwise, two claims of a plan have one name, or a launch begins with a dear type."""
     dear, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
     own = Requirement.one_of("team", "x")
     context = context_of(

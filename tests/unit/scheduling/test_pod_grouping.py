@@ -1,4 +1,4 @@
-"""Groups of equal pods, and what each asks for."""
+"""Groups of equal pods, and what each requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.scheduling.reading import context_of, group_of
 
 
 def test_equal_pods_are_one_group_and_sizes_share_their_steps() -> None:
-    """Otherwise each size of a pod would be asked about anew."""
+    """Otherwise, each size of a pod is searched separately."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b"), a_pod("large", cpu="2")))
     assert isinstance(context.pod_groups, PodGroups)
     a, b, large = (group_of(context, name) for name in ("a", "b", "large"))
@@ -22,8 +22,8 @@ def test_equal_pods_are_one_group_and_sizes_share_their_steps() -> None:
     assert a.steps is large.steps
 
 
-def test_a_step_has_the_numbers_of_what_it_asks_for() -> None:
-    """Otherwise searches would ask for something else than the pod does."""
+def test_a_step_has_the_numbers_of_its_requirements() -> None:
+    """Otherwise, searches use other requirements than the pod's."""
     spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=a_selector(app="web"))
     near = PodAffinityTerm(labels.HOSTNAME, a_selector(app="web"))
     zone = (Requirement.one_of(labels.ZONE, ZONES[0]),)

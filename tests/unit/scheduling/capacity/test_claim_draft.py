@@ -10,8 +10,8 @@ from tests.builders import ZONES, a_pod, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 
-def test_a_draft_is_possible_while_a_type_is_left_that_has_room() -> None:
-    """Otherwise a node would be opened that holds nothing."""
+def test_a_draft_is_possible_while_a_type_with_enough_room_is_left() -> None:
+    """Otherwise, a node is opened that holds no pod."""
     context = context_of(types=(a_type("a", cpu="4", zones=ZONES[:1]),), pods=(a_pod("p", cpu="3"),))
     (template,), requests = context.templates, group_of(context, "p").requests
     draft = ClaimDraft(template, template.offered, template.mask, requests)

@@ -9,8 +9,8 @@ from tests.builders import a_type
 from tests.unit.scheduling.reading import context_of
 
 
-def test_sets_follow_what_happens_to_claims() -> None:
-    """Otherwise a search would ask claims that are full, or pass over those that are not."""
+def test_sets_follow_the_changes_of_claims() -> None:
+    """Otherwise, a search tries full claims, or misses open ones."""
     (template,) = context_of(types=(a_type("a"), a_type("b"))).templates
     profiles, index = ClaimProfiles(), ClaimIndex()
     wide, narrow = (profiles.of(template, template.offered, TypeMask(mask)) for mask in (0b11, 0b01))

@@ -1,4 +1,4 @@
-"""What DaemonSets leave of a new node."""
+"""The room that DaemonSets leave on a new node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def a_daemon_set(name: str, cpu: str, **spec: object) -> DaemonSet:
 
 
 def test_only_types_that_get_the_pod_have_less_room() -> None:
-    """Otherwise a pod would not fit the node that was launched for it, or a larger one would be bought in vain."""
+    """Otherwise, a pod does not fit the node that was launched for it, or a larger one is launched without need."""
     only_b = (Requirement.one_of(labels.INSTANCE_TYPE, "b"),)
     daemons = (a_daemon_set("all", "500m"), a_daemon_set("some", "1", node_selector=only_b))
     context = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="4")), daemon_sets=daemons)
@@ -26,7 +26,7 @@ def test_only_types_that_get_the_pod_have_less_room() -> None:
 
 
 def test_a_daemonset_that_needs_resource_claims_is_left_out() -> None:
-    """Otherwise room would be kept for pods that are not planned for."""
+    """Otherwise, room is kept for pods that are not planned for."""
     table = RequirementTable(labels.WELL_KNOWN)
     dra = a_daemon_set("gpu", "1", resource_claims=("gpu",))
     assert [d.source.name for d in daemon_pods((dra, a_daemon_set("a", "1")), ResourceAxis(["cpu"]), table)] == ["a"]

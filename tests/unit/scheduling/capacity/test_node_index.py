@@ -1,4 +1,4 @@
-"""Questions to all nodes at once."""
+"""Queries over all nodes at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.unit.scheduling.reading import context_of
 TYPE = a_type("m", cpu="4")
 
 
-def test_suitable_nodes_agree_with_asking_each() -> None:
-    """Otherwise a pod would be bound where its demands are not met."""
+def test_suitable_nodes_agree_with_checking_each() -> None:
+    """Otherwise, a pod is placed on a node that does not meet its requirements."""
     plain = a_node_of(TYPE, "n0", zone=ZONES[0])
     tainted = a_node_of(TYPE, "n1", zone=ZONES[1], taints=(Taint("team", NO_SCHEDULE, "a"),))
     context = context_of(types=(TYPE,), nodes=(plain[1], tainted[1]), node_claims=(plain[0], tainted[0]))

@@ -10,7 +10,7 @@ from tests.unit.scheduling.reading import context_of
 
 
 def test_what_is_charged_is_refunded() -> None:
-    """Otherwise a squeezed plan would lose room for ever."""
+    """Otherwise, a plan under tight limits loses room for good."""
     (template,) = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="8")), node_pools=(a_pool(),)).templates
     limits = RemainingLimits({"cpu": 10_000, quantity.NODES: 2}, {"cpu": 1_000})
     limits.charge(template.types, TypeMask(0b11))

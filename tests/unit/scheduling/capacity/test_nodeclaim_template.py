@@ -1,4 +1,4 @@
-"""Zone ids: nodes carry one once they have joined, new nodes cannot be chosen by it."""
+"""Zone ids and open labels of NodePools: existing nodes have a zone id, new ones cannot be chosen by it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_node_that_carries_the_zone_id_is_used() -> None:
     assert places(plan) == {"p": "n"}
 
 
-def test_a_pool_that_demands_a_zone_id_says_what_to_demand_instead() -> None:
+def test_a_pool_that_requires_a_zone_id_is_told_the_alternative() -> None:
     """Its nodes would be labelled with a zone id that is not theirs."""
     (entry,) = plan_of(types=(TYPE,), node_pools=(a_pool("default", ASKED),), pods=(a_pod("p"),)).unschedulable
     assert entry.reason == PodReason.NO_NODE_POOL
@@ -38,7 +38,7 @@ def test_a_pool_that_demands_a_zone_id_says_what_to_demand_instead() -> None:
 
 
 def test_a_pool_says_why_it_launches_nothing() -> None:
-    """Otherwise pods would wait for a NodePool that nobody knows to be broken."""
+    """Otherwise, pods wait for a NodePool that is broken without any report."""
     snapshot = a_snapshot(types=(TYPE,))
     contradiction = a_pool("p", Requirement.one_of("team", "a"), Requirement.one_of("team", "b"))
     assert why_unusable(a_pool("p"), snapshot) == ""
@@ -46,8 +46,8 @@ def test_a_pool_says_why_it_launches_nothing() -> None:
     assert "no value of team" in why_unusable(contradiction, snapshot)
 
 
-def test_an_open_label_gets_the_first_value_that_is_free() -> None:
-    """Otherwise two nodes that must differ in it would get the same one."""
+def test_an_open_label_gets_the_first_free_value() -> None:
+    """Otherwise, two nodes that must differ in it get the same one."""
     assert any_value(Requirement.one_of("team", "a", "b"), ("a",)) == "b"
     assert any_value(Requirement.one_of("team", "a"), ("a",)) is None
     assert any_value(Requirement.of("rack", "Gt", ["3"]), ("4",)) == "5"

@@ -1,4 +1,4 @@
-"""A node attaches only so many volumes."""
+"""How many volumes a node can attach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a_pod_with_volumes(name: str, count: int) -> Pod:
 
 
 def test_volumes_of_all_pods_count_together_on_claims_and_nodes() -> None:
-    """Otherwise a pod would wait for a volume that its node cannot attach."""
+    """Otherwise, a pod waits for a volume that its node cannot attach."""
     claim, node = a_node_of(TYPE, attach_limits={EBS_DRIVER: 2})
     pods = (a_pod_with_volumes("two", 2), a_pod_with_volumes("one", 1), a_pod("plain"))
     context = context_of(types=(TYPE,), pods=pods, nodes=(node,), node_claims=(claim,), storage_classes=(STORAGE,))
@@ -39,7 +39,7 @@ def test_volumes_of_all_pods_count_together_on_claims_and_nodes() -> None:
 
 
 def test_pods_with_volumes_are_not_moved() -> None:
-    """Otherwise repacking would move a pod out of its volume's zone."""
+    """Otherwise, repacking moves a pod out of its volume's zone."""
     context = context_of(types=(TYPE,), pods=(a_pod_with_volumes("one", 1), a_pod("plain")), storage_classes=(STORAGE,))
     assert not AttachLimits.may_move(group_of(context, "one"))
     assert AttachLimits.may_move(group_of(context, "plain"))

@@ -1,7 +1,7 @@
-"""A constraint that nobody knows of yet is one class and one entry, and the planner keeps it everywhere.
+"""A new constraint is one class and one entry, and the planner keeps it everywhere.
 
-The one written here caps the pods of one owner per node, as an annotation says. It is no part of the product: kube-scheduler
-does not know it and would bind the pods together, see docs/adr/0036-constraint-seam.md.
+The one defined here limits the pods of one owner per node, by an annotation. It is not part of the product:
+kube-scheduler does not know it and would bind the pods together, see docs/adr/0036-constraint-seam.md.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def replicas(count: int, cap: int, owner: str = "web", **changes: object) -> tup
 
 
 def plan(snapshot: Snapshot) -> tuple[list[Counter[str]], Counter[str], dict[str, str]]:
-    """Pods of each owner on every new node, on existing ones together, and pod → code for those without a place."""
+    """Pods of each owner on every new node, on existing ones together, and pod → code for unschedulable ones."""
     found = Planner(snapshot, SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))).plan()
     owner = {pod.key: pod.owners[0].name if pod.owners else "" for pod in snapshot.pods}
     on_claims = [Counter(owner[pod] for pod in claim.pods) for claim in found.claims]
@@ -94,8 +94,8 @@ def plan(snapshot: Snapshot) -> tuple[list[Counter[str]], Counter[str], dict[str
 
 
 @pytest.mark.parametrize("iterations", [None, 40])
-def test_new_nodes_keep_it_even_when_they_are_packed_anew(iterations: int | None) -> None:
-    """Otherwise a constraint would hold in the greedy plan and be lost where the plan is made cheaper."""
+def test_new_nodes_respect_it_even_after_repacking(iterations: int | None) -> None:
+    """Otherwise, a constraint holds in the greedy plan and is lost in the improved one."""
     pods = replicas(8, 2, cpu="500m") + tuple(a_pod(f"any-{n}", cpu="500m") for n in range(40))
     snapshot = a_snapshot(types=(LARGE, SMALL), pods=pods, options=Options(improve_iterations=iterations))
     on_claims, _, left = plan(snapshot)
@@ -105,7 +105,7 @@ def test_new_nodes_keep_it_even_when_they_are_packed_anew(iterations: int | None
 
 
 def test_an_existing_node_counts_its_running_pods() -> None:
-    """Otherwise the plan would promise a node to pods that it refuses."""
+    """Otherwise, the plan places pods on a node that refuses them."""
     claim, node = a_node_of(LARGE)
     (running,) = replicas(1, 2, owner="web", node_name=node.name, phase="Running")
     running = msgspec.structs.replace(running, name="running")
@@ -117,8 +117,8 @@ def test_an_existing_node_counts_its_running_pods() -> None:
     assert sum(counted["web"] for counted in on_claims) == 2
 
 
-def test_pods_without_it_are_never_asked_about() -> None:
-    """Otherwise every constraint would cost every pod."""
+def test_pods_without_it_are_never_checked() -> None:
+    """Otherwise, every constraint costs time for every pod."""
     snapshot = a_snapshot(types=(LARGE,), pods=(a_pod("plain"), *replicas(1, 1)))
     context = SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))
     groups = [context.pod_groups.of(pod) for pod in context.pending]
@@ -127,7 +127,7 @@ def test_pods_without_it_are_never_asked_about() -> None:
 
 
 def test_an_explanation_names_it() -> None:
-    """Otherwise a pod would wait for a reason that nobody is told."""
+    """Otherwise, a pod waits for a reason that is not reported."""
     snapshot = a_snapshot(types=(LARGE,), pods=replicas(1, 0))
     _, _, left = plan(snapshot)
     assert left == {"default/web-0": PodReason.POD_ANTI_AFFINITY}

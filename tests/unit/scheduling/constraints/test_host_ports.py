@@ -1,4 +1,4 @@
-"""Two pods of a node never open one port."""
+"""Two pods of a node never use the same host port."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TYPE = a_type("m", cpu="8")
 WEB = a_pod("web", host_ports=(HostPort(80),))
 
 
-def test_a_claim_and_a_node_take_a_port_once() -> None:
-    """Otherwise the kubelet would refuse the second pod."""
+def test_claims_and_nodes_give_each_port_once() -> None:
+    """Otherwise, the kubelet refuses the second pod."""
     claim, node = a_node_of(TYPE)
     context = context_of(types=(TYPE,), pods=(WEB, a_pod("plain")), nodes=(node,), node_claims=(claim,))
     (ports,) = (c for c in context.plan_constraints(()).all if isinstance(c, HostPorts))
@@ -26,8 +26,8 @@ def test_a_claim_and_a_node_take_a_port_once() -> None:
     assert (ports.types(new, web), ports.admits(existing, web)) == (NO_TYPES, False)
 
 
-def test_it_concerns_pods_with_ports_and_repacking_leaves_those_alone() -> None:
-    """Otherwise pods would be asked in vain, or moved beside one that has their port."""
+def test_it_applies_to_pods_with_ports_and_repacking_does_not_move_those() -> None:
+    """Otherwise, pods are checked without need, or moved beside one with the same port."""
     context = context_of(types=(TYPE,), pods=(WEB, a_pod("plain")))
     web, plain = group_of(context, "web"), group_of(context, "plain")
     answers = [(HostPorts.concerns(g.signature, g.volumes), HostPorts.may_move(g), g.is_plain) for g in (web, plain)]

@@ -1,4 +1,4 @@
-"""What a NodePool's limits leave to one plan."""
+"""The part of a NodePool's limits that one plan may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SMALL, LARGE = a_type("a", cpu="4"), a_type("b", cpu="8")
 
 
 def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
-    """Otherwise a plan would exceed the limit, or an undone plan would have used it up."""
+    """Otherwise, a plan exceeds the limit, or a discarded plan has used it up."""
     context = context_of(types=(SMALL, LARGE), node_pools=(a_pool(limits={"cpu": 12_000}),))
     constraints, (template,) = context.plan_constraints(()), context.templates
     limits, before = constraints.limits, constraints.copy().limits
@@ -28,8 +28,8 @@ def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
     assert limits.shortage(draft) == (PodReason.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
 
 
-def test_where_pods_wait_a_pool_with_limits_is_not_repacked() -> None:
-    """Otherwise the search for cheaper nodes would give the last of a limit to somebody else."""
+def test_with_pods_left_over_a_pool_with_limits_is_not_repacked() -> None:
+    """Otherwise, the search for cheaper nodes gives the last of a limit to other pods."""
     pools = (a_pool("free"), a_pool("limited", limits={"cpu": 100_000}))
     context = context_of(types=(SMALL,), node_pools=pools)
     limits = context.plan_constraints(()).limits

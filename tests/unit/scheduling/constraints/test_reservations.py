@@ -1,4 +1,4 @@
-"""Places in capacity reservations."""
+"""Places in reservations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RESERVED = Offering("m", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", re
 TYPE = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, RESERVED))
 
 
-def test_a_place_is_promised_once_and_a_copy_still_has_it() -> None:
-    """Otherwise two claims would count on one reserved instance."""
+def test_a_place_is_used_once_and_a_copy_still_has_it() -> None:
+    """Otherwise, two claims rely on one reserved instance."""
     context = context_of(types=(TYPE,))
     constraints, (template,) = context.plan_constraints(()), context.templates
     reservations = constraints.reservations
@@ -36,8 +36,8 @@ def test_a_place_is_promised_once_and_a_copy_still_has_it() -> None:
     assert again[1] == ()
 
 
-def test_a_claim_is_kept_out_of_what_is_spent() -> None:
-    """Otherwise the spent reservation, which costs nothing, would decide its zone."""
+def test_a_claim_cannot_use_a_full_reservation() -> None:
+    """Otherwise, the full reservation, which costs nothing, determines its zone."""
     context = context_of(types=(msgspec.structs.replace(PLAIN, offerings=(RESERVED,)),))
     reservations, (template,) = context.plan_constraints(()).reservations, context.templates
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)

@@ -1,4 +1,4 @@
-"""The reason is that of whoever has to change something."""
+"""The reason names the object that has to change."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ GPU = Taint("nvidia.com/gpu", NO_SCHEDULE)
 
 
 def told(snapshot: Snapshot, name: str) -> tuple[str, str]:
-    """The code and the message for a pod without a place."""
+    """The code and the message for an unschedulable pod."""
     (entry,) = (entry for entry in schedule(snapshot).unschedulable if entry.pod == f"default/{name}")
     return entry.reason, entry.message
 
 
 def test_a_requirement_that_no_type_meets_is_named_with_its_values() -> None:
-    """The hint to tolerate the GPU taint would put a web pod on a GPU node."""
+    """A hint to tolerate the GPU taint would put a web pod on a GPU node."""
     pools = (a_pool("general", Requirement.one_of(labels.ARCH, "x86_64")), a_pool("gpu", taints=(GPU,)))
     reason, message = told(a_snapshot(types=(TYPE,), node_pools=pools, pods=(a_pod("web"),)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
     assert "kubernetes.io/arch In [x86_64] is demanded, and its types have amd64" in message
 
 
-def test_a_zone_of_the_pool_that_is_not_on_offer_is_named() -> None:
+def test_a_zone_of_the_pool_that_is_not_available_is_named() -> None:
     pools = (a_pool("general", Requirement.one_of(labels.ZONE, "us-west-2a")), a_pool("gpu", taints=(GPU,)))
     reason, message = told(a_snapshot(types=(TYPE,), node_pools=pools, pods=(a_pod("web"),)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
     assert "none is on offer with topology.kubernetes.io/zone In [us-west-2a]" in message
 
 
-def test_the_zone_of_a_volume_is_the_volumes_demand() -> None:
-    """The pod's manifest says nothing of a zone: people look there in vain."""
+def test_the_zone_of_a_volume_is_reported_as_the_volumes() -> None:
+    """The pod's manifest does not mention a zone: users would search there without success."""
     pools = (a_pool("general", Requirement.one_of(labels.ZONE, *ZONES[:2])), a_pool("gpu", taints=(GPU,)))
     term = NodeSelectorTerm((Requirement.one_of(labels.ZONE, ZONES[2]),))
     snapshot = a_snapshot(
@@ -55,7 +55,7 @@ def test_the_zone_of_a_volume_is_the_volumes_demand() -> None:
     assert f"PersistentVolumeClaim default/legacy (volume pv-legacy) demands {labels.ZONE} In [{ZONES[2]}]" in message
 
 
-def test_the_pods_own_demand_is_told_from_its_volumes() -> None:
+def test_the_pods_own_requirement_differs_from_its_volumes() -> None:
     pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE, "nowhere"),))
     pool = a_pool("general", Requirement.one_of(labels.ZONE, *ZONES))
     _, message = told(a_snapshot(types=(TYPE,), node_pools=(pool,), pods=(pod,)), "p")
@@ -63,7 +63,7 @@ def test_the_pods_own_demand_is_told_from_its_volumes() -> None:
 
 
 def test_a_limit_that_leaves_too_few_types_is_a_limit() -> None:
-    """MinValues would be lowered in vain while the limit is what is used up."""
+    """Lowering minValues would not help while the limit is used up."""
     types = tuple(a_type(f"m{n}", cpu="4", memory=f"{16 * n}Gi", price=0.1 * n) for n in (1, 2, 3, 4))
     pool = a_pool("general", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 3), limits={"memory": 96 * 2**30})
     pods = tuple(a_pod(f"p{number}", cpu="3") for number in range(2))
@@ -73,7 +73,7 @@ def test_a_limit_that_leaves_too_few_types_is_a_limit() -> None:
     assert "of 96Gi" in message
 
 
-def test_a_spent_limit_says_how_much_new_nodes_hold_until_they_are_launched() -> None:
+def test_a_full_limit_reports_how_much_new_nodes_hold_until_they_are_launched() -> None:
     types = (a_type("m1", cpu="4"), a_type("m8", cpu="32", price=0.8))
     pods = tuple(a_pod(f"p{number}", cpu="3") for number in range(9))
     snapshot = a_snapshot(types=types, node_pools=(a_pool("general", limits={"cpu": 8000}),), pods=pods)
@@ -84,8 +84,8 @@ def test_a_spent_limit_says_how_much_new_nodes_hold_until_they_are_launched() ->
     )
 
 
-def test_a_spread_says_which_domain_is_out_of_reach_and_who_makes_it_count() -> None:
-    """People would raise maxSkew, or believe that zones are full."""
+def test_a_spread_names_the_unreachable_domain_and_what_makes_it_count() -> None:
+    """Otherwise, users raise maxSkew, or believe that zones are full."""
     pools = (a_pool("general", Requirement.one_of(labels.ZONE, *ZONES[:2])), a_pool("gpu", taints=(GPU,)))
     spread = TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app="web"))
     pods: tuple[Pod, ...] = tuple(
@@ -97,8 +97,8 @@ def test_a_spread_says_which_domain_is_out_of_reach_and_who_makes_it_count() -> 
     assert "nodeTaintsPolicy: Honor" in message
 
 
-def test_a_pod_with_a_device_is_told_of_the_taint_of_the_nodes_that_have_it() -> None:
-    """The slip of every newcomer to GPU nodes."""
+def test_a_pod_with_a_device_gets_the_taint_of_the_nodes_with_it() -> None:
+    """A common mistake with the first GPU nodes."""
     device = a_type("g", cpu="8", extra={"nvidia.com/gpu": "1"}, price=1.0)
     pools = (a_pool("general", Requirement.one_of(labels.INSTANCE_TYPE, "m")), a_pool("gpu", taints=(GPU,)))
     pod = a_pod("train", extra={"nvidia.com/gpu": "1"})

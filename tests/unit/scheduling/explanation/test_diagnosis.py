@@ -1,4 +1,4 @@
-"""Why pods stay without a place, in words that name the nearest miss."""
+"""Why pods have no place, with the nearest miss."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
 
 
 def test_every_code_is_ranked() -> None:
-    """Else a verdict could not be chosen."""
+    """Otherwise, no verdict can be chosen."""
     assert list(RANK) == list(PodReason)
 
 
-def test_the_message_counts_what_ruled_out_types_and_names_the_nearest() -> None:
-    """People would have to guess which type is almost large enough."""
+def test_the_message_counts_the_excluded_types_and_names_the_nearest() -> None:
+    """Otherwise, users have to guess which type is almost large enough."""
     arm = a_type("arm", cpu="64", memory="256Gi", zones=ZONES[:1])
     arm = msgspec.structs.replace(arm, labels={**arm.labels, labels.ARCH: ("arm64",)})
     pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of(labels.ARCH, "amd64"),))
@@ -38,8 +38,8 @@ def test_the_message_counts_what_ruled_out_types_and_names_the_nearest() -> None
     )
 
 
-def test_the_verdict_is_that_of_the_pool_that_came_nearest() -> None:
-    """A taint that was never meant for the pod would hide that the right pool's types are too small."""
+def test_the_verdict_is_that_of_the_nearest_pool() -> None:
+    """Otherwise, the taint of an unrelated pool hides that the right pool's types are too small."""
     pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("plain"), a_pool("off", is_ready=False))
     planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="9"),)))
     verdict = planner.verdict("default/p")
@@ -52,8 +52,8 @@ def test_the_verdict_is_that_of_the_pool_that_came_nearest() -> None:
     }
 
 
-def test_sold_out_is_told_from_never_on_sale() -> None:
-    """Waiting helps against the first, only another pod or pool against the second."""
+def test_sold_out_differs_from_never_offered() -> None:
+    """Waiting helps only in the first case; the second needs another pod or pool."""
     sold_out = msgspec.structs.replace(
         SMALL, offerings=tuple(msgspec.structs.replace(o, available=o.zone != ZONES[0]) for o in SMALL.offerings)
     )
@@ -67,14 +67,14 @@ def test_sold_out_is_told_from_never_on_sale() -> None:
     ]
 
 
-def test_without_any_pool_the_answer_is_that_there_is_none() -> None:
-    """The first thing that a newcomer forgets."""
+def test_without_any_pool_the_answer_says_so() -> None:
+    """It is the first thing that newcomers forget."""
     (entry,) = plan_of(types=(SMALL,), node_pools=(), pods=(a_pod("p"),)).unschedulable
     assert (entry.reason, entry.message) == (PodReason.NO_NODE_POOL, "there is no NodePool")
 
 
-def test_a_placed_pod_has_a_pool_that_would_do() -> None:
-    """`explain` would list obstacles for a pod that has none."""
+def test_a_placed_pod_has_a_suitable_pool() -> None:
+    """Otherwise, `explain` lists obstacles for a pod that has none."""
     planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p"),)))
     verdict = planner.verdict("default/p")
     assert verdict is not None
@@ -83,7 +83,7 @@ def test_a_placed_pod_has_a_pool_that_would_do() -> None:
 
 
 def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
-    """The slip of every newcomer to GPU nodes; the sizes of the other pools' types would lead them astray."""
+    """A common mistake with the first GPU nodes; the type sizes of other pools would mislead."""
     pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("off", taints=(Taint("x", NO_SCHEDULE),)))
     planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p"),)))
     verdict = planner.verdict("default/p")
@@ -114,8 +114,8 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
         ),
     ],
 )
-def test_a_misspelt_label_value_is_shown_beside_the_real_ones(selector: Requirement, nearest: str) -> None:
-    """Seven hundred types ruled out by a label tell nobody that the value has a slip in it."""
+def test_a_misspelt_label_value_is_shown_beside_the_existing_ones(selector: Requirement, nearest: str) -> None:
+    """Seven hundred excluded types do not show that the value has a typo."""
     planner = Planner(a_snapshot(types=(SMALL, LARGE), pods=(a_pod("p", node_selector=(selector,)),)))
     verdict = planner.verdict("default/p")
     assert verdict is not None
@@ -130,16 +130,16 @@ def test_a_misspelt_topology_key_is_named() -> None:
     assert "its nodes do not carry topology.kubernetes.io/zonne" in entry.message
 
 
-def test_a_resource_that_no_type_has_is_called_absent() -> None:
-    """The type that lacks one of it is no nearer than all others."""
+def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:
+    """A type that lacks one unit of it is no nearer than all others."""
     planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p", extra={"example.com/fpga": "1"}),)))
     verdict = planner.verdict("default/p")
     assert verdict is not None
     assert verdict.pools[0].nearest == "none of its types has example.com/fpga"
 
 
-def test_the_pool_that_comes_nearest_gives_the_code() -> None:
-    """Otherwise a pod that is one size too large would be told that its labels are wrong."""
+def test_the_nearest_pool_gives_the_code() -> None:
+    """Otherwise, a pod that is slightly too large is told that its labels are wrong."""
     pools = (a_pool("far", Requirement.one_of("team", "b")), a_pool("near", Requirement.one_of("team", "a")))
     pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of("team", "a"),))
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)

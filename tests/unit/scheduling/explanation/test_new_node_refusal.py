@@ -1,4 +1,4 @@
-"""Why there is no new node although types would do."""
+"""Why there is no new node although types are suitable."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def reason_for(cpu: int) -> str:
     return NewNodeRefusal(context, state).finding(elimination, step).reason
 
 
-def test_limits_are_blamed_only_where_they_leave_nothing() -> None:
-    """Otherwise a user would raise a limit that has room."""
+def test_limits_are_the_reason_only_if_they_leave_nothing() -> None:
+    """Otherwise, a user raises a limit that has room."""
     assert (reason_for(3_999), reason_for(4_000)) == (PodReason.LIMIT_REACHED, "")

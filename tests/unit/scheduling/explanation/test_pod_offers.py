@@ -1,4 +1,4 @@
-"""What a node for one pod would cost."""
+"""The price of a node for one pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 
-def test_every_pool_and_type_that_would_do_counts_the_cheapest_first() -> None:
+def test_every_suitable_pool_and_type_is_listed_cheapest_first() -> None:
     types = (
         a_type("small", cpu="2", price=0.1),
         a_type("mid", cpu="4", price=0.2),

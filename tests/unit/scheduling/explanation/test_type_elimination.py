@@ -11,7 +11,7 @@ from tests.unit.scheduling.reading import context_of, group_of
 
 
 def test_the_last_rule_gives_the_reason_and_the_nearest_miss() -> None:
-    """Otherwise a user would mend what was not the trouble."""
+    """Otherwise, a user corrects the wrong field."""
     types = (a_type("arm", cpu="64", **{labels.ARCH: "arm64"}), a_type("a", cpu="4"), a_type("b", cpu="8"))
     amd64 = (Requirement.one_of(labels.ARCH, "amd64"),)
     context = context_of(types=types, pods=(a_pod("p", cpu="10", node_selector=amd64),))

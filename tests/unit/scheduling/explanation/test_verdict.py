@@ -10,8 +10,8 @@ def finding(reason: str, *, is_asked_for: bool = False) -> PoolFinding:
     return PoolFinding(node_pool="p", reason=reason, message="", is_asked_for=is_asked_for)
 
 
-def test_a_taint_is_blamed_last_unless_the_pod_asks_for_what_the_pool_is_there_for() -> None:
-    """Otherwise a web pod is told to tolerate the GPU nodes' taint, and a pod with a GPU that other nodes are too small."""
+def test_a_taint_is_the_last_reason_unless_the_pod_requests_the_pools_device() -> None:
+    """A web pod should not be told to tolerate the GPU nodes' taint; a GPU pod should be."""
     order = [
         finding(PodReason.TAINT_NOT_TOLERATED),
         finding(PodReason.NO_NODE_POOL),

@@ -1,4 +1,4 @@
-"""The words of explanations."""
+"""The wording of explanations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tests.builders import a_type
 from tests.unit.scheduling.reading import context_of
 
 
-def test_requirements_and_amounts_read_as_kubernetes_writes_them() -> None:
-    """Otherwise a user would have to guess which field is meant."""
+def test_requirements_and_amounts_are_written_as_in_kubernetes() -> None:
+    """Otherwise, a user has to guess which field is meant."""
     assert shown(Requirement.one_of("team", "a", "b")) == "team In [a, b]"
     assert shown(Requirement.of("cpu-count", "Gt", ["4"])) == "cpu-count >= 5"
     assert (amount_of(2**30 + 1, "memory"), amount_of(1500, "cpu")) == ("2Gi", "1500m")
 
 
-def test_what_the_types_have_is_shown_beside_what_is_demanded() -> None:
-    """Otherwise a typing mistake in a label would be found by trying."""
+def test_the_values_of_types_are_shown_beside_the_required_ones() -> None:
+    """Otherwise, a typo in a label is found by trial and error only."""
     types = tuple(a_type(f"t{n}", family=value) for n, value in enumerate(("aa", "ab", "ba", "zz")))
     (template,) = context_of(types=types).templates
     message = unlike(template, template.types.full, Requirement.one_of("family", "ac"))

@@ -1,4 +1,4 @@
-"""The arrays say what the snapshot says: who runs where, what room is left, and who suits which node."""
+"""The arrays agree with the snapshot: which pods run where, what room is left, and which node suits which pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def rows_of(snapshot, *names: str, closed: tuple[str, ...] = ()) -> FleetRows:  
     return FleetRows(context, nodes, {context.positions[name] for name in closed})
 
 
-def test_pods_count_by_group_and_room_is_what_they_leave() -> None:
+def test_pods_count_by_group_and_free_room_is_the_rest() -> None:
     pods = (pod_on("a", "a1"), pod_on("a", "a2"), pod_on("b", "b1", cpu="1"))
     rows = rows_of(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=pods), "a", "b")
     problem = rows.problem
@@ -29,7 +29,7 @@ def test_pods_count_by_group_and_room_is_what_they_leave() -> None:
     assert rows.amounts(rows.row_of_pod["default/b1"])["cpu"] == 1000
 
 
-def test_a_closed_node_takes_nothing_and_neither_does_a_tainted_one() -> None:
+def test_a_closed_or_tainted_node_receives_nothing() -> None:
     claim, node = a_node_of(MIDDLE, "c", taints=(Taint("team", NO_SCHEDULE, "x"),))
     snapshot = world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), (claim, node), pods=(pod_on("a"),))
     rows = rows_of(snapshot, "a", closed=("b",))
@@ -38,7 +38,7 @@ def test_a_closed_node_takes_nothing_and_neither_does_a_tainted_one() -> None:
     assert open_.tolist() == [True, False, False]
 
 
-def test_a_spot_node_that_must_go_is_no_spot_node_by_choice() -> None:
+def test_a_spot_node_that_must_go_is_not_spot_by_choice() -> None:
     snapshot = world(a_node_of(MIDDLE, "a", capacity_type=labels.SPOT), pods=(pod_on("a"),))
     context = SchedulingContext(snapshot)
     position = context.positions["a"]

@@ -1,4 +1,4 @@
-"""What a claim becomes with one pod more."""
+"""A claim's requirements after one more pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.scheduling.reading import context_of, group_of
 
 
 def test_a_rule_about_zones_narrows_to_one_zone_and_follows_the_counts() -> None:
-    """Otherwise a spread would be planned by counts of before."""
+    """Otherwise, a spread is planned with outdated counts."""
     spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=a_selector(app="web"))
     held = (Requirement.one_of(labels.ZONE, ZONES[0]),)
     pods = (a_pod("web", labels={"app": "web"}, spreads=(spread,)), a_pod("held", node_selector=held))

@@ -1,4 +1,4 @@
-"""What exists comes first: room, labels, taints, ports and attachments of nodes, and what vanishes in a what-if."""
+"""Existing nodes come first: their room, labels, taints, ports and volumes, and nodes removed in a what-if."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bound(name: str, node: str, **changes: Any) -> Any:
 
 
 def test_free_room_is_used_before_anything_is_launched() -> None:
-    """Money would be spent on a node that nobody needs."""
+    """Otherwise, a superfluous node is paid for."""
     assert placed(a_world("n1", "n2", pods=(a_pod("p"), a_pod("q", cpu="3500m")))) == {"q": "n1", "p": "n2"}
 
 
@@ -66,7 +66,7 @@ def test_labels_must_be_there_not_only_possible() -> None:
     }
 
 
-def test_a_tainted_or_going_node_takes_nothing() -> None:
+def test_a_tainted_or_leaving_node_receives_nothing() -> None:
     """The pod would wait for a node that repels it or is about to vanish."""
     claim, node = a_node_of(TYPE, "n1")
     tainted = msgspec.structs.replace(node, taints=(Taint("x", NO_SCHEDULE),))
@@ -75,8 +75,8 @@ def test_a_tainted_or_going_node_takes_nothing() -> None:
         assert placed(a_world(pods=(a_pod("p"),), **own)) == {"p": "default-0"}
 
 
-def test_a_launched_claim_takes_pods_before_its_node_joins() -> None:
-    """Each look would launch another node for the same pods."""
+def test_a_launched_claim_receives_pods_before_its_node_joins() -> None:
+    """Otherwise, each run launches another node for the same pods."""
     claim, _ = a_node_of(TYPE, "n1")
     in_flight = msgspec.structs.replace(claim, node_name="", conditions={})
     assert placed(a_world(node_claims=(in_flight,), pods=(a_pod("p"),))) == {"p": claim.name}
@@ -91,14 +91,14 @@ def test_a_claim_without_an_instance_counts_against_the_limit_and_offers_no_room
 
 
 def test_host_ports_conflict_on_nodes_and_on_claims() -> None:
-    """Two pods would fight for one port."""
+    """Otherwise, two pods use one port."""
     port = (HostPort(8080),)
     found = placed(a_world("n1", pods=(bound("r", "n1", host_ports=port), *(a_pod(n, host_ports=port) for n in "pq"))))
     assert found["p"] != found["q"]
     assert "n1" not in found.values()
 
 
-def test_attachments_are_limited_where_the_node_says_so_and_shared_volumes_count_once() -> None:
+def test_attachments_are_limited_if_the_node_says_so_and_shared_volumes_count_once() -> None:
     """The volume would never attach and the pod never start."""
     volumes = tuple(PersistentVolume(name=f"v{n}", driver="ebs.csi.aws.com") for n in range(3))
     claims = tuple(
@@ -120,8 +120,8 @@ def test_attachments_are_limited_where_the_node_says_so_and_shared_volumes_count
     assert placed(held) == {"p": "n1", "q": "default-0"}, "a volume whose claim is being deleted is attached still"
 
 
-def test_pods_of_a_going_node_are_planned_for_unless_they_may_not_move() -> None:
-    """Their replacement would come only after they are gone; or it would come for pods that stay."""
+def test_pods_of_a_leaving_node_are_planned_for_unless_they_may_not_move() -> None:
+    """Otherwise, their new node comes only after they are gone, or is launched for pods that stay."""
     claim, node = a_node_of(TYPE, "n1")
     going = msgspec.structs.replace(claim, deleted_at=NOW)
     guarded = bound("guarded", "n1", annotations={labels.DO_NOT_DISRUPT: "true"})
@@ -133,8 +133,8 @@ def test_pods_of_a_going_node_are_planned_for_unless_they_may_not_move() -> None
     assert placed(world) == {"free": "default-0"}
 
 
-def test_a_what_if_moves_the_pods_of_the_vanished_node() -> None:
-    """Consolidation would remove nodes whose pods have nowhere to go."""
+def test_a_what_if_moves_the_pods_of_the_removed_node() -> None:
+    """Otherwise, consolidation removes nodes whose pods have no other place."""
     world = a_world("n1", "n2", pods=(bound("p", "n1"), bound("big", "n2", cpu="3500m"), a_pod("w", cpu="100m")))
     planner = Planner(world)
     away = planner.what_if(["n1"], consolidation=True)
@@ -145,8 +145,8 @@ def test_a_what_if_moves_the_pods_of_the_vanished_node() -> None:
     assert planner.what_if([], consolidation=True).plan == planner.plan()
 
 
-def test_a_what_if_forgets_what_the_vanished_node_counted() -> None:
-    """The pod would be kept from its own zone by its own shadow."""
+def test_a_what_if_does_not_count_the_removed_nodes_pods() -> None:
+    """Otherwise, its old place keeps the pod out of its own zone."""
     apart = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
     spread = (TopologySpread(labels.ZONE, 1, selector=a_selector(app="a")),)
     for rule in ({"anti_affinity": apart}, {"spreads": spread}):
@@ -156,8 +156,8 @@ def test_a_what_if_forgets_what_the_vanished_node_counted() -> None:
         assert places(outcome.plan) == {"p": "n2"}
 
 
-def test_consolidation_lets_nodes_rest_that_changed_lately() -> None:
-    """Pods would be shuffled onto a node that consolidateAfter protects."""
+def test_consolidation_uses_no_node_that_changed_recently() -> None:
+    """Otherwise, pods are moved onto a node that consolidateAfter protects."""
     claim, node = a_node_of(TYPE, "n2")
     busy = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=1))
     first_claim, first = a_node_of(TYPE, "n1")
@@ -170,8 +170,8 @@ def test_consolidation_lets_nodes_rest_that_changed_lately() -> None:
     assert places(Planner(world).what_if(["n1"], consolidation=False).plan) == {"w": "n2", "p": "n2"}
 
 
-def test_hope_on_a_booting_node_is_reported() -> None:
-    """Consolidation would trust a node that may never come up."""
+def test_placements_on_a_booting_node_are_reported() -> None:
+    """Otherwise, consolidation relies on a node that may never come up."""
     claim, node = a_node_of(TYPE, "n2")
     booting: Node = msgspec.structs.replace(
         node, labels={k: v for k, v in node.labels.items() if k != labels.INITIALIZED}
@@ -181,15 +181,15 @@ def test_hope_on_a_booting_node_is_reported() -> None:
     assert Planner(world).what_if(["n1"], consolidation=True).on_uninitialized == ("default/p",)
 
 
-def test_vanished_nodes_free_the_limits() -> None:
-    """A pool at its limit could never replace a node."""
+def test_removed_nodes_free_the_limits() -> None:
+    """Otherwise, a pool at its limit can never replace a node."""
     pool = a_pool(limits={"nodes": 1})
     outcome = Planner(a_world("n1", node_pools=(pool,), pods=(bound("p", "n1"),))).what_if(["n1"], consolidation=False)
     assert places(outcome.plan) == {"p": "default-0"}
 
 
 def test_every_plan_is_for_all_pending_pods() -> None:
-    """A pod would be forgotten."""
+    """Otherwise, a pod is forgotten."""
     pods = tuple(a_pod(f"p{n}", cpu=str(1 + n * 2)) for n in range(4))
     plan = plan_of(types=(TYPE,), pods=pods)
     assert {*places(plan), *reasons_of(plan)} == {"p0", "p1", "p2", "p3"}

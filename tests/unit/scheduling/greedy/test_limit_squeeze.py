@@ -1,4 +1,4 @@
-"""Claims are held to small types where limits keep pods out."""
+"""Claims are restricted to small types if limits keep pods out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.unit.scheduling.reading import context_of
 SMALL, LARGE = a_type("a", cpu="4", price=0.1), a_type("b", cpu="16", price=0.4)
 
 
-def test_a_claim_gives_back_what_only_its_larger_types_would_take() -> None:
-    """Otherwise one pod's claim, charged sixteen cores, would keep a second pod waiting."""
+def test_a_claim_releases_what_only_its_larger_types_would_use() -> None:
+    """Otherwise, one pod's claim, charged sixteen cores, keeps a second pod waiting."""
     context = context_of(
         types=(SMALL, LARGE), pods=(a_pod("p", cpu="3"),), node_pools=(a_pool(limits={"cpu": 16_000}),)
     )

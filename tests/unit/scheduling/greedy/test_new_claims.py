@@ -29,39 +29,39 @@ def some_claims(*names: str, **world: object) -> tuple[PlannedClaim, ...]:
 
 
 def test_types_come_cheapest_first_and_only_those_that_fit() -> None:
-    """A claim that listed a type too small for its pods would launch a node that they never use."""
+    """Otherwise, a claim lists a type too small for its pods, and its node is useless."""
     claim = claim_of(plan_of(types=(LARGE, SMALL), pods=(a_pod("p", cpu="1"),)), "p")
     assert claim.instance_types == ("small", "large")
     assert claim_of(plan_of(types=(LARGE, SMALL), pods=(a_pod("p", cpu="3"),)), "p").instance_types == ("large",)
 
 
-def test_the_price_is_that_of_the_cheapest_offering_on_sale() -> None:
-    """The plan would promise a price that nobody can pay."""
+def test_the_price_is_that_of_the_cheapest_available_offering() -> None:
+    """Otherwise, the plan shows a price that is not available."""
     sold_out = tuple(msgspec.structs.replace(o, available=o.capacity_type != "spot") for o in SMALL.offerings)
     claim = claim_of(plan_of(types=(msgspec.structs.replace(SMALL, offerings=sold_out),), pods=(a_pod("p"),)), "p")
     assert (claim.price, claim.capacity_types) == (100_000_000, ("on-demand",))
 
 
 def test_equal_prices_are_ordered_by_name() -> None:
-    """Otherwise two runs over one input could differ."""
+    """Otherwise, two runs with one input differ."""
     twins = tuple(a_type(name) for name in ("b", "a", "c"))
     assert claim_of(plan_of(types=twins, pods=(a_pod("p"),)), "p").instance_types == ("a", "b", "c")
 
 
-def test_the_heavier_pool_wins_and_the_next_takes_what_it_cannot() -> None:
+def test_the_heavier_pool_wins_and_the_next_takes_the_rest() -> None:
     """A pool's weight would be ignored, or a pod would wait although another pool could serve it."""
     pools = (
         a_pool("light"),
         a_pool("heavy", Requirement.one_of(labels.INSTANCE_TYPE, "small"), weight=50),
     )
     plan = plan_of(types=(SMALL, LARGE), node_pools=pools, pods=(a_pod("p"), a_pod("big", cpu="4")))
-    assert claim_of(plan, "p").node_pool == "light"  # it rides along with the big one, which was placed first
+    assert claim_of(plan, "p").node_pool == "light"  # it shares the node of the big one, which was placed first
     alone = plan_of(types=(SMALL, LARGE), node_pools=pools, pods=(a_pod("p"),))
     assert claim_of(alone, "p").node_pool == "heavy"
 
 
 def test_taints_of_a_pool_keep_others_out_and_startup_taints_do_not() -> None:
-    """Pods would be sent to nodes that repel them, or kept from nodes that only boot."""
+    """Otherwise, pods are placed on nodes that repel them, or kept from nodes that only boot."""
     tainted = a_pool(taints=(Taint("gpu", NO_SCHEDULE),))
     starting = a_pool(startup_taints=(Taint("boot", NO_SCHEDULE),))
     assert reasons_of(plan_of(types=(SMALL,), node_pools=(tainted,), pods=(a_pod("p"),))) == {
@@ -73,13 +73,13 @@ def test_taints_of_a_pool_keep_others_out_and_startup_taints_do_not() -> None:
 
 
 def test_prefer_no_schedule_is_avoided_until_nothing_else_is_left() -> None:
-    """The taint would either be meaningless or absolute."""
+    """The taint must be neither meaningless nor absolute."""
     avoid = a_pool("avoid", taints=(Taint("old", PREFER_NO_SCHEDULE),), weight=50)
     assert plan_of(types=(SMALL,), node_pools=(avoid, a_pool("plain")), pods=(a_pod(),)).claims[0].node_pool == "plain"
     assert plan_of(types=(SMALL,), node_pools=(avoid,), pods=(a_pod(),)).claims[0].node_pool == "avoid"
 
 
-def test_limits_are_never_overshot_by_any_choice_ec2_has_left() -> None:
+def test_limits_hold_for_every_type_that_ec2_may_choose() -> None:
     """EC2 may launch the largest type of each claim: together they must stay within the limit."""
     claims = some_claims("a", "b", "c", types=(SMALL, LARGE), node_pools=(a_pool(limits={"cpu": 8000}),))
     sizes = {"small": 2000, "large": 8000}
@@ -88,18 +88,18 @@ def test_limits_are_never_overshot_by_any_choice_ec2_has_left() -> None:
 
 
 def test_a_limit_on_nodes_holds_within_one_batch() -> None:
-    """Karpenter counts nodes only between batches and overshoots; a limit is a limit."""
+    """Karpenter counts nodes only between batches and exceeds the limit; ours holds."""
     assert len(some_claims("a", "b", "c", types=(SMALL,), node_pools=(a_pool(limits={"nodes": 2}),))) == 2
 
 
 def test_a_reached_limit_is_named() -> None:
-    """People would look for a missing instance type instead of raising the limit."""
+    """Otherwise, users look for a missing instance type instead of raising the limit."""
     plan = plan_of(types=(SMALL,), node_pools=(a_pool(limits={"cpu": 1000}),), pods=(a_pod("p"),))
     assert reasons_of(plan) == {"p": PodReason.LIMIT_REACHED}
 
 
 def test_min_values_keep_a_claim_flexible() -> None:
-    """A second pod must not cost the claim the choice that minValues demands."""
+    """A second pod must not reduce the choice that minValues require."""
     flexible = Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=2)
     pods = (a_pod("p", cpu="1500m"), a_pod("q", cpu="1500m"))
     plan = plan_of(types=(SMALL, LARGE), node_pools=(a_pool("default", flexible),), pods=pods)
@@ -107,7 +107,7 @@ def test_min_values_keep_a_claim_flexible() -> None:
 
 
 def test_best_effort_lowers_min_values_where_strict_refuses() -> None:
-    """Strict promises the choice, BestEffort promises the node."""
+    """Strict guarantees the choice, BestEffort the node."""
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=3))
     world = {"types": (SMALL, LARGE), "node_pools": (pool,), "pods": (a_pod("p"),)}
     assert reasons_of(plan_of(**world)) == {"p": PodReason.MIN_VALUES_NOT_MET}
@@ -147,14 +147,14 @@ def test_a_daemon_counts_on_the_types_that_it_runs_on() -> None:
 
 
 def test_a_daemons_host_port_is_taken_on_every_new_node() -> None:
-    """The pod would be planned onto a node where its port is never free."""
+    """Otherwise, the pod is planned onto a node where its port is never free."""
     agent = DaemonSet(namespace="k", name="agent", spec=PodSpec(requests={"pods": 1}, host_ports=(HostPort(80),)))
     plan = plan_of(types=(SMALL,), daemon_sets=(agent,), pods=(a_pod("p", host_ports=(HostPort(80),)),))
     assert reasons_of(plan) == {"p": PodReason.HOST_PORT_TAKEN}
 
 
 def test_one_value_of_a_pools_own_label_lands_on_the_claim() -> None:
-    """The node would come up without the label that its pods select."""
+    """Otherwise, the node comes up without the label that its pods select."""
     pool = a_pool("default", Requirement.of("team", "Exists"), Requirement.of("rank", "Gt", ["5"]), labels={"a": "b"})
     selecting = a_pod("p", node_selector=(Requirement.one_of("team", "blue"),))
     claim = plan_of(types=(SMALL,), node_pools=(pool,), pods=(selecting,)).claims[0]
@@ -167,22 +167,22 @@ def test_one_value_of_a_pools_own_label_lands_on_the_claim() -> None:
     }
 
 
-def test_a_demand_that_a_label_exists_survives_being_merged_with_not_in() -> None:
-    """NotIn alone is content without the label; Exists beside it is not, and the node would never suit."""
+def test_a_requirement_that_a_label_exists_survives_merging_with_not_in() -> None:
+    """NotIn alone admits a node without the label; with Exists beside it, the node must have it."""
     picky = a_pod("p", node_selector=(Requirement.of("team", "NotIn", ["red"]), Requirement.of("team", "Exists")))
     assert reasons_of(plan_of(types=(SMALL,), pods=(picky,))) == {"p": PodReason.REQUIREMENT_NOT_MET}
     labelled = a_pool(labels={"team": "blue"})
     assert plan_of(types=(SMALL,), node_pools=(labelled,), pods=(picky,)).unschedulable == ()
 
 
-def test_contradicting_demands_are_met_by_no_node() -> None:
+def test_contradicting_requirements_are_met_by_no_node() -> None:
     """An empty set of values must not be read as 'label absent'."""
     torn = a_pod("p", node_selector=(Requirement.one_of("team", "red"), Requirement.of("team", "In", ["blue"])))
     assert reasons_of(plan_of(types=(SMALL,), pods=(torn,))) == {"p": PodReason.REQUIREMENT_NOT_MET}
 
 
-def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
-    """Two claims counting on one reserved instance: one of them would fail to launch."""
+def test_a_reservation_is_used_by_as_many_claims_as_it_has_places() -> None:
+    """If two claims rely on one reserved instance, one of them fails to launch."""
     reserved = (
         Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
         *(Offering(SMALL.name, zone, labels.ON_DEMAND, 100_000_000) for zone in ZONES),
@@ -196,8 +196,8 @@ def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
     assert Requirement.one_of(labels.RESERVATION_ID, "cr-1") in held.requirements
 
 
-def test_pods_held_to_a_zone_do_without_a_reservation_that_is_spent() -> None:
-    """The spent reservation's capacity type was the cheapest, so it was chosen, and the pod was given up."""
+def test_pods_in_one_zone_do_without_a_full_reservation() -> None:
+    """The full reservation's capacity type was the cheapest, so it was chosen, and the pod had no place."""
     offerings = (
         Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
         Offering(SMALL.name, ZONES[0], labels.SPOT, 40_000_000),
@@ -211,8 +211,8 @@ def test_pods_held_to_a_zone_do_without_a_reservation_that_is_spent() -> None:
     }
 
 
-def test_a_reservation_that_leaves_too_few_types_for_min_values_is_left_alone() -> None:
-    """A claim is held to one reservation, and that has one type: the pod was given up although spot has both."""
+def test_a_reservation_with_too_few_types_for_min_values_is_not_used() -> None:
+    """A claim uses one reservation, and that has one type: the pod had no place although spot has both."""
     types = tuple(a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:1]) for name in ("one", "two"))
     reserved = Offering(types[0].name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     types = (msgspec.structs.replace(types[0], offerings=(*types[0].offerings, reserved)), types[1])
@@ -222,7 +222,7 @@ def test_a_reservation_that_leaves_too_few_types_for_min_values_is_left_alone() 
 
 
 def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
-    """On-demand was bought, or the pod left where the NodePool buys none, though the reservations have types enough."""
+    """On-demand was launched, or the pod left over, although the reservations have enough types."""
     plain = {
         name: a_type(name, cpu="1", capacity_types=(labels.ON_DEMAND,)) for name in ("one", "two", "three", "four")
     }
@@ -249,8 +249,8 @@ def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
     assert [found.reason for found in plan.unschedulable] == [PodReason.MIN_VALUES_NOT_MET]
 
 
-def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
-    """It was said that the NodePool would do."""
+def test_a_pod_that_waits_for_a_full_reservation_says_so() -> None:
+    """The message said that the NodePool was suitable."""
     offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
     plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
     (found,) = plan.unschedulable
@@ -259,7 +259,7 @@ def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
 
 
 def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
-    """The gate would do nothing."""
+    """Otherwise, the gate has no effect."""
     offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     off = Options(feature_gates=FeatureGates(reserved_capacity=False))
     world = {"types": (msgspec.structs.replace(SMALL, offerings=(offering,)),), "pods": (a_pod("p"),)}
@@ -267,8 +267,8 @@ def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
     assert len(plan_of(**world, options=off).claims) == 0
 
 
-def test_overlays_move_prices_and_add_capacity_behind_their_gate() -> None:
-    """A discount that the user knows of would not steer the choice."""
+def test_overlays_change_prices_and_add_capacity_behind_their_gate() -> None:
+    """Otherwise, a discount that the user knows of does not affect the choice."""
     cheap_large = NodeOverlay(
         name="deal",
         requirements=(Requirement.one_of(labels.INSTANCE_TYPE, "large"),),
@@ -286,7 +286,7 @@ def test_overlays_move_prices_and_add_capacity_behind_their_gate() -> None:
 
 
 def test_the_heavier_overlay_wins() -> None:
-    """Two overlays over one price would both apply, or the wrong one."""
+    """Otherwise, of two overlays on one price both apply, or the wrong one."""
     first = NodeOverlay(name="a", price=5_000_000, weight=1)
     second = NodeOverlay(name="b", price=7_000_000, weight=2)
     on = Options(feature_gates=FeatureGates(node_overlay=True))
@@ -294,8 +294,8 @@ def test_the_heavier_overlay_wins() -> None:
     assert plan.claims[0].price == 7_000_000
 
 
-def test_an_overlay_speaks_only_of_nodes_that_the_pool_buys_and_of_labels_that_are_certain() -> None:
-    """A pod was launched for a device that its node would not have."""
+def test_an_overlay_applies_only_to_nodes_that_the_pool_launches_and_to_certain_labels() -> None:
+    """A node was launched for a pod's device that the node did not have."""
     on = Options(feature_gates=FeatureGates(node_overlay=True))
     device = {"example.com/fpga": 1}
     elsewhere = NodeOverlay(name="zone", requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),), capacity=device)
@@ -308,7 +308,7 @@ def test_an_overlay_speaks_only_of_nodes_that_the_pool_buys_and_of_labels_that_a
         assert reasons_of(plan) == {"p": PodReason.NO_OFFERING_FITS}
 
 
-def test_a_pod_that_waits_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
+def test_a_pending_pod_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
     """Spare room would take the only node that the NodePool may still launch."""
     spare = PodSpec(requests={"cpu": 1900, "memory": 2**30, "pods": 1})
     buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
@@ -319,8 +319,8 @@ def test_a_pod_that_waits_gets_the_last_of_a_limit_before_a_buffer_does() -> Non
     assert [(room.buffer, room.without_room) for room in plan.buffers] == [("default/spare", 1)]
 
 
-def test_a_buffer_takes_no_room_from_a_pod_that_must_wait_for_its_company() -> None:
-    """The larger pod is tried first and fails, its company comes second, and the buffer had the room before its next turn."""
+def test_a_buffer_uses_no_room_of_a_pod_that_must_wait_for_another_pod() -> None:
+    """The larger pod fails at first, the pod that it needs comes second, and the buffer took the room in between."""
     near = (PodAffinityTerm(labels.ZONE, a_selector(app="db")),)
     spare = PodSpec(requests={"cpu": 1000, "memory": 2**20, "pods": 1})
     buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
@@ -331,8 +331,8 @@ def test_a_buffer_takes_no_room_from_a_pod_that_must_wait_for_its_company() -> N
     assert reasons_of(plan) == {}
 
 
-def test_a_pod_without_its_company_is_not_told_that_a_buffer_would_be_it() -> None:
-    """The scheduler does not see virtual pods: the explanation said "would do", and nobody knew why the pod waits."""
+def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
+    """The scheduler does not see virtual pods: the explanation named a place, although the pod stayed pending."""
     web = {"app": "web"}
     near = (PodAffinityTerm(labels.ZONE, a_selector(app="web")),)
     spare = PodSpec(requests={"cpu": 100, "memory": 2**20, "pods": 1})
@@ -354,7 +354,7 @@ def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
 
 
 def test_volumes_beyond_a_types_attachments_go_to_a_second_node() -> None:
-    """Karpenter knows no limit on new nodes: the last pods would hang for ever waiting for their disks."""
+    """Karpenter has no attach limit on new nodes: the last pods would wait forever for their volumes."""
     storage = StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER)
     claims = tuple(PersistentVolumeClaim(namespace="default", name=f"c{n}", storage_class="gp3") for n in range(3))
     pods = tuple(a_pod(f"p{n}", cpu="100m", volumes=(VolumeUse(f"c{n}"),)) for n in range(3))
@@ -366,8 +366,8 @@ def test_volumes_beyond_a_types_attachments_go_to_a_second_node() -> None:
     assert reasons_of(alone) == {"p": PodReason.ATTACH_LIMIT}
 
 
-def test_cost_adds_up() -> None:
-    """The sum at the bottom of the bill would be wrong."""
+def test_cost_is_the_sum_of_the_claims() -> None:
+    """Otherwise, the plan's total is wrong."""
     plan = plan_of(types=(SMALL,), pods=tuple(a_pod(f"p{n}", **APART) for n in range(3)))
     assert plan.cost.hourly == sum(claim.price for claim in plan.claims) == 3 * 40_000_000
     assert len(places(plan)) == 3

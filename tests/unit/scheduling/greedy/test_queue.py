@@ -10,7 +10,7 @@ from tests.unit.scheduling.reading import context_of
 
 
 def test_the_largest_first_then_the_oldest_and_equal_pods_together() -> None:
-    """Otherwise small pods would fill the nodes that large ones need, and the order would depend on the listing."""
+    """Otherwise, small pods fill the nodes that large ones need, and the order depends on the listing."""
     pods = (
         a_pod("young", cpu="1", created_at=NOW - timedelta(minutes=1)),
         a_pod("wide", cpu="1", memory="2Gi"),
@@ -24,8 +24,8 @@ def test_the_largest_first_then_the_oldest_and_equal_pods_together() -> None:
     assert [least[cpu] for least in least_requests_from(queue)] == [1000, 1000, 1000]
 
 
-def test_pods_that_leave_resting_nodes_alone_are_a_group_of_their_own() -> None:
-    """Otherwise consolidation would move pods onto a node that must rest."""
+def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
+    """Otherwise, consolidation moves pods onto a node that must rest."""
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
     first, second = context.pending
     queue = queue_of(context, [((first,), False), ((second,), True)])
@@ -33,6 +33,6 @@ def test_pods_that_leave_resting_nodes_alone_are_a_group_of_their_own() -> None:
     assert queue[0].pod_group is queue[1].pod_group
 
 
-def test_no_bound_is_no_bound() -> None:
-    """Otherwise the last pod of a queue would be compared with nothing."""
+def test_an_absent_bound_does_not_bound() -> None:
+    """Otherwise, the last pod of a queue is compared with nothing."""
     assert (least_of((3, 4), None), least_of((3, 4), (4, 1))) == ((3, 4), (3, 1))

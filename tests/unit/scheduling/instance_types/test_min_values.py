@@ -1,4 +1,4 @@
-"""minValues: how many kinds of types a claim leaves open."""
+"""minValues: how many different values a claim's types must keep."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ANY = TABLE.conjunction(())
 
 
 def test_a_cut_keeps_dear_types_that_bring_a_value() -> None:
-    """Otherwise a claim would be refused for the minValues that its own types had."""
+    """Otherwise, a claim is refused because of minValues that its types met."""
     assert TYPES.names(cut(TYPES, TYPES.full, ANY, {}, 2)) == ("a0", "a1")
     assert TYPES.names(cut(TYPES, TYPES.full, ANY, {"family": 3}, 4)) == ("a0", "a1", "b0", "c0")
 
 
-def test_what_is_missing_is_told_by_key() -> None:
-    """Otherwise BestEffort would not know what to lower to."""
+def test_missing_values_are_reported_by_key() -> None:
+    """Otherwise, BestEffort does not know how far to lower minValues."""
     assert unmet(TYPES, TYPES.full, {"family": 4, labels.INSTANCE_TYPE: 7}) == {"family": 3}
 
 
-def test_values_that_are_not_there_bring_all_there_are() -> None:
-    """Otherwise a claim under BestEffort would lose the variety that it can have."""
+def test_unreachable_min_values_keep_all_values_that_exist() -> None:
+    """Otherwise, a claim under BestEffort loses the variety that it can have."""
     assert first_of_each(TYPES, [0, 1, 5, 6], {"family": 9}) == {0, 5, 6}

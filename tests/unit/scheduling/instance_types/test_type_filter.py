@@ -1,4 +1,4 @@
-"""A filter below a price answers as one that was made of the cheaper offerings alone, whatever the other was asked before."""
+"""A filter below a price equals a filter over the cheaper offerings alone, whatever was asked before."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cheaper(types: tuple[InstanceType, ...], price: int) -> tuple[InstanceType, 
 
 
 def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
-    """All that anyone asks of a filter, for some requirements and sets of types."""
+    """Every query of a filter, for some requirements and sets of types."""
     for reqs in map(table.conjunction, ASKED):
         mask = types.mask(reqs)
         yield mask
@@ -61,7 +61,7 @@ def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
 
 @pytest.mark.parametrize("price", [0.05, 0.11, 0.25, 1.0])
 def test_a_filter_below_a_price_is_that_of_the_cheaper_offerings(price: float) -> None:
-    """Otherwise a consolidation would buy a node as dear as those it replaces, or miss a cheaper one."""
+    """Otherwise, a consolidation launches a node as dear as those it replaces, or misses a cheaper one."""
     table = RequirementTable(labels.WELL_KNOWN | KEYS)
     types = a_filter(TYPES, table)
     list(answers(types, table))
@@ -69,8 +69,8 @@ def test_a_filter_below_a_price_is_that_of_the_cheaper_offerings(price: float) -
     assert found == list(answers(a_filter(cheaper(TYPES, nanodollars(price)), table), table))
 
 
-def test_daemonsets_take_room_and_ports_and_leave_prices() -> None:
-    """Otherwise a node would be opened that its DaemonSets' pods alone fill."""
+def test_daemonsets_use_room_and_ports_and_do_not_change_prices() -> None:
+    """Otherwise, a node is opened that its DaemonSets' pods alone fill."""
     table = RequirementTable(labels.WELL_KNOWN | KEYS)
     types = a_filter(TYPES, table)
     everything = table.conjunction(())

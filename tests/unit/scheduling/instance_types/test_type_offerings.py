@@ -1,4 +1,4 @@
-"""Where types are on offer, and at which price."""
+"""Where types are available, and at which price."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ANY = TABLE.conjunction(())
 ON_DEMAND = TABLE.conjunction((Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND),))
 
 
-def test_the_cheapest_is_that_of_the_requirements() -> None:
-    """Otherwise a claim would be priced by spot that it may not use."""
+def test_the_cheapest_offering_meets_the_requirements() -> None:
+    """Otherwise, a claim has the price of spot that it may not use."""
     assert OFFERINGS.cheapest(INDEX.full, ANY) == nanodollars(0.2)
     assert OFFERINGS.cheapest(INDEX.full, ON_DEMAND) == nanodollars(0.5)
     assert list(OFFERINGS.positions_in_price_order(INDEX.full, ON_DEMAND)) == [1, 0]
 
 
-def test_zones_are_those_of_the_types_that_are_left() -> None:
-    """Otherwise a pod would be promised a zone that no type is sold in."""
+def test_zones_are_those_of_the_remaining_types() -> None:
+    """Otherwise, a pod is placed in a zone without any type."""
     only_a = OFFERINGS.mask(Requirements((Requirement.one_of(labels.ZONE, ZONES[0]),)))
     assert only_a == 0b01
     assert OFFERINGS.zones_and_capacity_types(only_a, ON_DEMAND) == ((ZONES[0],), (labels.ON_DEMAND,))
@@ -34,7 +34,7 @@ def test_zones_are_those_of_the_types_that_are_left() -> None:
 
 
 def test_an_offering_meets_requirements_or_does_not() -> None:
-    """Otherwise an explanation would blame a zone for what another one lacks."""
+    """Otherwise, an explanation names the wrong zone."""
     (offering, *_) = TYPES[0].offerings
     assert meets(offering, Requirements((Requirement.one_of(labels.ZONE, ZONES[0]),)))
     assert not meets(offering, Requirements((Requirement.one_of(labels.ZONE, ZONES[1]),)))

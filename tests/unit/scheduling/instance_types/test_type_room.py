@@ -13,21 +13,21 @@ ROOM = TypeRoom(TYPES, [(2000, 8), (4000, 4)], [(0, 0), (0, 0)], [(), (HostPort(
 
 
 def test_what_fits_any_type() -> None:
-    """Otherwise a node would be opened that is too small."""
+    """Otherwise, a node is opened that is too small."""
     assert ROOM.fits(0b11, (2000, 8))
     assert not ROOM.fits(0b11, (4000, 8))
     assert ROOM.survivors(0b11, (3000, 1)) == 0b10
 
 
 def test_ports_and_attachments_of_types() -> None:
-    """Otherwise a pod would be put beside a DaemonSet's pod that has its port, or on a node that cannot attach its volumes."""
+    """Otherwise, a pod is placed beside a DaemonSet's pod with its port, or on a node that cannot attach its volumes."""
     assert ROOM.port_mask((HostPort(80),)) == 0b01
     assert ROOM.port_mask(()) == 0b11
     assert (ROOM.attach_mask(3), ROOM.attach_mask(4)) == (0b11, 0b10)
 
 
-def test_capacity_counts_before_anything_is_set_aside() -> None:
-    """Otherwise a NodePool's limits would be charged less than the node has."""
+def test_limits_count_capacity_before_any_reservation() -> None:
+    """Otherwise, a NodePool's limits are charged less than the node has."""
     less = ROOM.with_overhead([(500, 0), (0, 0)], [(), ()])
     assert less.capacities("cpu").largest(0b01) == 2000
     assert less.survivors(0b11, (2000, 0)) == 0b10

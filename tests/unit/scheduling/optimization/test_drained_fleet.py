@@ -35,7 +35,7 @@ def test_new_nodes_are_packed_as_long_as_the_budget_lasts() -> None:
     assert fleet.packed(SearchBudget(0)) is fleet.results
 
 
-def test_nodes_are_as_they_were_meant_where_that_is_cheaper() -> None:
+def test_nodes_are_as_planned_if_that_is_cheaper() -> None:
     fleet = a_drained_fleet()
     whole = [{"p": len(fleet.results.displaced)}]
     found = fleet.regrouped(whole, lambda _: "p")

@@ -1,4 +1,4 @@
-"""What new nodes cost at least."""
+"""Lower bounds on the cost of new nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.scheduling.optimization.clusters import a_cluster, greedily_solv
 
 
 def test_pods_with_anti_affinity_need_a_node_each() -> None:
-    """Otherwise, the bound is too weak to prove that nothing is left to save."""
+    """Otherwise, the bound is too weak to prove that nothing more can be saved."""
     apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="own"))
     pods = tuple(a_pod(f"own{i:02}", labels={"app": "own"}, anti_affinity=(apart,)) for i in range(40))
     context, solution = greedily_solved(a_cluster(pods=pods))

@@ -1,4 +1,4 @@
-"""When a greedy plan is searched, and what the search is worth."""
+"""When a greedy plan is searched, and what the search saves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
-    """The greedy planner buys the wrong mix of CPU and memory; otherwise, nobody knows."""
+    """The greedy planner chooses the wrong mix of CPU and memory; the gap shows how much it costs."""
     cluster = a_cluster()
     before, after = greedy(cluster), schedule(cluster)
     assert after.cost.hourly < before.cost.hourly * 0.95
@@ -29,8 +29,8 @@ def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
     assert before.cost.lower_bound is None
 
 
-def test_without_a_bound_the_size_of_the_plan_says_how_long_to_search() -> None:
-    """Plans in a pull request would flicker with the speed of the machine."""
+def test_without_a_bound_the_size_of_the_plan_limits_the_search() -> None:
+    """Otherwise, plans in a pull request vary with the speed of the machine."""
     cluster = a_cluster(steps=None)
     plans = {encode_plan(schedule(cluster, clock)) for clock in (lambda: 0.0, iter_clock(0.001), iter_clock(0.003))}
     assert len(plans) == 1
@@ -38,12 +38,12 @@ def test_without_a_bound_the_size_of_the_plan_says_how_long_to_search() -> None:
 
 
 def iter_clock(tick: float) -> Callable[[], float]:
-    """A clock that moves with each question, and never to the end of the time."""
+    """A clock that advances with each question and never reaches the end."""
     passed = itertools.count()
     return lambda: min(0.99, next(passed) * tick)
 
 
-def test_a_caller_out_of_time_still_gets_a_whole_plan() -> None:
+def test_a_caller_out_of_time_still_gets_a_complete_plan() -> None:
     """Otherwise, a tight deadline leaves pods without a node."""
     cluster = a_cluster(steps=None)
     plan = schedule(cluster, lambda: True)
@@ -64,15 +64,15 @@ def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
 
 
 def test_one_node_is_never_dearer_than_a_node_for_each_pod() -> None:
-    """Within a fifth of what arithmetic proves, nobody looked for anything cheaper."""
+    """If the cost was within a fifth of the arithmetic bound, no search was made."""
     types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="8", memory="32Gi", price=0.23))
     pods = tuple(a_pod(f"p{number}", cpu="1", memory="1Gi") for number in range(5))
     plan = schedule(a_cluster(types=types, node_pools=(a_pool("default", ON_DEMAND),), pods=pods))
     assert plan.cost.hourly == 5 * 40_000_000
 
 
-def test_a_handful_of_pods_wakes_no_solver() -> None:
-    """Loading numpy and HiGHS takes longer than planning for one pod, and there is next to nothing to save."""
+def test_a_handful_of_pods_needs_no_solver() -> None:
+    """Loading numpy and HiGHS takes longer than planning for one pod, and little can be saved."""
     program = (
         "import sys; from tests.unit.scheduling.optimization.test_optimizer import *\n"
         "for name in [n for n in sys.modules if n.partition('.')[0] in ('numpy', 'highspy')]: sys.modules[name] = None\n"

@@ -1,4 +1,4 @@
-"""What a lower bound may count on of a plan's pods."""
+"""The rules of a plan's pods that a lower bound may use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_equal_pods_are_one_item_group() -> None:
     assert found.hostname_capacity == {}
 
 
-def test_required_anti_affinity_is_kept_and_a_spread_left_out() -> None:
+def test_required_anti_affinity_is_kept_and_a_spread_dropped() -> None:
     """How many pods of a spread may share a node depends on how many nodes there are."""
     apart = tuple(a_pod(f"own{i}", labels={"app": "own"}, anti_affinity=(APART,)) for i in range(3))
     assert list(relaxed(pods=apart).hostname_capacity.values()) == [1]
@@ -42,14 +42,14 @@ def test_a_pod_may_run_in_every_node_pool_that_it_tolerates() -> None:
     assert both.pairs_max == 2 * relaxed().pairs_max
 
 
-def test_the_loads_of_all_claims_are_all_pods() -> None:
+def test_the_loads_of_all_claims_cover_all_pods() -> None:
     context, solution = greedily_solved(a_cluster())
     found = RelaxedPods(context, solution, DEFAULT_SETTINGS)
     loads = [found.load(claim) for claim in solution.claims]
     assert [sum(of_group) for of_group in zip(*loads, strict=True)] == list(found.counts.values())
 
 
-def test_the_arithmetic_bound_is_no_more_than_the_greedy_plan_costs() -> None:
+def test_the_arithmetic_bound_is_at_most_the_cost_of_the_greedy_plan() -> None:
     context, solution = greedily_solved(a_cluster())
     bound = RelaxedPods(context, solution, DEFAULT_SETTINGS).arithmetic_bound()
     assert 0 < bound <= sum(claim.price for claim in solution.claims)

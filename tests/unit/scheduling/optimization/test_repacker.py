@@ -71,7 +71,7 @@ def by_zone(plan: Plan) -> Counter[tuple[str, ...]]:
     return Counter(claim.zones for claim in plan.claims for pod in claim.pods if "/own" in pod)
 
 
-def test_a_service_spread_over_zones_is_packed_anew_and_stays_even() -> None:
+def test_a_service_spread_over_zones_is_repacked_and_stays_even() -> None:
     """Otherwise, a zone is emptied to save money, or nothing is saved because of the rule."""
     before, plan = plans(*ruled(31, spreads=(SPREAD_ZONES,)))
     assert plan.cost.hourly < before.cost.hourly * 0.9
@@ -93,7 +93,7 @@ def test_a_service_spread_over_zones_is_packed_anew_and_stays_even() -> None:
     ids=["anti-affinity", "spread", "both spreads", "preferred anti-affinity", "preferred spread"],
 )
 def test_replicas_stay_on_different_nodes(rules: dict[str, Any], most: int) -> None:
-    """Otherwise, one node's end takes the whole service with it; a preference that was met is kept, too."""
+    """Otherwise, one node's end takes down the whole service; a preference that was met is kept, too."""
     before, plan = plans(*ruled(16, **rules))
     assert plan.cost.hourly < before.cost.hourly * 0.95
     assert max(on_nodes(plan)) <= most
@@ -131,8 +131,8 @@ def test_two_pods_that_open_one_port_stay_apart_and_the_others_move() -> None:
 
 
 @pytest.mark.parametrize("rules", [{"host_ports": (HostPort(9100),)}, {"volumes": (SCRATCH,)}], ids=["port", "volume"])
-def test_a_pod_stays_with_pods_that_is_not_moved_alone(rules: dict[str, Any]) -> None:
-    """Otherwise, it is moved to a node without any pod that it must join, and stays pending."""
+def test_a_pod_stays_with_pods_that_cannot_be_moved_alone(rules: dict[str, Any]) -> None:
+    """Otherwise, it is moved to a node without any pod of its affinity, and stays pending."""
     company = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", labels={"app": "own"}, **rules) for i in range(8))
     followers = tuple(a_pod(f"follower{i}", cpu="300m", memory="20Gi", affinity=(APART,)) for i in range(8))
     before, plan = plans(*company, *followers, storage_classes=(GP3,))
@@ -164,7 +164,7 @@ def test_pods_with_anti_affinity_stay_apart() -> None:
     assert mixed.cost.hourly < greedy(a_cluster(pods=(*plain_pods(60), *guarded))).cost.hourly
 
 
-def test_pods_that_ask_for_different_zones_never_share_a_node() -> None:
+def test_pods_in_different_zones_never_share_a_node() -> None:
     """A node is in one zone; packing problems know zones only by price and by which items may run there."""
     zones = ("us-east-1a", "us-east-1b")
     asking = tuple(
@@ -190,7 +190,7 @@ def test_claims_whose_min_values_were_lowered_stay_as_they_are() -> None:
     assert plan.claims == schedule(a_cluster(node_pools=(pool,), options=Options(min_values_policy=BEST_EFFORT))).claims
 
 
-def test_places_in_reservations_are_kept_and_the_other_nodes_packed_anew() -> None:
+def test_places_in_reservations_are_kept_and_the_other_nodes_repacked() -> None:
     """Otherwise, more claims count on a reservation than it has places, or a pool with one pays too much for the rest."""
     first, *others = instance_types()
     place = Offering(first.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=2)

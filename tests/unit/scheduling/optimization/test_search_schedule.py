@@ -36,7 +36,7 @@ def test_every_subproblem_gets_a_part_of_the_budget() -> None:
 
 
 def test_machines_without_a_price_are_not_searched() -> None:
-    """Value for price needs a price; the greedy plan stands."""
+    """The search compares value with price; without prices, the greedy plan stays."""
     subproblem, _ = a_subproblem(types=(a_type("free", cpu="8", memory="64Gi", price=0.0),))
     found = search([subproblem], seed=1, budget=SearchBudget(9), settings=DEFAULT_SETTINGS)
     assert found[0].gap == 0

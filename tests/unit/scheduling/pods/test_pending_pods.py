@@ -30,13 +30,13 @@ TYPE = a_type("m", cpu="4", memory="16Gi")
         {"owners": (Owner("Node", "n"),)},
     ],
 )
-def test_pods_that_wait_for_nothing_are_left_alone(changes: dict[str, Any]) -> None:
+def test_pods_that_need_no_node_are_ignored(changes: dict[str, Any]) -> None:
     """A node would be launched for a pod that never comes."""
     plan = plan_of(types=(TYPE,), pods=(a_pod("p", **changes),))
     assert (plan.claims, plan.bindings, plan.unschedulable) == ((), (), ())
 
 
-def test_in_a_live_cluster_the_scheduler_must_have_given_up_first() -> None:
+def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
     """Nodes would be launched for pods that are about to be bound."""
     live = Options(requires_unschedulable_mark=True)
     pods = (a_pod("fresh"), a_pod("marked", is_marked_unschedulable=True))
@@ -65,14 +65,14 @@ def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:
     assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
 
 
-def test_one_hopeless_pod_does_not_hold_up_the_others() -> None:
-    """One bad object would sink the rest."""
+def test_one_impossible_pod_does_not_affect_the_others() -> None:
+    """Otherwise, one bad object stops all others."""
     plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))
     assert set(places(plan)) == {"q"}
 
 
-def test_pending_pods_come_in_the_order_of_their_names() -> None:
-    """Otherwise the plan would depend on how the API server lists them."""
+def test_pending_pods_are_sorted_by_name() -> None:
+    """Otherwise, the plan depends on how the API server lists them."""
     found = pending_pods(a_snapshot(pods=(a_pod("b"), a_pod("a"), a_pod("bound", node_name="n"))))
     assert [pod.name for pod in found] == ["a", "b"]
     assert not any(map(is_virtual, found))

@@ -9,8 +9,8 @@ from core.scheduling.pods.pod_group import PodSignature
 from tests.builders import ZONES, a_pod
 
 
-def test_alternatives_are_asked_one_by_one() -> None:
-    """Otherwise a spread would count zones that the pod may not use, or leave out some that it may."""
+def test_alternatives_are_checked_one_by_one() -> None:
+    """Otherwise, a spread counts zones that the pod may not use, or misses some that it may."""
     first, second = (NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2])
     spec = a_pod(required_terms=(first, second)).spec
     signature = PodSignature(0, "default", {}, spec, ())

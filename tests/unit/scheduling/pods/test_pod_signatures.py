@@ -11,8 +11,8 @@ from tests.builders import a_pod, a_selector, a_snapshot
 APART = PodAffinityTerm(labels.ZONE, a_selector(app="web"))
 
 
-def test_labels_that_no_rule_reads_tell_nobody_apart() -> None:
-    """Otherwise every pod of a workload would be planned by itself."""
+def test_labels_that_no_rule_reads_do_not_distinguish_pods() -> None:
+    """Otherwise, every pod of a workload is planned alone."""
     pods = (
         a_pod("a", cpu="1", labels={"app": "web", "pod-template-hash": "1"}, anti_affinity=(APART,)),
         a_pod("b", cpu="2", labels={"app": "web", "pod-template-hash": "2"}, anti_affinity=(APART,)),
@@ -27,8 +27,8 @@ def test_labels_that_no_rule_reads_tell_nobody_apart() -> None:
     assert (a.labels, signatures.all) == ({"app": "web"}, [a, c])
 
 
-def test_what_a_constraint_reads_tells_pods_apart() -> None:
-    """Otherwise pods with and without the constraint would be one group."""
+def test_fields_that_a_constraint_reads_distinguish_pods() -> None:
+    """Otherwise, pods with and without the constraint are one group."""
     pods = (a_pod("a", annotations={"cap": "1"}), a_pod("b"))
     plain = PodSignatures(a_snapshot(pods=pods), pods, ResourceAxis(["cpu"]))
     told = PodSignatures(

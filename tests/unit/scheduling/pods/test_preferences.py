@@ -9,8 +9,8 @@ from core.scheduling.pods.preferences import TOLERATE_PREFERENCES, relaxation_st
 from tests.builders import ZONES, a_pod, a_selector
 
 
-def test_each_step_asks_for_one_thing_less_and_tolerates_at_last() -> None:
-    """Otherwise a pod would wait for what it only prefers, or lose a preference that it could have had (Karpenter)."""
+def test_each_step_drops_one_preference_and_the_last_one_tolerates() -> None:
+    """Otherwise, a pod waits for what it only prefers, or loses a preference that it could have had (Karpenter)."""
     light, heavy = (
         PreferredTerm(weight, NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)))
         for weight, zone in ((1, ZONES[0]), (9, ZONES[1]))
@@ -33,7 +33,7 @@ def test_each_step_asks_for_one_thing_less_and_tolerates_at_last() -> None:
     assert (ignored.preferred_terms, ignored.spreads) == ((), ())
 
 
-def test_alternatives_that_no_node_can_meet_are_none() -> None:
-    """Otherwise an empty term, which matches no node, would match every node."""
+def test_alternatives_that_no_node_can_meet_are_dropped() -> None:
+    """Otherwise, an empty term, which matches no node, matches every node."""
     assert required_alternatives(a_pod(required_terms=(NodeSelectorTerm(()),)).spec) == ()
     assert required_alternatives(a_pod().spec) == ((),)

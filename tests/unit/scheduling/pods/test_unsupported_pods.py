@@ -1,4 +1,4 @@
-"""Pods that no node could help."""
+"""Pods that no new node could help."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.builders import a_pod
         ({"node_selector": (Requirement.one_of("karpenter.sh/unknown", "a"),)}, PodReason.RESTRICTED_LABEL),
     ],
 )
-def test_each_says_why(spec: dict[str, Any], code: str) -> None:
-    """Otherwise a node would be launched for a pod that cannot use it."""
+def test_each_has_its_reason(spec: dict[str, Any], code: str) -> None:
+    """Otherwise, a node is launched for a pod that cannot use it."""
     assert why_unsupported(a_pod(**spec).spec, NO_VOLUMES, labels.WELL_KNOWN)[0] == code
 
 
-def test_what_is_wrong_with_volumes_is_passed_on() -> None:
-    """Otherwise a pod would wait for its volume without a reason."""
+def test_faults_of_volumes_are_reported() -> None:
+    """Otherwise, a pod waits for its volume without a reason."""
     needs = VolumeNeeds(reason=PodReason.VOLUME_MISSING, message="gone")
     assert why_unsupported(a_pod().spec, needs, labels.WELL_KNOWN) == (PodReason.VOLUME_MISSING, "gone")

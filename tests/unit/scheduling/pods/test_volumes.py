@@ -1,4 +1,4 @@
-"""Volumes: where they let a pod run, and what is wrong with them where no node can help."""
+"""Where volumes let a pod run, and which of their faults no node can help."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_bound_volume_holds_its_pod_to_one_of_its_zones() -> None:
 
 
 def test_two_volumes_must_share_a_zone() -> None:
-    """Each alone would do, together they cannot."""
+    """Each volume alone could be used, but not both together."""
     claims = (a_claim("a", volume_name="v", phase="Bound"), a_claim("b", volume_name="w", phase="Bound"))
     apart = {"volumes": (a_volume("v", ZONES[0]), a_volume("w", ZONES[1])), "volume_claims": claims}
     assert reasons_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **apart)) == {"p": PodReason.VOLUMES_DISAGREE}
@@ -98,8 +98,8 @@ def test_two_volumes_must_share_a_zone() -> None:
     assert claim_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **overlapping), "p").zones == (ZONES[1],)
 
 
-def test_a_class_says_where_volumes_can_be_made_also_by_the_drivers_own_key() -> None:
-    """The EBS driver calls zones by a label of its own."""
+def test_a_class_limits_zones_also_by_the_drivers_own_key() -> None:
+    """The EBS driver has its own label for zones."""
     storage = msgspec.structs.replace(GP3, allowed_topologies=(in_zone(ZONES[2], labels.EBS_ZONE),))
     plan = plan_of(
         types=(TYPE,), pods=(using("c"),), storage_classes=(storage,), volume_claims=(a_claim(storage_class="gp3"),)
@@ -107,7 +107,7 @@ def test_a_class_says_where_volumes_can_be_made_also_by_the_drivers_own_key() ->
     assert claim_of(plan, "p").zones == (ZONES[2],)
 
 
-def test_the_default_class_serves_claims_that_name_none() -> None:
+def test_the_default_class_applies_to_claims_without_one() -> None:
     """Claims written by hand usually name no class."""
     default = msgspec.structs.replace(GP3, is_default=True)
     world = {"storage_classes": (default,), "volume_claims": (a_claim(),)}
@@ -124,8 +124,8 @@ def test_an_ephemeral_volume_is_planned_by_its_template_until_its_claim_exists()
     }
 
 
-def test_a_local_volumes_host_is_no_reason_to_wait_for_it() -> None:
-    """The host may be gone; Karpenter looks past it, and a network volume's host is binding."""
+def test_a_local_volumes_host_is_ignored() -> None:
+    """The host may be gone; Karpenter ignores it, too. A network volume's host is binding."""
     term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "old"),))
     for is_local, expected in ((True, {}), (False, {"p": PodReason.REQUIREMENT_NOT_MET})):
         volume = PersistentVolume(name="v", node_terms=(term,), is_local=is_local)
@@ -133,8 +133,8 @@ def test_a_local_volumes_host_is_no_reason_to_wait_for_it() -> None:
         assert reasons_of(plan_of(types=(TYPE,), pods=(using("c"),), **world)) == expected
 
 
-def test_a_pod_without_volumes_needs_nothing() -> None:
-    """Otherwise every pod would be a group of its own."""
+def test_a_pod_without_volumes_has_no_volume_requirements() -> None:
+    """Otherwise, every pod is a group of its own."""
     index = VolumeIndex(a_snapshot(storage_classes=(GP3,)))
     assert index.needs(a_pod("p")) is NO_VOLUMES
     scratch = a_pod("p", volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))

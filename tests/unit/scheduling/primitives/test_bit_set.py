@@ -11,12 +11,12 @@ from core.scheduling.primitives.bit_set import bits, flags_of, positions
 
 
 @given(st.sets(st.integers(0, 300)))
-def test_positions_come_back_in_order(members: set[int]) -> None:
-    """Otherwise ties between types would be broken by chance."""
+def test_positions_are_returned_in_order(members: set[int]) -> None:
+    """Otherwise, ties between types are broken by chance."""
     assert list(positions(bits(members))) == sorted(members)
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(41, 60))
-def test_flags_pick_the_members(members: set[int], length: int) -> None:
-    """Otherwise a claim would name the wrong types."""
+def test_flags_select_the_members(members: set[int], length: int) -> None:
+    """Otherwise, a claim names the wrong types."""
     assert list(compress(range(length), flags_of(bits(members), length))) == sorted(members)

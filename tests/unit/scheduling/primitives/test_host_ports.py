@@ -1,4 +1,4 @@
-"""When two pods want one port."""
+"""When two pods use the same port."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ from core.scheduling.primitives.host_ports import conflict
         ((HostPort(80, "UDP"),), False),
     ],
 )
-def test_a_port_is_taken_once(taken: tuple[HostPort, ...], expected: bool) -> None:
-    """Otherwise the kubelet would refuse the second pod."""
+def test_a_port_is_used_once(taken: tuple[HostPort, ...], expected: bool) -> None:
+    """Otherwise, the kubelet refuses the second pod."""
     assert conflict((HostPort(80),), taken) is expected

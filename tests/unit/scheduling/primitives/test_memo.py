@@ -1,4 +1,4 @@
-"""Answers that are computed once, and owners that go when nobody needs them."""
+"""Answers are computed once, and their owners are freed when no longer needed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.builders import a_type
 from tests.unit.scheduling.reading import context_of
 
 
-def test_each_question_is_answered_once() -> None:
-    """Otherwise a plan would compute the same mask for every pod."""
+def test_each_answer_is_computed_once() -> None:
+    """Otherwise, a plan computes the same mask for every pod."""
     asked: list[tuple[int, str]] = []
 
     def answer(number: int, text: str) -> str:
@@ -43,8 +43,8 @@ def a_context() -> object:
 
 
 @pytest.mark.parametrize("make", [a_filter, a_context])
-def test_what_has_memos_is_freed_without_the_collector(make: Callable[[], object]) -> None:
-    """Otherwise every what-if would stay in memory while the collector rests (`core.gc_pause`)."""
+def test_an_owner_of_memos_is_freed_without_the_collector(make: Callable[[], object]) -> None:
+    """Otherwise, every what-if stays in memory while the collector is off (`core.gc_pause`)."""
     was_on = gc.isenabled()
     gc.disable()
     try:

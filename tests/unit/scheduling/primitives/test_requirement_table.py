@@ -11,14 +11,14 @@ WINDOWS = Requirement.one_of(labels.OS, "windows")
 
 
 def test_equal_requirements_have_one_number() -> None:
-    """Otherwise nothing would be remembered about them."""
+    """Otherwise, results for them cannot be cached."""
     table = RequirementTable(labels.WELL_KNOWN)
     assert table.conjunction((LINUX,)) == table.conjunction((LINUX, LINUX))
     assert table.conjunction((LINUX,)) != table.conjunction((WINDOWS,))
 
 
-def test_what_contradicts_itself_is_impossible() -> None:
-    """Otherwise a node would be launched that no pod can use."""
+def test_contradicting_requirements_are_impossible() -> None:
+    """Otherwise, a node is launched that no pod can use."""
     table = RequirementTable(labels.WELL_KNOWN)
     linux, windows = table.conjunction((LINUX,)), table.conjunction((WINDOWS,))
     assert table.conjunction((LINUX, WINDOWS)) == IMPOSSIBLE
@@ -26,8 +26,8 @@ def test_what_contradicts_itself_is_impossible() -> None:
     assert table.with_value(linux, labels.OS, "windows") == IMPOSSIBLE
 
 
-def test_a_label_of_ones_own_must_be_offered_and_a_well_known_one_need_not() -> None:
-    """Otherwise pods would wait for labels that every cloud node has, or get nodes without theirs (Karpenter)."""
+def test_a_users_label_must_be_offered_and_a_well_known_one_need_not() -> None:
+    """Otherwise, pods wait for labels that every cloud node has, or get nodes without their labels (Karpenter)."""
     table = RequirementTable(labels.WELL_KNOWN)
     nothing = table.conjunction(())
     assert table.narrowed(nothing, asked=table.conjunction((Requirement.one_of("team", "a"),))) == IMPOSSIBLE

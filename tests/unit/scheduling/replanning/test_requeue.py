@@ -1,4 +1,4 @@
-"""Pods whose place in the queue was their only trouble."""
+"""Pods that had no place only because of their position in the queue."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def a_node(name: str, zone: str) -> Node:
     return Node(name=name, labels=known, capacity=room, allocatable=room, is_ready=True)
 
 
-def test_a_pod_that_needs_one_node_gets_it_where_a_larger_one_could_use_another() -> None:
-    """A pod would wait for ever next to a node that is free."""
+def test_a_pod_that_needs_one_node_gets_it_if_a_larger_one_can_use_another() -> None:
+    """Otherwise, a pod waits forever next to a free node."""
     nodes = (a_node("n1", ZONES[0]), a_node("n2", ZONES[1]))
     large = a_pod("large", cpu="3")
     small = a_pod("small", cpu="2", node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),))
@@ -32,8 +32,8 @@ def test_a_pod_that_needs_one_node_gets_it_where_a_larger_one_could_use_another(
     assert places(plan) == {"large": "n2", "small": "n1"}
 
 
-def test_a_pod_and_the_one_that_it_must_be_near_go_together() -> None:
-    """What fills the node of a database first would keep its sidecar service away from it."""
+def test_a_pod_and_the_one_of_its_affinity_go_together() -> None:
+    """Otherwise, pods that fill a database's node first keep its sidecar service away from it."""
     pods = (
         a_pod("large", cpu="3"),
         a_pod("db", cpu="1", labels={"app": "db"}),
@@ -43,16 +43,16 @@ def test_a_pod_and_the_one_that_it_must_be_near_go_together() -> None:
     assert where["web"] == where["db"] != where["large"]
 
 
-def test_nobody_loses_a_place_to_a_pod_that_was_left() -> None:
-    """Small pods would drive out a large one for good wherever a limit is reached: the largest go first."""
+def test_no_pod_loses_its_place_to_a_pod_that_was_left_over() -> None:
+    """Otherwise, small pods displace a large one for good at each limit: the largest go first."""
     pool = a_pool(limits={"cpu": 4000})
     pods = (a_pod("large", cpu="3"), a_pod("p1", cpu="2"), a_pod("p2", cpu="2"))
     plan = plan_of(types=(TYPE,), pods=pods, node_pools=(pool,))
     assert reasons_of(plan) == {"p1": PodReason.LIMIT_REACHED, "p2": PodReason.LIMIT_REACHED}
 
 
-def test_a_pod_that_may_be_the_first_of_its_kind_goes_without_the_others() -> None:
-    """Alike pods that went where there are no accelerators would keep those that need one from every node."""
+def test_a_pod_that_may_be_the_first_of_its_group_goes_without_the_others() -> None:
+    """Otherwise, alike pods on nodes without accelerators keep those that need one from every node."""
     plain = a_type("plain", cpu="8", zones=ZONES[:1], family="c")
     gpu = a_type("gpu", cpu="2", price=1.0, zones=ZONES[:1], extra={"nvidia.com/gpu": "1"}, family="g")
     pods = (
@@ -63,8 +63,8 @@ def test_a_pod_that_may_be_the_first_of_its_kind_goes_without_the_others() -> No
     assert reasons_of(plan_of(types=(plain, gpu), pods=pods)) == {}
 
 
-def test_without_pods_left_behind_there_is_one_plan() -> None:
-    """Otherwise every plan would take twice its time."""
+def test_without_pods_left_over_there_is_one_plan() -> None:
+    """Otherwise, every plan takes twice its time."""
     context = context_of(types=(TYPE,), pods=(a_pod("p"),))
     queues = []
 

@@ -14,8 +14,8 @@ def a_search(planned: object, *, plans_max: int = 99, idle_max: int = 99, goal: 
     return VariationSearch(planned, lambda _: CONFLICTS, plans_max=plans_max, idle_max=idle_max, goal=goal)
 
 
-def test_changes_add_up_until_nobody_is_left() -> None:
-    """One change alone seldom frees all zones that are in the way."""
+def test_changes_are_combined_until_no_pod_is_left_over() -> None:
+    """One change alone rarely frees all zones that are needed."""
 
     def planned(variation: PlanVariation) -> VariationOutcome:
         return VariationOutcome(4 - 2 * len(variation.barred), (1,))
@@ -25,8 +25,8 @@ def test_changes_add_up_until_nobody_is_left() -> None:
     assert len(best.barred) == 2
 
 
-def test_a_variation_is_planned_once_and_ends_with_its_bounds() -> None:
-    """A pod that nothing helps would cost hundreds of plans in each look."""
+def test_a_variation_is_planned_once_and_the_search_is_bounded() -> None:
+    """Otherwise, a pod that no variation helps costs hundreds of plans in each run."""
     for bounds, most in (({"plans_max": 5}, 5), ({"idle_max": 3}, 3), ({"goal": 4}, 0)):
         asked: list[PlanVariation] = []
 

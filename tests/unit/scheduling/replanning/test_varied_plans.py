@@ -1,4 +1,4 @@
-"""Pods whose rules about each other leave few zones: some choice of zones and some order serves the most of them."""
+"""Pods whose rules leave few zones: the best of several choices of zones and orders places the most of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def workload(app: str, count: int, **rules: object) -> tuple[Pod, ...]:
 
 
 def test_pods_that_others_follow_evenly_go_to_every_zone() -> None:
-    """Two caches in one zone would leave eight of the nine pods that spread beside them without a place."""
+    """With two caches in one zone, eight of the nine pods that spread beside them would have no place."""
     caches = workload("cache", 3, cpu="100m")
     readers = workload("reader", 9, cpu="2", spreads=(evenly("reader"),), affinity=(away_from("cache"),))
     plan = plan_of(types=(TYPE,), pods=(*caches, *readers))
@@ -38,8 +38,8 @@ def test_pods_that_others_follow_evenly_go_to_every_zone() -> None:
     assert len({zones(plan)[pod.name] for pod in caches}) == 3
 
 
-def test_thirteen_pods_do_not_wait_for_the_sake_of_two() -> None:
-    """The two large pods go first and take the zone that the spread of thirteen cannot do without."""
+def test_thirteen_pods_do_not_wait_because_of_two() -> None:
+    """The two large pods go first and use the zone that the spread of thirteen needs."""
     hermits = workload("hermit", 2, cpu="3", anti_affinity=(away_from("web"),))
     web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
     plan = plan_of(types=(TYPE,), pods=(*hermits, *web))
@@ -61,8 +61,8 @@ def test_a_large_pod_keeps_its_place_where_only_a_limit_is_in_the_way() -> None:
     assert Counter(left.values()) == {PodReason.LIMIT_REACHED: 3}
 
 
-def test_pods_that_are_impossible_alone_cost_no_further_plan() -> None:
-    """They wait for days, and every look would plan sixty times."""
+def test_pods_that_are_impossible_alone_cause_no_further_plan() -> None:
+    """They may wait for days, and every run would plan sixty times."""
     nowhere = a_pod("nowhere", labels={"app": "x"}, spreads=(evenly("x"),), cpu="400")
     context = context_of(types=(TYPE,), pods=(nowhere, *workload("x", 4)))
     queues = []

@@ -1,4 +1,4 @@
-"""Counts of one plan, and what rules make of them."""
+"""The counts of one plan, and what rules derive from them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SPREAD = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
 APART = PodAffinityTerm(labels.HOSTNAME, WEB)
 
 
-def test_a_spread_admits_the_least_loaded_zones_and_a_copy_stands_still() -> None:
-    """Otherwise an outage of one zone would take more pods than the skew allows."""
+def test_a_spread_admits_the_least_loaded_zones_and_a_copy_is_unchanged() -> None:
+    """Otherwise, an outage of one zone takes more pods than the skew allows."""
     claim, node = a_node_of(TYPE, zone=ZONES[0])
     running = a_pod("r", labels={"app": "web"}, node_name=node.name, phase="Running")
     waiting = a_pod("w", labels={"app": "web"}, spreads=(SPREAD,))
@@ -34,8 +34,8 @@ def test_a_spread_admits_the_least_loaded_zones_and_a_copy_stands_still() -> Non
     assert vanished.of(rule.group)[ZONES[0]] == 0, "pods of a node that the plan takes away do not count"
 
 
-def test_pods_that_keep_apart_bar_each_others_claims_and_no_new_one() -> None:
-    """Otherwise two replicas would share a node, or none would get one."""
+def test_pods_with_anti_affinity_exclude_each_others_claims_and_no_new_one() -> None:
+    """Otherwise, two replicas share a node, or none gets one."""
     context = context_of(types=(TYPE,), pods=(a_pod("w", labels={"app": "web"}, anti_affinity=(APART,)),))
     group, counts = group_of(context, "w"), DomainCounts(context.topology, ())
     template = context.templates[0]
@@ -46,8 +46,8 @@ def test_pods_that_keep_apart_bar_each_others_claims_and_no_new_one() -> None:
         assert not counts.bars_new_node(rule)
 
 
-def test_an_affinity_needs_company_but_for_the_first_of_its_kind() -> None:
-    """Otherwise pods that want to be together would wait for each other."""
+def test_an_affinity_needs_another_pod_except_for_the_first_of_its_group() -> None:
+    """Otherwise, pods that need each other wait for each other."""
     near = PodAffinityTerm(labels.HOSTNAME, WEB)
     pods = (a_pod("w", labels={"app": "web"}, affinity=(near,)), a_pod("other", affinity=(near,)))
     context = context_of(types=(TYPE,), pods=pods)

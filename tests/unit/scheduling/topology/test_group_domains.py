@@ -1,4 +1,4 @@
-"""Which domains there are and which could be made."""
+"""Which domains exist and which could be created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def domains_for(**spec: object) -> GroupDomains:
 
 
 def test_a_spread_knows_zones_without_pods() -> None:
-    """Otherwise all pods would go to the one zone that has some."""
+    """Otherwise, all pods go to the one zone that has some."""
     domains, group = domains_for(), TopologyGroupId(0)
     assert domains.possible(group) == ZONES[:2]
     assert domains.of_nodes(group) == {ZONES[2]: 1}
@@ -32,7 +32,7 @@ def test_a_spread_knows_zones_without_pods() -> None:
 
 
 def test_nodes_that_the_owner_cannot_use_do_not_count() -> None:
-    """Otherwise a zone that the pod may not use would be its least loaded one for ever (nodeAffinityPolicy Honor)."""
+    """Otherwise, a zone that the pod may not use stays its least loaded one forever (nodeAffinityPolicy Honor)."""
     domains = domains_for(node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),))
     group = TopologyGroupId(0)
     assert domains.possible(group) == ZONES[:1]

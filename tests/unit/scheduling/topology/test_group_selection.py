@@ -1,4 +1,4 @@
-"""Which groups speak of which pods."""
+"""Which groups select which pods."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.builders import a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 
-def test_the_index_agrees_with_asking_each_group() -> None:
-    """Otherwise a rule would miss pods that it selects."""
+def test_the_index_agrees_with_checking_each_group() -> None:
+    """Otherwise, a rule misses pods that it selects."""
     apart = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
     pods = (a_pod("web", labels={"app": "web"}, anti_affinity=(apart,)), a_pod("db", labels={"app": "db"}))
     context = context_of(types=(a_type(),), pods=pods)
@@ -24,8 +24,8 @@ def test_the_index_agrees_with_asking_each_group() -> None:
     assert (web.avoids, db.domain_keys) == (db.repelled_by, (labels.ZONE,))
 
 
-def test_a_group_without_a_selector_selects_nobody() -> None:
-    """Otherwise a term without a labelSelector would keep every pod away (Kubernetes: it matches none)."""
+def test_a_group_without_a_selector_selects_no_pod() -> None:
+    """Otherwise, a term without a labelSelector keeps every pod away (in Kubernetes, it matches none)."""
     selected: list[list[object]] = [[]]
     context = context_of(types=(a_type(),), pods=(a_pod("p"),))
     signature = group_of(context, "p").signature

@@ -1,4 +1,4 @@
-"""Whether a group looks at a node that is not there yet."""
+"""Whether a group counts a node that does not exist yet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILTERS = (TopologyNodeFilter(), TopologyNodeFilter(selector=FIRST), TopologyNod
 GROUPS = [TopologyGroup(SPREAD, labels.ZONE, None, a_selector(app="web"), 1, 0, one) for one in FILTERS]
 
 
-def test_an_open_zone_might_count_and_is_in_doubt() -> None:
-    """Otherwise a pod on a new node would be counted for a rule that later passes the node over."""
+def test_an_open_zone_may_count() -> None:
+    """Otherwise, a pod on a new node is counted for a rule that later ignores the node."""
     context = context_of(types=(a_type(),))
     (template,) = context.templates
     new_nodes = NewNodeMembership(GROUPS, context.templates, context.table)
@@ -32,8 +32,8 @@ def test_an_open_zone_might_count_and_is_in_doubt() -> None:
     assert about(1, outside)[0] is False
 
 
-def test_a_pool_whose_taints_the_owner_does_not_tolerate_is_passed_over() -> None:
-    """Otherwise its zones would count for pods that never go there (nodeTaintsPolicy Honor)."""
+def test_a_pool_with_taints_that_the_owner_does_not_tolerate_is_ignored() -> None:
+    """Otherwise, its zones count for pods that never go there (nodeTaintsPolicy Honor)."""
     tainted = a_pool(taints=(Taint("team", NO_SCHEDULE, "a"),))
     context = context_of(types=(a_type(),), node_pools=(tainted,))
     new_nodes = NewNodeMembership(GROUPS, context.templates, context.table)

@@ -60,8 +60,8 @@ def per_zone(plan: Any) -> list[int]:
     return sorted(Counter(one[0] for one in found.values()).values())
 
 
-def test_a_preference_given_up_does_not_make_a_spread_forget_the_plans_own_pods() -> None:
-    """Karpenter counts anew for the relaxed pod, running pods only, and puts the second beside the first."""
+def test_a_dropped_preference_does_not_reset_a_spreads_counts() -> None:
+    """Karpenter counts again for the relaxed pod, running pods only, and places the second beside the first."""
     node = a_node("n", ZONES[0], pods="9", labels={labels.CAPACITY_TYPE: labels.ON_DEMAND})
     pool = a_pool(taints=(Taint("unloved", PREFER_NO_SCHEDULE),))
     pods = webs(2, spreads=(a_spread(labels.CAPACITY_TYPE, node_taints_policy=HONOR),))
@@ -71,7 +71,7 @@ def test_a_preference_given_up_does_not_make_a_spread_forget_the_plans_own_pods(
 
 
 def test_a_zonal_spread_is_even() -> None:
-    """A zone's outage would take more than its share."""
+    """Otherwise, a zone's outage takes more than its share."""
     assert per_zone(plan_of(types=(TYPE,), pods=webs(7, spreads=(a_spread(),)))) == [2, 2, 3]
 
 
@@ -95,7 +95,7 @@ def test_a_hostname_spread_opens_nodes() -> None:
 
 
 def test_min_domains_hold_pods_back_until_there_are_enough() -> None:
-    """With fewer zones than demanded the least counts as zero, so one zone takes maxSkew pods at most."""
+    """With fewer zones than required, the minimum counts as zero, so one zone takes maxSkew pods at most."""
     pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]))
     plan = plan_of(types=(TYPE,), node_pools=(pool,), pods=webs(4, spreads=(a_spread(min_domains=3),)))
     assert per_zone(plan) == [1, 1]
@@ -104,7 +104,7 @@ def test_min_domains_hold_pods_back_until_there_are_enough() -> None:
 
 @pytest.mark.parametrize(("policy", "expected"), [({}, {ZONES[0]}), ({"node_affinity_policy": IGNORE}, {ZONES[1]})])
 def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[str, str], expected: set[str]) -> None:
-    """Pods on nodes that the newcomer cannot use would crowd it out of a zone, or not where they should."""
+    """Pods on nodes that the new pod cannot use must count only under Ignore."""
     pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]), labels={"side": "left"})
     crowded = a_node("n1", ZONES[0], labels={"side": "right"})
     quiet = a_node("n2", ZONES[1], labels={"side": "left"}, taints=(Taint("x", NO_SCHEDULE),))
@@ -114,7 +114,7 @@ def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[st
     assert set(zones(plan)["p0"]) == expected
 
 
-def test_match_label_keys_tell_revisions_apart() -> None:
+def test_match_label_keys_distinguish_revisions() -> None:
     """During a rollout the old revision's pods would count against the new one."""
     old = running("old", "n1", labels={"app": "web", "rev": "1"})
     new = webs(3, labels={"app": "web", "rev": "2"}, spreads=(a_spread(match_label_keys=("rev",)),))
@@ -122,7 +122,7 @@ def test_match_label_keys_tell_revisions_apart() -> None:
     assert per_zone(plan) == [1, 1, 1]
 
 
-def test_a_soft_spread_is_kept_where_it_costs_nothing_and_dropped_where_it_must() -> None:
+def test_a_soft_spread_is_kept_if_possible_and_dropped_if_necessary() -> None:
     """A preference would be ignored, or would hold up pods."""
     soft = a_spread(when_unsatisfiable=SCHEDULE_ANYWAY)
     assert per_zone(plan_of(types=(ONE_POD,), pods=webs(3, spreads=(soft,)))) == [1, 1, 1]
@@ -132,7 +132,7 @@ def test_a_soft_spread_is_kept_where_it_costs_nothing_and_dropped_where_it_must(
     assert plan.unschedulable == ()
 
 
-def test_without_preferences_soft_rules_never_shape_the_plan() -> None:
+def test_with_preferences_ignored_soft_rules_never_shape_the_plan() -> None:
     """`--preference-policy Ignore` would still open a node for each pod."""
     soft = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, WEB))
     pods = webs(4, preferred_anti_affinity=(soft,))
@@ -141,14 +141,14 @@ def test_without_preferences_soft_rules_never_shape_the_plan() -> None:
 
 
 def test_the_alternatives_of_a_node_affinity_all_count_as_domains() -> None:
-    """Taking only the first alternative, all replicas would pile up in its zone."""
+    """With only the first alternative, all replicas would pile up in its zone."""
     terms = tuple(NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2])
     plan = plan_of(types=(TYPE,), pods=webs(4, spreads=(a_spread(),), required_terms=terms))
     assert per_zone(plan) == [2, 2]
 
 
 def test_an_alternative_that_needs_a_preference_dropped_is_tried_again() -> None:
-    """Karpenter gives up alternatives before preferences and would leave such pods pending."""
+    """Karpenter drops alternatives before preferences and would leave such pods pending."""
     terms = (
         NodeSelectorTerm((Requirement.one_of(labels.ZONE, ZONES[0]),)),
         NodeSelectorTerm((Requirement.one_of(labels.ZONE, "nowhere"),)),
@@ -165,8 +165,8 @@ def test_followers_join_the_zone_of_a_pod_placed_in_the_same_plan() -> None:
     assert len(set(zones(plan_of(types=(ONE_POD,), pods=pods)).values())) == 1
 
 
-def test_a_followed_pod_is_put_where_its_followers_can_go() -> None:
-    """The cheapest zone is no use if those that must be near cannot run there."""
+def test_a_pod_is_placed_where_the_pods_that_need_it_can_go() -> None:
+    """The cheapest zone is useless if the pods that must be near cannot run there."""
     follow = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
     tied = {"affinity": (follow,), "node_selector": (Requirement.one_of(labels.ZONE, ZONES[2]),)}
     plan = plan_of(types=(ONE_POD,), pods=(a_pod("db", labels={"app": "db"}), *webs(1, **tied)))
@@ -174,14 +174,14 @@ def test_a_followed_pod_is_put_where_its_followers_can_go() -> None:
     assert claim_of(plan, "db").zones == (ZONES[2],)
 
 
-def test_pods_that_seek_their_own_kind_start_in_one_place_only() -> None:
-    """Each would start a zone of its own and call it company."""
+def test_pods_with_affinity_to_their_own_group_start_in_one_place_only() -> None:
+    """Otherwise, each starts in a zone of its own."""
     own = PodAffinityTerm(labels.ZONE, WEB)
     assert len(set(zones(plan_of(types=(ONE_POD,), pods=webs(4, affinity=(own,)))).values())) == 1
 
 
-def test_company_elsewhere_forbids_a_new_start() -> None:
-    """The Kubernetes scheduler refuses a pod whose kind runs where it may not go; Karpenter launches for it all the same."""
+def test_a_pod_of_the_group_elsewhere_forbids_a_new_start() -> None:
+    """kube-scheduler refuses a pod whose group runs where it may not go; Karpenter launches a node for it nevertheless."""
     own = {
         "affinity": (PodAffinityTerm(labels.ZONE, WEB),),
         "node_selector": (Requirement.one_of(labels.ZONE, ZONES[1]),),
@@ -191,7 +191,7 @@ def test_company_elsewhere_forbids_a_new_start() -> None:
 
 
 def test_each_affinity_term_may_be_met_by_another_pod() -> None:
-    """The API's words: the nodes of each term are intersected. Each of two services is company of its own."""
+    """In the API's words, the nodes of each term are intersected: each of two services meets one term."""
     terms = tuple(PodAffinityTerm(labels.ZONE, a_selector(app=app)) for app in ("web", "db"))
     node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=terms)
     both = (running("w", "n"), running("d", "n", app="db"))
@@ -201,15 +201,15 @@ def test_each_affinity_term_may_be_met_by_another_pod() -> None:
 
 
 def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
-    """Karpenter leaves the first claim's zone open and defers the rest; nobody needs to wait."""
+    """Karpenter leaves the first claim's zone open and defers the rest; no pod needs to wait."""
     apart = PodAffinityTerm(labels.ZONE, WEB)
     plan = plan_of(types=(TYPE,), pods=webs(4, anti_affinity=(apart,)))
     assert per_zone(plan) == [1, 1, 1]
     assert set(reasons_of(plan).values()) == {PodReason.POD_ANTI_AFFINITY}
 
 
-def test_a_flexible_pod_leaves_the_only_zone_of_another_free() -> None:
-    """The pod that can go anywhere would take the one place that the other has."""
+def test_a_flexible_pod_leaves_another_pods_only_zone_free() -> None:
+    """Otherwise, a pod that can go anywhere takes the only place of the other."""
     apart = (PodAffinityTerm(labels.ZONE, WEB),)
     tied = a_pod(
         "tied",
@@ -222,8 +222,8 @@ def test_a_flexible_pod_leaves_the_only_zone_of_another_free() -> None:
     assert plan.unschedulable == ()
 
 
-def test_running_pods_keep_newcomers_away() -> None:
-    """The scheduler enforces anti-affinity in both directions."""
+def test_running_pods_keep_new_pods_away() -> None:
+    """kube-scheduler enforces anti-affinity in both directions."""
     guard = running("guard", "n1", app="x", anti_affinity=(PodAffinityTerm(labels.ZONE, WEB),))
     plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(guard, *webs(1)))
     assert len(zones(plan)["p0"]) == 1
@@ -231,7 +231,7 @@ def test_running_pods_keep_newcomers_away() -> None:
 
 
 def test_namespaces_are_listed_or_selected() -> None:
-    """A rule would see pods of namespaces that it does not speak of, or miss those that it does."""
+    """Otherwise, a rule counts pods of other namespaces, or misses those that it selects."""
     there = Namespace(name="there", labels={"team": "b"})
     target = running("target", "n1", app="db", namespace="there")
     terms = {
@@ -254,21 +254,21 @@ def test_mismatch_label_keys_exclude_the_own_tenant() -> None:
     assert found["a1"] == found["a2"] != found["b1"] == found["b2"]
 
 
-def test_a_pod_that_another_ones_rule_selects_gets_one_zone() -> None:
-    """Where it ends up would be unknown, and so would the skew."""
+def test_a_pod_that_another_pods_rule_selects_gets_one_zone() -> None:
+    """Otherwise, its zone is unknown, and so is the skew."""
     plan = plan_of(types=(ONE_POD,), pods=(*webs(1, spreads=(a_spread(),)), a_pod("plain", labels={"app": "web"})))
     assert len(claim_of(plan, "plain").zones) == 1
 
 
-def test_a_rule_along_another_key_holds_the_claim_to_one_value() -> None:
-    """Spot and on-demand would be counted together."""
+def test_a_rule_along_another_key_restricts_the_claim_to_one_value() -> None:
+    """Otherwise, spot and on-demand are counted together."""
     spread = a_spread(labels.CAPACITY_TYPE)
     plan = plan_of(types=(TYPE,), pods=webs(2, spreads=(spread,)))
     assert sorted(claim.capacity_types for claim in plan.claims) == [("on-demand",), ("spot",)]
 
 
 def test_a_misspelt_topology_key_is_met_nowhere() -> None:
-    """The pod would be launched for and never bound."""
+    """Otherwise, a node is launched for the pod, and the pod is never bound."""
     plan = plan_of(types=(TYPE,), pods=webs(1, spreads=(a_spread("topology.kubernetes.io/zones"),)))
     assert reasons_of(plan) == {"p0": PodReason.TOPOLOGY_SPREAD}
 
@@ -286,8 +286,8 @@ def test_default_spreads_follow_services_and_controllers() -> None:
     assert len(plan_of(types=(TYPE,), pods=webs(3), options=options).claims) == 1
 
 
-def test_with_several_default_spreads_a_node_counts_that_has_all_their_labels() -> None:
-    """kube-scheduler passes a node over that lacks one of the labels; pods there would keep the others from its zone."""
+def test_with_several_default_spreads_a_node_with_all_their_labels_counts() -> None:
+    """kube-scheduler ignores a node that lacks one of the labels; pods there would keep the others from its zone."""
     options = Options(default_spreads=(TopologySpread(labels.ZONE, 1), TopologySpread("rack", 9)))
     service = Service(namespace="default", name="web", selector={"app": "web"})
     nodes = (a_node("n1", ZONES[0], pods="3"),)
@@ -297,8 +297,8 @@ def test_with_several_default_spreads_a_node_counts_that_has_all_their_labels() 
     assert per_zone(plan) == [1, 1, 1]
 
 
-def test_a_pod_goes_where_those_that_must_be_near_it_fit() -> None:
-    """A cheaper family without accelerators would be chosen, where the pods that must follow have no room."""
+def test_a_pod_goes_where_the_pods_that_must_be_near_it_fit() -> None:
+    """Otherwise, a cheaper family without accelerators is chosen, where the pods that must follow do not fit."""
     plain = a_type("plain", family="c")
     gpu = a_type("gpu", price=1.0, extra={"nvidia.com/gpu": "1"}, family="g")
     near = PodAffinityTerm("family", a_selector(app="db"))
@@ -308,8 +308,8 @@ def test_a_pod_goes_where_those_that_must_be_near_it_fit() -> None:
     assert reasons_of(plan) == {}
 
 
-def test_only_what_a_pod_demands_is_hard() -> None:
-    """Otherwise repacking would keep counts that nobody asked for, or break one that somebody did."""
+def test_only_requirements_of_pods_are_hard() -> None:
+    """Otherwise, repacking keeps counts without need, or breaks required ones."""
     soft = a_spread(labels.HOSTNAME, when_unsatisfiable="ScheduleAnyway")
     context = context_of(types=(a_type("m"),), pods=(a_pod("w", labels={"app": "web"}, spreads=(a_spread(), soft)),))
     topology, group = context.topology, group_of(context, "w")

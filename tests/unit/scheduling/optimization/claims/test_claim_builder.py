@@ -18,7 +18,7 @@ from tests.builders import a_pod, a_pool
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy, instance_types
 
 FAMILY = "karpenter.k8s.aws/instance-family"
-"""A label of these types, each value at a price of its own."""
+"""A label of these types; each value has another price."""
 
 
 def of_families(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
@@ -29,7 +29,7 @@ def of_families(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
 
 
 def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
-    """Otherwise, one type out of capacity holds up the launch; all types of a claim hold its pods."""
+    """Otherwise, one type without capacity delays the launch; all types of a claim hold its pods."""
     plan = schedule(a_cluster())
     for claim in plan.claims:
         assert len(claim.instance_types) >= 30
@@ -40,8 +40,8 @@ def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
 
 @pytest.mark.parametrize("policy", [STRICT, BEST_EFFORT])
 @pytest.mark.parametrize(("key", "least"), [(labels.INSTANCE_TYPE, 50), (FAMILY, 12), (FAMILY, 35)])
-def test_repacked_claims_leave_the_choice_that_min_values_demand(key: str, least: int, policy: str) -> None:
-    """Otherwise, a launch has fewer types to fall back on than the NodePool demands, or the greedy plan's price is paid."""
+def test_repacked_claims_keep_the_choice_that_min_values_require(key: str, least: int, policy: str) -> None:
+    """Otherwise, a launch has fewer types to fall back on than the NodePool requires, or nothing is saved."""
     types = {one.name: one for one in of_families(instance_types())}
     choice = Requirement(key, True, (), None, None, least)
     pool = a_pool("default", ON_DEMAND, choice)
@@ -58,7 +58,7 @@ def test_repacked_claims_leave_the_choice_that_min_values_demand(key: str, least
         assert not claim.min_values_relaxed
 
 
-def test_pods_that_no_single_node_holds_get_no_claim() -> None:
+def test_pods_that_fit_no_single_node_get_no_claim() -> None:
     """Otherwise, a claim without a type is launched."""
     pods = tuple(a_pod(f"p{i}", cpu="20", memory="1Gi") for i in range(2))
     context, solution = greedily_solved(a_cluster(pods=pods))

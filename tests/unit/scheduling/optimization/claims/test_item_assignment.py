@@ -16,7 +16,7 @@ SETTINGS = DEFAULT_SETTINGS.repack
 PLAIN = PackingItem((1,), 0, 1)
 OWN = PackingItem((1,), 0, 1, counted=((7, 1),), caps=((7, 1),))
 OTHER = PackingItem((1,), 0, 1, counted=((8, 1),), caps=((8, 1),))
-"""Two services that must not meet their like; one item group, for the solver does not tell them apart."""
+"""Two services, each with anti-affinity to itself; one item group, because the solver does not distinguish them."""
 
 ITEM = ItemIndex(0)
 GENERAL = MachineTypeIndex(4)
@@ -34,7 +34,7 @@ def test_items_fill_the_places_of_their_group() -> None:
     assert [machine.type_index for machine in machines] == [4, 1]
 
 
-def test_items_of_one_group_that_may_not_meet_are_mixed() -> None:
+def test_items_of_one_group_with_anti_affinity_are_mixed() -> None:
     """Otherwise, two replicas share a node, or a third machine is opened."""
     problem = a_problem([(1, 4)], [4])
     packing = Packing(np.array([1, 1]), np.array([[2], [2]]))
@@ -51,7 +51,7 @@ def test_an_item_without_place_goes_to_free_capacity_or_a_machine_of_its_own() -
     assert sorted(machine.type_index for machine in machines)[:2] == [0, 0]  # the cheapest that holds one alone
 
 
-def test_an_item_moves_where_another_takes_its_place() -> None:
+def test_an_item_moves_if_another_takes_its_place() -> None:
     """The first machine gets one of each and must refuse the second of a kind, unless an exchange makes room for it."""
     problem = a_problem([(1, 4), (0.1, 0.1)], [4, 1])
     members = [{OWN: 1, OTHER: 1, PLAIN: 2}, {OTHER: 1}]
@@ -64,8 +64,8 @@ def test_an_item_moves_where_another_takes_its_place() -> None:
     assert len(machines) == 2
 
 
-def test_a_machine_that_is_full_is_made_larger_where_that_costs_less() -> None:
-    """Otherwise, a node is bought for a pod for which the next size of another one would do."""
+def test_a_full_machine_is_enlarged_if_that_costs_less() -> None:
+    """Otherwise, a node is launched for a pod for which another node's next size would do."""
     problem = a_problem([(1, 7)], [2])
     small = AssignedMachine(MachineTypeIndex(1), np.array([1]))
     assert problem.capacity[1][1] < 2 * problem.requests[0][1]
@@ -77,7 +77,7 @@ def test_a_machine_that_is_full_is_made_larger_where_that_costs_less() -> None:
     assert [machine.type_index for machine in apart] == [1, 1]
 
 
-def test_a_swap_keeps_the_rules_of_the_others() -> None:
+def test_a_swap_respects_the_rules_of_the_others() -> None:
     machine = AssignedMachine(GENERAL, np.zeros(1, dtype=np.int64))
     machine.add(ITEM, OWN)
     machine.add(ITEM, PLAIN)

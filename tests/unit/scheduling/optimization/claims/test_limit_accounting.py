@@ -24,7 +24,7 @@ def test_limits_hold_for_the_repacked_nodes_too(limits: dict[str, int]) -> None:
         assert taken <= limits.get(name, taken)
 
 
-def test_claims_that_cost_no_less_change_nothing() -> None:
+def test_claims_that_are_not_cheaper_change_nothing() -> None:
     """Otherwise, the limits are charged for claims that were not taken."""
     _, solution = greedily_solved(a_cluster(pods=(a_pod("p"),)))
     limits = RemainingLimits({"cpu": 100_000}, {})

@@ -1,4 +1,4 @@
-"""Pods share new nodes as they were meant to, as far as they are there and the rules let them."""
+"""Pods share new nodes as planned, as far as they exist and the rules allow it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def by_name(pod: Pod) -> str:
     return pod.name
 
 
-def test_pods_are_grouped_as_meant_and_the_others_stay_together() -> None:
+def test_pods_are_grouped_as_planned_and_the_others_stay_together() -> None:
     context, solution = greedily_solved(a_cluster())
     extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
     scope = extraction.scope(solution.claims[0])

@@ -20,7 +20,7 @@ def caps_of(**rules: object) -> tuple[HostnameCaps, PodGroup]:
     return HostnameCaps(context.topology.groups), context.pod_groups.of(pods[0])
 
 
-def test_anti_affinity_to_its_like_allows_one() -> None:
+def test_anti_affinity_to_its_own_group_allows_one() -> None:
     caps, pod_group = caps_of(anti_affinity=(APART,))
     assert [cap for _, cap in caps.caps(pod_group.steps[0])] == [1]
     assert [amount for _, amount in caps.counted(pod_group.signature)] == [1]
@@ -32,7 +32,7 @@ def test_a_spread_allows_its_max_skew() -> None:
 
 
 def test_rules_along_zones_have_no_cap() -> None:
-    """Pods keep the zone that the greedy planner chose, so no count of a zone changes."""
+    """Pods keep the zone of the greedy plan, so no zone's count changes."""
     caps, pod_group = caps_of(spreads=(TopologySpread(labels.ZONE, 1, selector=OWN),))
     assert caps.caps(pod_group.steps[0]) == ()
     assert caps.counted(pod_group.signature) == ()

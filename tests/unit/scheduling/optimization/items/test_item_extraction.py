@@ -57,7 +57,7 @@ def test_pods_with_hostname_affinity_are_one_item() -> None:
     assert not together[0].item.is_fixed
 
 
-def test_a_pod_keeps_the_zone_that_a_rule_about_it_got() -> None:
+def test_a_pod_under_a_zone_rule_keeps_its_zone() -> None:
     """Otherwise, moving it changes the skew of its spread."""
     context, claims = extracted(*own(6, spreads=(TopologySpread(labels.ZONE, 1, selector=OWN),)))
     zones = {context.table.single(one.item.reqs, labels.ZONE) for items in claims for one in items}

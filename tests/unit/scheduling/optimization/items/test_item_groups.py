@@ -1,4 +1,4 @@
-"""Packing items that the solver need not tell apart."""
+"""Packing items that the solver need not distinguish."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def of_hostname_group(number: int, *, cap: int = 1, requests: int = 1) -> Packin
     return PackingItem((requests,), 0, 1, counted=((number, 1),), caps=((number, cap),))
 
 
-def test_a_group_that_all_its_members_obey_is_a_resource() -> None:
+def test_a_group_whose_members_all_obey_it_is_a_resource() -> None:
     grouping = ItemGrouping({of_hostname_group(7, cap=2): 10, PLAIN: 5}, SETTINGS)
     assert grouping.hostname_capacity == {7: 2}
     assert grouping.of(of_hostname_group(7, cap=2), ANYWHERE).hostname_requests == ((7, 1),)
     assert grouping.of(PLAIN, ANYWHERE).hostname_requests == ()
 
 
-def test_a_group_that_counts_others_entangles_those_that_obey_it() -> None:
-    """Rows for such groups keep apart pods whose rules do not count each other; a small share of a machine does not."""
+def test_a_group_that_counts_others_affects_the_items_that_obey_it() -> None:
+    """Rows for such groups separate pods whose rules do not count each other; a small share of a machine does not."""
     obeys, counted = of_hostname_group(7), PackingItem((2,), 0, 1, counted=((7, 1),))
     grouping = ItemGrouping({obeys: 4, counted: 4}, SETTINGS)
     assert grouping.hostname_capacity == {ENTANGLED: SETTINGS.entangled_per_machine_min}
@@ -49,7 +49,7 @@ def test_a_group_that_needs_few_machines_is_a_cap() -> None:
     assert grouping.hostname_capacity == {1: 1}
 
 
-def test_the_same_group_where_it_may_run_in_one_way() -> None:
+def test_equal_groups_with_equal_domains_are_one() -> None:
     group = ItemGrouping({PLAIN: 1}, SETTINGS).of(PLAIN, ANYWHERE)
     there = LaunchOption(0, 3, 1)
     assert group.restricted_to(there).options == (there,)

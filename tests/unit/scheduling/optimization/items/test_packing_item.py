@@ -10,8 +10,8 @@ COUNTED = PackingItem((1,), 0, 1, counted=((GROUP, 1),))
 WITH_RULE = PackingItem((1,), 0, 1, caps=((GROUP, 0),))
 
 
-def test_a_rule_holds_in_whatever_order_pods_come() -> None:
-    """kube-scheduler binds pods in its own order; a plan that depends on one would leave some of them pending."""
+def test_a_rule_holds_in_any_order_of_pods() -> None:
+    """kube-scheduler binds pods in its own order; if a plan depends on one, some of them stay pending."""
     crowded, alone = HostnameRuleState(), HostnameRuleState()
     for item in (COUNTED, COUNTED):
         assert crowded.admits(item)

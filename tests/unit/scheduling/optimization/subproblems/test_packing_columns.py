@@ -31,7 +31,7 @@ def test_a_type_costs_its_lowest_price_in_any_offering_that_the_pods_may_use() -
     assert problem.counts.tolist() == [3]
 
 
-def test_items_that_share_no_offering_share_no_machine() -> None:
+def test_items_without_a_common_offering_share_no_machine() -> None:
     """Otherwise, pods of two zones are packed onto one node."""
     snapshot = a_cluster()
     context = SchedulingContext(snapshot)

@@ -25,7 +25,7 @@ def a_subproblem(zone: str = "", **changes: object) -> tuple[Subproblem, Solutio
 
 
 def test_the_greedy_nodes_are_the_incumbent() -> None:
-    """Otherwise, the search may end with something dearer than it began with."""
+    """Otherwise, the search may end with a dearer plan than it began with."""
     subproblem, solution = a_subproblem()
     problem = subproblem.problem()
     incumbent = subproblem.incumbent(problem)
@@ -46,7 +46,7 @@ def test_a_packing_becomes_claims_with_all_pods() -> None:
     assert sum(claim.price for claim in claims) == apart.cost(problem)
 
 
-def test_with_a_zone_only_what_is_offered_there_is_bought() -> None:
+def test_with_a_zone_only_its_offerings_are_launched() -> None:
     """Otherwise, a zone's pods are packed onto types that it does not have."""
     types = (
         a_type("only-a", cpu="8", memory="64Gi", price=0.1, zones=(ZONES[0],)),
@@ -58,7 +58,7 @@ def test_with_a_zone_only_what_is_offered_there_is_bought() -> None:
     assert in_second.problem().prices.tolist() == [200_000_000]
 
 
-def test_min_values_leave_a_type_only_the_capacity_that_others_have_too() -> None:
+def test_min_values_limit_a_type_to_capacity_that_others_have_too() -> None:
     choice = Requirement(labels.INSTANCE_TYPE, True, (), None, None, 50)
     strict, _ = a_subproblem(node_pools=(a_pool("default", ON_DEMAND, choice),))
     plain, _ = a_subproblem()

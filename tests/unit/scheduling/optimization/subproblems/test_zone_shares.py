@@ -53,13 +53,13 @@ def shares(price_in_b: float) -> tuple[list[list[float]], list[list[float]]]:
     return found.best().round(6).tolist(), found.by_size().round(6).tolist()
 
 
-def test_where_zones_cost_the_same_pods_go_where_the_others_are() -> None:
-    """Groups that are equal in a zone were counted once and stopped the planner; a zone with few pods would get odd mixes."""
+def test_with_equal_prices_free_pods_go_where_the_others_are() -> None:
+    """Groups that are equal in a zone were counted once and stopped the planner; a small zone would get odd mixes."""
     best, by_size = shares(price_in_b=1.0)
     assert best == by_size == [[0.75, 0.25], [1, 0], [0, 1]]
 
 
-def test_where_a_zone_costs_less_pods_that_may_go_there() -> None:
+def test_with_a_cheaper_zone_free_pods_go_there() -> None:
     """Otherwise, pods pay for the dearer zone's nodes only because others have to."""
     best, _ = shares(price_in_b=0.5)
     assert best == [[0, 1], [1, 0], [0, 1]]
