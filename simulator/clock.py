@@ -134,6 +134,15 @@ class VirtualClock:
         else:
             self._move(until)
 
+    def passes(self, duration: timedelta) -> bool:
+        """Let time pass inside a process where nothing else is due before its end; return whether it did."""
+        process, until = _own.process, self._now + duration
+        if process is None or self._must_yield(until):
+            return False
+        process.must_live()
+        self._now = until
+        return True
+
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
         """Do these pieces of work of one process at the same time, and wait for the last of them. None of them may raise."""
         process, left = _own.process, len(works)

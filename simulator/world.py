@@ -18,7 +18,7 @@ import msgspec
 from lambdas import bootstrap
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.observability import logger
+from lambdas.observability import logger, unwatched
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
 from lambdas.side_by_side import TaskRunners, in_turn
@@ -235,10 +235,10 @@ def open_world(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Functions' logs and prints would go to CloudWatch, which is not read here."""
+    """Functions' logs and prints would go to CloudWatch, which is not read here, and their real time means nothing."""
     level = logger.log_level
     logger.setLevel(logging.CRITICAL)
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings():
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings(), unwatched():
         warnings.filterwarnings("ignore", module="aws_lambda_powertools")
         try:
             yield

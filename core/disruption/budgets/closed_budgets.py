@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from core.disruption.budgets.node_pool_budgets import concerns, is_active, limit, next_edge, unreadable
@@ -15,6 +16,12 @@ LONG: Final = timedelta(days=7)
 
 STEP: Final = timedelta(minutes=15)
 """The least time between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
+
+_PERIODS_KEPT: Final = 256
+"""Periods that stay evaluated. A week of short windows takes hundreds of looks at schedules, and pools are judged every two
+minutes: those within one `STEP` share a period."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NODES: Final = 100
 """A number of nodes of which one percent is a node."""
@@ -28,8 +35,14 @@ def closed_for_long(pools: Iterable[NodePool], now: datetime) -> tuple[str, ...]
 def _is_closed(pool: NodePool, now: datetime) -> bool:
     if unreadable(pool):
         return True
-    closing = [budget for budget in pool.disruption.budgets if limit(budget, _NODES) == 0]
-    return _lets_none_go(closing, now) and all(_lets_none_go(closing, m) for m in _moments(closing, now - LONG, now))
+    closing = tuple(budget for budget in pool.disruption.budgets if limit(budget, _NODES) == 0)
+    return _lets_none_go(closing, now) and _let_none_go(closing, now - LONG - (now - _EPOCH) % STEP)
+
+
+@lru_cache(_PERIODS_KEPT)
+def _let_none_go(closing: tuple[Budget, ...], since: datetime) -> bool:
+    """Whether the budgets let no node go at any moment of the period that begins with `since`."""
+    return all(_lets_none_go(closing, moment) for moment in _moments(closing, since, since + LONG))
 
 
 def _lets_none_go(closing: Sequence[Budget], moment: datetime) -> bool:

@@ -26,8 +26,12 @@ class Scope:
 
     def check(self, *expressions: Expression | None) -> None:
         """Every placeholder is defined, and every definition used. Raises AwsError."""
-        names = frozenset[str]().union(*(e.names for e in expressions if e is not None))
-        values = frozenset[str]().union(*(e.values for e in expressions if e is not None))
+        there = [expression for expression in expressions if expression is not None]
+        if len(there) == 1:
+            names, values = there[0].names, there[0].values
+        else:
+            names = frozenset[str]().union(*(expression.names for expression in there))
+            values = frozenset[str]().union(*(expression.values for expression in there))
         for used, known, kind in ((names, self._names, "name"), (values, self._values, "value")):
             if used == known.keys():
                 continue
@@ -38,8 +42,8 @@ class Scope:
                     f"Value provided in ExpressionAttribute{kind.title()}s unused in expressions: keys: {{{unused}}}"
                 )
 
-        for expression in expressions:
-            for low, high in expression.ranges if expression is not None else ():
+        for expression in there:
+            for low, high in expression.ranges:
                 self._check_range(self._values[low], self._values[high])
 
     def _check_range(self, low: Value, high: Value) -> None:

@@ -156,3 +156,18 @@ def test_zero_values_are_not_written(written: StringIO) -> None:
         raise TransientError("kube:list nodes", "timeout")
 
     assert "PendingPods" not in metrics_of(run(work, written, TransientError))
+
+
+def test_a_run_in_virtual_time_is_not_cut_off_by_real_seconds(
+    written: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, a run that waits in virtual time reports a time-out where the machine is slow."""
+    timers: list[HandTimer] = []
+    monkeypatch.setattr(observability, "Timer", lambda seconds, tell: timers.append(HandTimer(seconds, tell)))
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        raise Cut
+
+    with observability.unwatched():
+        run(work, written, Cut)
+    assert not timers

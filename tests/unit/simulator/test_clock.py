@@ -50,6 +50,21 @@ def test_time_spent_with_nothing_else_to_do_just_passes() -> None:
     assert seen == [START + SECOND]
 
 
+def test_time_passes_at_once_only_where_nothing_is_due_before_its_end() -> None:
+    """If this failed, functions would not overlap, or the record would have events in the past."""
+    clock, seen = VirtualClock(START), []
+
+    def work() -> None:
+        seen.append((clock.passes(SECOND), clock.now()))
+        seen.append((clock.passes(SECOND), clock.now()))
+
+    clock.at(START, lambda: Process(work).start())
+    clock.at(START + 2 * SECOND, lambda: None)
+    clock.run_until(START + 5 * SECOND)
+    assert seen == [(True, START + SECOND), (False, START + SECOND)]
+    assert not clock.passes(SECOND), "outside a process everything else comes first"
+
+
 def test_a_function_that_outlives_the_run_touches_nothing_more() -> None:
     """If this failed, the record could have lines behind its last one."""
     clock, seen = VirtualClock(START), []

@@ -78,4 +78,5 @@ def test_the_result_equals_a_check_every_quarter_of_an_hour(seed: int) -> None:
     pool = a_pool("p", disruption=Disruption(budgets=budgets))
     moments = [NOW - timedelta(minutes=15) * back for back in range(7 * 96 + 1)]
     naive = all(allowed(pool, 100, reason, moment) == 0 for moment in moments for reason in BUDGETED)
-    assert closed_for_long([pool], NOW) == (("p",) if naive else ())
+    for late in (timedelta(0), timedelta(minutes=7)):
+        assert closed_for_long([pool], NOW + late) == (("p",) if naive else ())
