@@ -32,7 +32,7 @@ class Simulator:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self.base: SchedulingResults = planner.outcome()
+        self.base: SchedulingResults = planner.without_reasons().outcome()
         self._waiting_price = self.base.plan.cost.hourly
         self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
 
@@ -60,7 +60,7 @@ class Simulator:
         outcome = (
             self._as_meant(leaving, meant, closed, consolidation=consolidation)
             if meant
-            else self._planner.what_if(names, consolidation=consolidation, closed=closed)
+            else self._planner.what_if(names, consolidation=consolidation, closed=closed, unexplained=self._placeless)
         )
         plan, own = outcome.plan, set(outcome.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))

@@ -23,7 +23,6 @@ from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
-from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
@@ -94,6 +93,10 @@ class Planner:
         """
         return Planner(self._context.snapshot, self._context.below(price), explains=False)
 
+    def without_reasons(self) -> Planner:
+        """Return the same planner, which does not say why pods stay without a place."""
+        return Planner(self._context.snapshot, self._context, explains=False)
+
     def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
         """Return where every pending pod goes, and the pods of nodes that are leaving already.
 
@@ -116,7 +119,7 @@ class Planner:
 
     def outcome(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._solve((), consolidation=False)
+        return self._outcome(*self._solution((), consolidation=False))
 
     @property
     def context(self) -> SchedulingContext:
@@ -135,7 +138,12 @@ class Planner:
         return DrainedFleet(outcome(solution), context, solution, outcome, self._search)
 
     def what_if(
-        self, leaving: Collection[str], *, consolidation: bool, closed: Collection[str] = ()
+        self,
+        leaving: Collection[str],
+        *,
+        consolidation: bool,
+        closed: Collection[str] = (),
+        unexplained: Collection[str] = (),
     ) -> SchedulingResults:
         """Return the plan if these nodes vanished and their pods had to go elsewhere.
 
@@ -146,9 +154,10 @@ class Planner:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods must avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes, or of their claims, that stay and take no pods.
+            unexplained: Keys of pods that need no reason if they stay without a place: it takes longer than the plan.
         """
-        found = self._positions(leaving)
-        return self._solve(found, consolidation=consolidation, closed=self._positions(closed))
+        found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
+        return self._outcome(*found, unexplained)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, Verdict | None]:
         """Return the plan, and what each NodePool could do for a pod once all have their places.
@@ -176,11 +185,6 @@ class Planner:
     def _positions(self, names: Collection[str]) -> frozenset[int]:
         positions = self._context.positions
         return frozenset(positions[name] for name in names if name in positions)
-
-    def _solve(
-        self, gone: Iterable[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
-    ) -> SchedulingResults:
-        return self._outcome(*self._solution(gone, consolidation=consolidation, closed=closed))
 
     def _solution(
         self, gone: Iterable[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
@@ -212,7 +216,9 @@ class Planner:
         closed = context.leaving | gone | drains.closed
         return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
 
-    def _outcome(self, solution: Solution, displaced: list[Pod]) -> SchedulingResults:
+    def _outcome(
+        self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
+    ) -> SchedulingResults:
         context = self._context
         keys = {pod.key for pod in displaced}
         claims = planned_claims(solution.claims, context.axis, context.table.well_known)
@@ -222,7 +228,7 @@ class Planner:
             now=context.snapshot.now,
             claims=claims,
             bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
-            unschedulable=self._unschedulable(solution),
+            unschedulable=self._unschedulable(solution, unexplained),
             buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
             cost=Cost(sum(claim.price for claim in claims)),
         )
@@ -236,20 +242,22 @@ class Planner:
             buffer_nodes=tuple(sorted(held)),
         )
 
-    def _unschedulable(self, solution: Solution) -> tuple[Unschedulable, ...]:
+    def _unschedulable(self, solution: Solution, unexplained: Collection[str]) -> tuple[Unschedulable, ...]:
         found = []
         diagnosis = Diagnosis(self._context, solution)
         for pending_group in solution.unplaced:
-            real = [pod for pod in pending_group.pods[pending_group.placed :] if not is_virtual(pod)]
-            if real:
-                verdict = self._verdict(diagnosis, pending_group.pod_group, None)
-                for pod in real:
-                    own = self._verdict(diagnosis, pending_group.pod_group, pod) if pod.spec.volumes else verdict
-                    found.append(Unschedulable(pod.key, own.reason, own.message))
+            shared: Verdict | None = None
+            for pod in pending_group.pods[pending_group.placed :]:
+                if is_virtual(pod):
+                    continue
+                if not self._explains or pod.key in unexplained:
+                    verdict = _UNEXPLAINED
+                elif pod.spec.volumes:
+                    verdict = diagnosis.of(pending_group.pod_group, pod)
+                else:
+                    verdict = shared = shared or diagnosis.of(pending_group.pod_group, None)
+                found.append(Unschedulable(pod.key, verdict.reason, verdict.message))
         return tuple(sorted(found))
-
-    def _verdict(self, diagnosis: Diagnosis, pod_group: PodGroup, pod: Pod | None) -> Verdict:
-        return diagnosis.of(pod_group, pod) if self._explains else _UNEXPLAINED
 
 
 _UNEXPLAINED: Final = Verdict(reason="", message="")

@@ -175,7 +175,7 @@ class FleetRows:
     def _holds(self, option: LaunchOption, group: PodGroup) -> bool:
         types = self._context.templates[option.template_index].types
         fitting = types.room.survivors(types.mask(option.reqs) & option.allowed, group.requests)
-        return bool(types.offerings.cheapest(fitting, option.reqs) is not None)
+        return bool(fitting & types.offerings.mask(self._context.table[option.reqs]))
 
     def _problem(self) -> FleetProblem:
         context, rows = self._context, self.row_of

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import or_
 from typing import Final
 
 from core.identity_cache import ByIdentity
 from core.model.catalogue import InstanceType, Offering
+from core.scheduling.instance_types.price_order import PriceOrder
 from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.primitives.memo import memo
 
 Market = tuple[str, str, str]
 """Zone, capacity type and reservation: where and how a type is available."""
@@ -29,6 +32,7 @@ class TypeIndex:
         by_value: Label → value → types that may carry it.
         markets: Market → types with an available offering there.
         prices: Market → (price, position) of those offerings, cheapest first.
+        price_order: Some markets → the types on offer there, each at its cheapest offering in any of them.
         reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
     """
 
@@ -42,6 +46,7 @@ class TypeIndex:
         )
         self.by_value = _labels(self.types)
         self.prices = _prices(self.types)
+        self.price_order = _price_orders(self.prices, len(self.types))
         self._cheapest_first = _growing(self.prices)
         self.markets = {market: masks[-1] for market, masks in self._cheapest_first.items()}
         self.reservations = _reservations(self.types)
@@ -55,6 +60,7 @@ class TypeIndex:
         counts = {market: bisect_left(entries, (price,)) for market, entries in self.prices.items()}
         cheap.prices = {market: self.prices[market][:count] for market, count in counts.items() if count}
         cheap.markets = {market: self._cheapest_first[market][count] for market, count in counts.items() if count}
+        cheap.price_order = _price_orders(cheap.prices, len(self.types))
         cheap._cheapest_first = self._cheapest_first
         return cheap
 
@@ -85,6 +91,22 @@ def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]
             if offering.available:
                 index.setdefault(market_of(offering), []).append((offering.price, position))
     return {market: sorted(index[market]) for market in sorted(index)}
+
+
+def _price_orders(
+    prices: Mapping[Market, Sequence[tuple[int, int]]], length: int
+) -> Callable[[tuple[Market, ...]], PriceOrder]:
+    return memo(partial(_price_order, prices, length))
+
+
+def _price_order(
+    prices: Mapping[Market, Sequence[tuple[int, int]]], length: int, markets: tuple[Market, ...]
+) -> PriceOrder:
+    cheapest: dict[int, int] = {}
+    for market in markets:
+        for price, position in prices[market]:
+            cheapest[position] = min(price, cheapest.get(position, price))
+    return PriceOrder(cheapest, length)
 
 
 def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[TypeMask]]:

@@ -100,11 +100,7 @@ def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tupl
 def _price_order(
     index: TypeIndex, met: Callable[[RequirementId], tuple[Market, ...]], reqs: RequirementId
 ) -> PriceOrder:
-    cheapest: dict[int, int] = {}
-    for market in met(reqs):
-        for price, position in index.prices[market]:
-            cheapest[position] = min(price, cheapest.get(position, price))
-    return PriceOrder(cheapest, len(index.types))
+    return index.price_order(met(reqs))
 
 
 def _cheapest(price_order: Callable[[RequirementId], PriceOrder], among: TypeMask, reqs: RequirementId) -> int | None:
