@@ -12,7 +12,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCE
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
 	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)
+
+e2e-handover: setup ## Nodes of Karpenter's own controller are adopted and given back on a real control plane, in five minutes
+	$(BIN)/python -m tests.e2e.peer.handover
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .

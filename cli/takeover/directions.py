@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cli.output import JsonObject
 from cli.takeover.adopter import Adopter
 from cli.takeover.documents import RELEASABLE, adoption_document, release_document
@@ -9,6 +11,7 @@ from cli.takeover.releaser import Releaser
 from cli.takeover.site import Site, told
 from cli.takeover.steps import in_turn
 from core.lifecycle.takeover.adoption import Standing
+from lambdas.ports import PortError
 
 _DUE = (Standing.ADOPTABLE, Standing.BEGUN)
 
@@ -32,9 +35,8 @@ def adoption(site: Site, *, is_acting: bool) -> tuple[JsonObject, bool]:
     classes = list(zip(document["nodeClasses"], survey.classes, strict=True))
     is_done = in_turn(site, due, adopter.adopt, "adopted")
     is_done = is_done and in_turn(site, classes, adopter.free_class, "adopted")
-    with told(site.cluster):
-        adopter.finish()
-    return document, is_complete and is_done
+    is_told = _tried(document, adopter.finish)
+    return document, is_complete and is_done and is_told
 
 
 def release(site: Site, *, is_acting: bool) -> tuple[JsonObject, bool]:
@@ -51,7 +53,17 @@ def release(site: Site, *, is_acting: bool) -> tuple[JsonObject, bool]:
     is_complete = not hindrances and all(found.objection is None for found in survey.claims)
     if not is_acting or hindrances:
         return document, is_complete
-    with told(site.cluster):
-        releaser.begin()
+    if not _tried(document, releaser.begin):
+        return document, False
     due = [pair for pair in zip(document["items"], survey.claims, strict=True) if pair[0]["state"] == RELEASABLE]
     return document, in_turn(site, due, releaser.release, "released") and is_complete
+
+
+def _tried(document: JsonObject, act: Callable[[], None]) -> bool:
+    """Do what concerns all of them; whether it could be done. The answer says what to do otherwise."""
+    try:
+        act()
+    except PortError as error:
+        document["hindrances"].append(f"{error}; run this again, it goes on from here")
+        return False
+    return True

@@ -9,7 +9,6 @@ import msgspec
 
 from cli.takeover.site import Site, nodes_by_provider_id, with_market, written_taints
 from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.disruption.conditions.drift import DriftCheck
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
@@ -68,7 +67,8 @@ class Releaser:
     def begin(self) -> None:
         """Drop commands under way, and let Karpenter write its own hashes anew when it starts. Raises PortError.
 
-        Karpenter does so where a NodePool or EC2NodeClass carries another version than its own.
+        Karpenter does so where a NodePool or EC2NodeClass has another version than its own. Under our version, with a hash of
+        Karpenter's, all nodes would have drifted until it does: without a version nothing is compared.
         """
         site = self._site
         for command in site.stores.commands.all():
@@ -80,10 +80,8 @@ class Releaser:
         for resource, key in versions:
             for obj in site.kubernetes.list(resource).items:
                 metadata = obj["metadata"]
-                if (metadata.get("annotations") or {}).get(key) != HASH_VERSION:
-                    site.kubernetes.patch(
-                        resource, metadata["name"], {"metadata": {"annotations": {key: HASH_VERSION}}}
-                    )
+                if key in (metadata.get("annotations") or {}):
+                    site.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
 
     def release(self, found: Releasable) -> None:
         """Give one away: first its NodeClaim, without which Karpenter ends the instance, last the row.

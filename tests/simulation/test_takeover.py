@@ -190,6 +190,13 @@ def owners(obj: dict[str, Any]) -> list[str]:
     return [ref["kind"] for ref in obj["metadata"].get("ownerReferences") or ()]
 
 
+def is_drifted_to_karpenter(claim: dict[str, Any], other: dict[str, Any], keys: tuple[str, str]) -> bool:
+    """Its comparison: hashes that differ under the same version; where one is missing it compares nothing."""
+    own, theirs = (found["metadata"].get("annotations") or {} for found in (claim, other))
+    has_all = all(key in found for key in keys for found in (own, theirs))
+    return has_all and own[keys[1]] == theirs[keys[1]] and own[keys[0]] != theirs[keys[0]]
+
+
 def assert_karpenters(operator: Operator) -> None:
     """What Karpenter's controllers look for: else they end the instances, or never touch the nodes again."""
     claims = {obj["metadata"]["name"]: obj for obj in operator.objects("NodeClaim")}
@@ -203,6 +210,10 @@ def assert_karpenters(operator: Operator) -> None:
         assert metadata["labels"][labels.NODEPOOL] == "default"
         told = {c["type"]: c["status"] for c in status["conditions"]}
         assert {told[kind] for kind in ("Launched", "Registered", "Initialized", "Ready")} == {"True"}
+        (pool,), (node_class,) = operator.objects("NodePool"), operator.objects("EC2NodeClass")
+        if "Drifted" not in told:
+            assert not is_drifted_to_karpenter(obj, pool, (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION))
+            assert not is_drifted_to_karpenter(obj, node_class, (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION))
         node = nodes[status["nodeName"]]
         assert node["metadata"]["finalizers"] == [KARPENTER]
         assert node["metadata"]["ownerReferences"][0]["uid"] == metadata["uid"]
@@ -223,6 +234,21 @@ def assert_ours(operator: Operator) -> None:
     assert {found.tags[labels.CLAIM] for found in operator.instances()} == set(operator.claims())
 
 
+def as_after_karpenter(operator: Operator) -> None:
+    """What Karpenter's controllers write once they have the objects: hashes of their own, and a finalizer on the class."""
+    stamps = {
+        kinds.NODE_POOLS: ("NodePool", {labels.NODEPOOL_HASH: "41", labels.NODEPOOL_HASH_VERSION: "v3"}),
+        kinds.EC2_NODE_CLASSES: ("EC2NodeClass", {labels.NODECLASS_HASH: "42", labels.NODECLASS_HASH_VERSION: "v6"}),
+    }
+    both = {key: value for _, hashes in stamps.values() for key, value in hashes.items()}
+    stamps[kinds.NODE_CLAIMS] = ("NodeClaim", {**both, "karpenter.k8s.aws/tagged": "true"})
+    for resource, (kind, hashes) in stamps.items():
+        for obj in operator.objects(kind):
+            operator.store.patch(resource, obj["metadata"]["name"], {"metadata": {"annotations": hashes}})
+    kept = {"metadata": {"finalizers": [labels.KARPENTER_CLASS_FINALIZER]}}
+    operator.store.patch(kinds.EC2_NODE_CLASSES, "default", kept)
+
+
 def documented(heading: str) -> set[str]:
     """The words in code of the first column, or of both, of the table of rights under a sentence."""
     text = RIGHTS.read_text(encoding="utf-8").partition(heading)[2].lstrip()
@@ -231,7 +257,8 @@ def documented(heading: str) -> set[str]:
 
 def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     """Both ways, no node is replaced and no pod moves; then consolidation acts on what came back."""
-    reserved = []
+    reserved: list[dict[str, int]] = []
+    seen: list[dict[str, Any]] = []
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
@@ -244,10 +271,12 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
         operator.at(8, operator.switch("run"))
         operator.at(18, lambda: assert_karpenters(operator))
         operator.at(18.1, operator.switch("stop"))
+        operator.at(19, lambda: as_after_karpenter(operator))
         operator.at(20, operator.look(adopt))
         operator.at(20.1, lambda: assert_karpenters(operator))
         operator.at(20.2, operator.act(adopt))
         operator.at(20.3, lambda: assert_ours(operator))
+        operator.at(20.3, lambda: seen.extend(operator.objects("EC2NodeClass")))
         operator.at(20.3, lambda: reserved.append(operator.reserved()))
         operator.at(20.4, operator.look(adopt))
         operator.at(21, operator.switch("run"))
@@ -260,6 +289,7 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     assert [code for _, code in operator.answers] == [0] * 5
     assert [found.get("nodes", 0) for found in reserved] == [3, 0, 3]
     assert reserved[0] == reserved[2]
+    assert [found["metadata"].get("finalizers") or [] for found in seen] == [[]]
     ended = [*happened(result, "podEvicted"), *happened(result, "instanceTerminated"), *happened(result, "nodeTainted")]
     assert ended
     assert min(event.t for event in ended) > "2026-11-20T00:32:00Z"

@@ -75,7 +75,9 @@ def adopted(claim: NodeClaim, plan: PlannedClaim, machine: Machine, node: Node |
         phase_since=launched_at if phase is ClaimPhase.LAUNCHED else now,
         phase=phase,
         reserved=resources.add(capacity, {"nodes": 1}),
-        machine=msgspec.structs.replace(machine, capacity=capacity, allocatable=allocatable),
+        machine=msgspec.structs.replace(
+            machine, provider_id=claim.provider_id, capacity=capacity, allocatable=allocatable
+        ),
         node_name=node.name if node is not None and phase is not ClaimPhase.LAUNCHED else "",
         initialized_at=initialized_at,
         last_pod_event_at=claim.last_pod_event_at,

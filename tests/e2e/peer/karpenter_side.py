@@ -33,6 +33,7 @@ class KarpenterSide(Together):
     """Karpenter as it is by default: batching of one to ten seconds, 200 requests a second, no feature gate changed."""
 
     name = "karpenter"
+    elects_leader = False
 
     def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
         """With a KWOKNodeClass whose nodes take as long to boot as our kubelets."""
@@ -64,24 +65,33 @@ class KarpenterSide(Together):
 
     def start(self) -> None:
         """The control plane, and Karpenter with the administrator's identity. Raises PartError."""
-        program, sources = builds.karpenter(), builds.karpenter_sources()
+        self._program, sources = builds.karpenter(), builds.karpenter_sources()
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
         self._book = AuditBook(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
+        self.start_karpenter()
+
+    def start_karpenter(self) -> None:
+        """Karpenter alone, which `stop_karpenter` ends. Raises PartError."""
         metrics, health = free_ports(2)
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
             "KUBECONFIG": str(self.control_plane.kubeconfig(self.control_plane.admin_token)),
             "INSTANCE_TYPES_FILE_PATH": str(self._write_types()),
-            "DISABLE_LEADER_ELECTION": "true",
+            "DISABLE_LEADER_ELECTION": str(not self.elects_leader).lower(),
+            "LEADER_ELECTION_NAMESPACE": "default",
             "METRICS_PORT": str(metrics),
             "HEALTH_PROBE_PORT": str(health),
             "SYSTEM_NAMESPACE": "default",
             "CPU_REQUESTS": CPU_REQUESTS,
         }
         self._part = self.processes.start(
-            "karpenter", [program], environment=environment, ready=answers(health, "/healthz")
+            "karpenter", [self._program], environment=environment, ready=answers(health, "/healthz")
         )
+
+    def stop_karpenter(self) -> None:
+        """As when its Deployment is scaled to nothing. Raises PartError."""
+        self.processes.stop(self._part)
 
     def _write_types(self) -> Path:
         path = self.folder / "instance-types.json"
