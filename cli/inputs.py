@@ -29,6 +29,7 @@ from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from cli.cluster.installation import Installation
     from cli.cluster.own_state import OwnState
 
 
@@ -76,11 +77,17 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
 
 def _own_look(arguments: argparse.Namespace, started: float) -> World:
     from cli.cluster.installation import find_installation
-    from cli.cluster.own_state import read_own_state
 
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
     )
+    return look_at(installation, arguments, started)
+
+
+def look_at(installation: Installation, arguments: argparse.Namespace, started: float) -> World:
+    """Return the functions' present observation. Raises InputError."""
+    from cli.cluster.own_state import read_own_state
+
     is_given = bool(arguments.files or arguments.context)
     own = read_own_state(installation, take_inventory(_given(arguments)) if is_given else None, arguments.now)
     for problem in own.view.problems:

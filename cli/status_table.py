@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from cli import money, output
+from cli.cluster.organisation import unreadable_text
 from cli.output import JsonObject, counted
 from cli.plan_table import prices_line
 from cli.proposal_document import proposals_table
@@ -28,6 +29,26 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def organisation_table(document: JsonObject) -> str:
+    """One row a cluster, and below what could not be read."""
+    rows = [
+        (
+            found["cluster"],
+            found["region"] or "-",
+            sum(pool["nodes"] for pool in found["nodePools"]),
+            found["cost"]["hourly"],
+            len(found["pendingPods"]),
+            len(found["commands"] or ()),
+            len(found["proposals"] or ()),
+            ", ".join(sorted({brake["brake"] for brake in found["brakes"] or ()})) or "-",
+        )
+        for found in document["clusters"]
+    ]
+    headings = ("CLUSTER", "REGION", "NODES", "$/H", "WAITING PODS", "COMMANDS", "PROPOSALS", "BRAKES")
+    parts = [output.table(headings, rows), unreadable_text(document["unreadable"])]
+    return "\n\n".join(filter(None, parts))
 
 
 def status_names(document: JsonObject) -> str:

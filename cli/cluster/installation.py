@@ -21,6 +21,11 @@ _PROVISION: Final = "provisionFunction"
 """Prefix of the logical id of the function whose settings are read: all functions have the same."""
 
 
+_HINT: Final = (
+    "credentials and a region are needed (--profile, --region), and --stack where it is not fleetwright-CLUSTER"
+)
+
+
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """An installation.
 
@@ -60,21 +65,37 @@ def find_installation(cluster: str, *, region: str | None, profile: str | None, 
     Raises:
         InputError: If there is none, or it cannot be read with these credentials.
     """
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        session = _session(profile, region)
+    except BotoCoreError as error:
+        raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
+    return installation_in(session, cluster, stack)
+
+
+def installation_in(session: boto3.Session, cluster: str, stack: str | None = None) -> Installation:
+    """Return the installation for a cluster in the session's account and region.
+
+    Raises:
+        InputError: If there is none, or it cannot be read with these credentials.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
 
     name = stack or f"fleetwright-{cluster}"
     try:
-        session = _session(profile, region)
         function = next(_functions(session.client("cloudformation"), name), None)
         if function is None:
             raise InputError(f"the stack {name} has no function `provision`", hint="--stack names another stack")
         found = session.client("lambda").get_function_configuration(FunctionName=function)
     except (BotoCoreError, ClientError) as error:
-        hint = (
-            "credentials and a region are needed (--profile, --region), and --stack where it is not fleetwright-CLUSTER"
-        )
-        raise InputError(f"no installation for cluster {cluster}: {error}", hint=hint) from error
+        raise InputError(f"no installation for cluster {cluster}: {error}", hint=_HINT) from error
     return Installation(cluster=cluster, stack=name, settings=_settings(found, function), session=session)
+
+
+def new_session(profile: str | None, region: str | None) -> boto3.Session:
+    """Return a session with the user's own credentials."""
+    return _session(profile, region)
 
 
 def _session(profile: str | None, region: str | None) -> boto3.Session:

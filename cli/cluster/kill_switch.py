@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from cli.cluster.installation import add_access, find_installation
+from cli.cluster.installation import Installation
 from cli.errors import InputError
 from core.brakes.kill_switch import Mode
 
@@ -28,17 +26,6 @@ class SwitchSetting(msgspec.Struct, frozen=True):
     cluster: str
     parameter: str
     value: str
-
-
-def add_switches(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of clusters."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--cluster", metavar="NAME", help="an EKS cluster that the functions look after")
-    which.add_argument(
-        "--all", action="store_true", help="every cluster with an installation in the account and region"
-    )
-    parser.add_argument("--region", metavar="REGION", help="where they are (default: that of the credentials)")
-    add_access(parser)
 
 
 class KillSwitches:
@@ -68,28 +55,13 @@ class KillSwitches:
             self._ssm.put_parameter(Name=switch.parameter, Value=str(mode), Overwrite=True)
 
 
-def meant(arguments: argparse.Namespace) -> tuple[KillSwitches, Sequence[SwitchSetting]]:
-    """Return the kill switches that the arguments name.
-
-    Raises:
-        InputError: If there is none, or it cannot be read.
-    """
-    if arguments.cluster:
-        given = find_installation(
-            arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
-        )
-        parameter = given.settings.kill_switch_parameter
-        if not parameter:
-            raise InputError(f"the functions of {given.stack} have no kill switch", hint="deploy the stack again")
-        switches = KillSwitches(given.session)
-        return switches, [switches.one(arguments.cluster, parameter)]
-    import boto3
-
-    switches = KillSwitches(boto3.Session(profile_name=arguments.profile, region_name=arguments.region))
-    found = switches.all()
-    if not found:
-        raise InputError(f"there is no parameter {PATH}CLUSTER/mode in the account and region")
-    return switches, found
+def switch_of(installation: Installation) -> tuple[KillSwitches, SwitchSetting]:
+    """Return the kill switch of an installation. Raises InputError."""
+    parameter = installation.settings.kill_switch_parameter
+    if not parameter:
+        raise InputError(f"the functions of {installation.stack} have no kill switch", hint="deploy the stack again")
+    switches = KillSwitches(installation.session)
+    return switches, switches.one(installation.cluster, parameter)
 
 
 class _told:  # noqa: N801 - used as a statement

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import output
 from cli.arguments import add_output
-from cli.errors import DONE
+from cli.cluster.installation import add_access
+from cli.cluster.organisation import add_all, refuse_role_alone, unreadable_text
+from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.decisions import add_ledger
 
 if TYPE_CHECKING:
+    from cli.ledger.places import LedgerPlace
     from core.ledger.log import LogEntry
+    from core.ledger.object_keys import DecisionKey
 
 _SHORT: Final = re.compile(r"\b(ip-[0-9-]+)\.[a-z0-9.-]+")
 """Node names are long, and all of a cluster have the same ending."""
 
 _EXAMPLES: Final = """examples:
-  fleetwright log --ledger s3://my-bucket --cluster prod --since 24h
+  fleetwright log --cluster prod --since 24h
+  fleetwright log --all --since 24h --acts --region eu-west-1,us-east-1
   fleetwright log --ledger s3://my-bucket --pod shop/cart-0
   fleetwright log --ledger build/ledger --node ip-10-0-0-4.ec2.internal -o json
 """
@@ -27,7 +33,10 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    add_ledger(parser)
+    add_ledger(parser, is_required=False)
+    add_access(parser)
+    add_all(parser)
+    parser.add_argument("--region", metavar="REGION", help="where clusters are (default: that of the credentials)")
     parser.add_argument("--pod", metavar="NAMESPACE/NAME", default="", help="only decisions about this pod")
     parser.add_argument("--node", metavar="NAME", default="", help="only decisions about this node or NodeClaim")
     parser.add_argument("--acts", action="store_true", help="only decisions that began something")
@@ -35,38 +44,93 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List decisions, the oldest first."""
-    from cli.ledger.decisions import entries, find, outcomes, refuse_none
+    """List decisions, the oldest first; negative where a cluster's ledger could not be read."""
+    from cli.ledger.decisions import refuse_none
     from cli.ledger.places import open_ledger
     from cli.plan_document import API_VERSION
+
+    refuse_role_alone(arguments)
+    unreadable: list[dict[str, Any]] = []
+    if arguments.all:
+        found, unreadable = _of_all(arguments)
+    elif arguments.ledger:
+        found = _lines(open_ledger(arguments.ledger), arguments, refuse_none)
+    else:
+        found = _of_cluster(arguments, refuse_none)
+    document = {"apiVersion": API_VERSION, "kind": "Log", "entries": found, "unreadable": unreadable}
+    output.show(document, arguments.output, log_table)
+    return NEGATIVE if unreadable else DONE
+
+
+def _lines(
+    place: LedgerPlace,
+    arguments: argparse.Namespace,
+    checked: Callable[[Sequence[DecisionKey], argparse.Namespace], None] = lambda *_: None,
+) -> list[dict[str, Any]]:
+    from cli.ledger.decisions import entries, find, outcomes
     from core.ledger.log import by_decision, concerns, log_entry
 
-    place = open_ledger(arguments.ledger)
     keys = find(place, arguments)
-    refuse_none(keys, arguments)
+    checked(keys, arguments)
     ended = by_decision(outcomes(place, arguments))
-    lines = [
-        line
+    return [
+        _entry(line)
         for _, entry in entries(place, keys)
         if (entry.parts or not arguments.acts)
         and concerns(line := log_entry(entry, ended.get(entry.id, ())), pod=arguments.pod, node=arguments.node)
     ]
-    document = {"apiVersion": API_VERSION, "kind": "Log", "entries": [_entry(line) for line in lines]}
-    output.show(document, arguments.output, log_table)
-    return DONE
+
+
+def _of_cluster(
+    arguments: argparse.Namespace, checked: Callable[[Sequence[DecisionKey], argparse.Namespace], None]
+) -> list[dict[str, Any]]:
+    """Return the lines of one installation, from the bucket of its functions."""
+    from cli.cluster.installation import find_installation
+    from cli.ledger.places import ledger_of_bucket
+
+    if not arguments.cluster:
+        raise InputError("whose decisions?", hint="--cluster NAME, --ledger FOLDER|s3://BUCKET, or --all")
+    region, profile, stack = arguments.region, arguments.profile, arguments.stack
+    installation = find_installation(arguments.cluster, region=region, profile=profile, stack=stack)
+    arguments.ledger = f"s3://{installation.settings.bucket_name}"
+    return _lines(ledger_of_bucket(installation.session, installation.settings.bucket_name), arguments, checked)
+
+
+def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the lines of every cluster in order of time, and what could not be read."""
+    from cli.cluster.organisation import FoundCluster, find_organisation
+    from cli.ledger.places import ledger_of_bucket
+
+    if arguments.cluster or arguments.ledger:
+        raise InputError("--all reads every cluster: leave out --cluster and --ledger")
+
+    def lines(found: FoundCluster) -> list[dict[str, Any]]:
+        settings = found.installation().settings
+        own = argparse.Namespace(**{**vars(arguments), "cluster": settings.cluster_name})
+        place = ledger_of_bucket(found.site.session, settings.bucket_name)
+        return [line | found.where() for line in _lines(place, own)]
+
+    answers, failed = find_organisation(arguments).ask(lines)
+    merged = [line for _, own in answers for line in own]
+    merged.sort(key=lambda line: (line["time"], line["cluster"], line["id"]))
+    return merged, [found.document() for found in failed]
 
 
 def log_table(document: dict[str, Any]) -> str:
     """Format the log for people, with the total."""
-    rows = [_row(line) for line in document["entries"]]
+    rows: list[tuple[object, ...]] = [_row(line) for line in document["entries"]]
     if not rows:
-        return "no decision is about that"
+        return "\n\n".join(filter(None, ["no decision is about that", unreadable_text(document["unreadable"])]))
     prices = [line["hourly"] for line in document["entries"]]
     moves = sum(line["moves"] for line in document["entries"])
     launched, saved = sum(price for price in prices if price > 0), -sum(price for price in prices if price < 0)
     words = f"{len(rows)} decisions: {launched:.4f} $/h launched, {saved:.4f} $/h saved with {moves} moved pods"
-    headings = ("TIME (UTC)", "ID", "WHAT", "WHY", "MOVES", "$/H", "STATE")
-    return f"{output.table(headings, rows)}\n\n{words}"
+    headings: tuple[str, ...] = ("TIME (UTC)", "ID", "WHAT", "WHY", "MOVES", "$/H", "STATE")
+    if any("cluster" in line for line in document["entries"]):
+        headings = ("CLUSTER", *headings)
+        rows = [(line["cluster"], *row) for line, row in zip(document["entries"], rows, strict=True)]
+    parts = [output.table(headings, rows), words, unreadable_text(document["unreadable"])]
+    return "\n\n".join(filter(None, parts))
 
 
 def _row(line: dict[str, Any]) -> tuple[object, ...]:

@@ -6,13 +6,13 @@ import argparse
 from typing import Final
 
 from cli import arguments as shared
-from cli.cluster.kill_switch import add_switches
+from cli.switching import add_switches
 from core.brakes.kill_switch import Mode
 
 _EXAMPLES: Final = """examples:
   fleetwright pause --cluster prod
   fleetwright pause --cluster prod --everything
-  fleetwright pause --all --region eu-west-1
+  fleetwright pause --all --region eu-west-1,us-east-1 --role arn:aws:iam::111122223333:role/ops
 """
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from cli import arguments as shared
 from cli import output
 from cli.cluster.installation import add_installation
 from cli.cluster.live import add_cluster
-from cli.errors import DONE
+from cli.cluster.organisation import add_all, refuse_role_alone
+from cli.errors import DONE, NEGATIVE
 
 _EXAMPLES: Final = """examples:
   fleetwright status --cluster prod
+  fleetwright status --all --region eu-west-1,us-east-1
+  fleetwright status --all --role arn:aws:iam::111122223333:role/ops -o json
   fleetwright status --context staging -o wide
   fleetwright status -f cluster.yaml -o json
 """
@@ -25,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
     add_installation(parser)
+    add_all(parser)
     shared.add_output(parser)
     shared.add_decision(parser)
 
@@ -36,8 +40,43 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.status_document import status_document
     from cli.status_table import status_names, status_table
 
+    refuse_role_alone(arguments)
+    if arguments.all:
+        return _all(arguments)
     with progress("reading"):
         world = look(arguments)
     document = status_document(world.snapshot, world.own, cluster=arguments.cluster) | {"prices": world.prices}
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
     return DONE
+
+
+def _all(arguments: argparse.Namespace) -> int:
+    """Observe every cluster; negative where one could not be read."""
+    import time
+
+    from cli.cluster.organisation import FoundCluster, find_organisation
+    from cli.errors import InputError
+    from cli.inputs import look_at
+    from cli.plan_document import API_VERSION
+    from cli.progress import progress
+    from cli.status_document import status_document
+    from cli.status_table import organisation_table
+
+    if arguments.cluster or arguments.files or arguments.context:
+        raise InputError("--all reads every cluster: leave out --cluster, --context and -f")
+
+    def status(found: FoundCluster) -> dict[str, Any]:
+        world = look_at(found.installation(), arguments, time.perf_counter())
+        document = status_document(world.snapshot, world.own, cluster=found.name)
+        return document | {"prices": world.prices, **found.where()}
+
+    with progress("reading"):
+        answers, failed = find_organisation(arguments).ask(status)
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "StatusList",
+        "clusters": [answer for _, answer in answers],
+        "unreadable": [found.document() for found in failed],
+    }
+    output.show(document, arguments.output, organisation_table)
+    return NEGATIVE if failed else DONE

@@ -19,9 +19,9 @@ from core.model.values.duration import parse_duration
 _ID_SHOWN_MIN: Final = 4
 
 
-def add_ledger(parser: argparse.ArgumentParser) -> None:
+def add_ledger(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     """Add `--ledger`, and which of its decisions are selected."""
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=is_required, help="where the ledger lies")
     add_period(parser)
 
 

@@ -118,6 +118,13 @@ def open_ledger(where: str) -> LedgerPlace:
     return FolderLedger(folder)
 
 
+def ledger_of_bucket(session: Any, bucket: str) -> LedgerPlace:
+    """Return the ledger in the bucket of an installation, read with the session's permissions."""
+    from botocore.config import Config
+
+    return BucketLedger(session.client("s3", config=Config(max_pool_connections=THREADS)), bucket, PREFIX)
+
+
 def _s3() -> Any:
     import boto3
     from botocore.config import Config

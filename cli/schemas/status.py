@@ -178,14 +178,25 @@ class StatusAnswer(JsonAnswer):
     prices: PricesAnswer
 
 
+class UnreadableAnswer(msgspec.Struct, kw_only=True):
+    """A cluster that could not be read, or an account and region where `cluster` is null; `role`: the one that was assumed."""
+
+    cluster: str | None
+    region: str | None
+    role: str | None
+    problem: str
+
+
 class KillSwitchAnswer(msgspec.Struct, kw_only=True):
-    """One kill switch before and after, and which actions it stops now."""
+    """One kill switch before and after, and which actions it stops now; region and role under `--all`."""
 
     cluster: str
     parameter: str
     before: str
     after: str
     stops: list[str]
+    region: str | None = None
+    role: str | None = None
 
 
 class KillSwitchChangeAnswer(JsonAnswer):
@@ -194,3 +205,4 @@ class KillSwitchChangeAnswer(JsonAnswer):
     kind: Literal["KillSwitchChange"]
     wanted: str
     switches: list[KillSwitchAnswer]
+    unreadable: list[UnreadableAnswer]

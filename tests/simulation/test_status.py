@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from botocore.exceptions import ClientError
 
 import cli.cluster.installation
 import cli.cluster.own_state
+import cli.ledger.places
 from cli.__main__ import main
+from cli.ledger.places import FolderLedger
 from cli.schemas import ANSWERS
 from lambdas.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
@@ -20,7 +24,7 @@ from simulator.aws.region import read_region
 from simulator.clock import VirtualClock
 from simulator.own_catalogue import OwnCatalogue
 from simulator.record import Recorder
-from simulator.run import seeded
+from simulator.run import run, seeded
 from simulator.scenario import read_scenario
 from simulator.world import World, open_world
 from tests.simulation.worlds import deployment, node_pool, write
@@ -193,3 +197,116 @@ def test_pause_and_resume_turn_the_kill_switch_and_status_shows_it(world: World,
     assert (loosened["exit"], world.account.brakes.mode) == (1, "stop")
     assert ask("resume", "--cluster", "fleetwright")["switches"][0]["after"] == "run"
     assert ask(*live(world, "status"))["brakes"] == []
+
+
+class Denied:
+    """An account in which nothing may be read."""
+
+    region_name = "eu-west-1"
+
+    def client(self, _: str, **__: Any) -> Denied:
+        return self
+
+    def get_paginator(self, _: str) -> Denied:
+        return self
+
+    def paginate(self, **_: Any) -> Any:
+        answer = {"Error": {"Code": "AccessDeniedException", "Message": "ada may not look here"}}
+        raise ClientError(answer, "GetParametersByPath")
+
+
+class Roles(Session):
+    """A session that may assume one role."""
+
+    def client(self, service: str, **more: Any) -> Any:
+        return self if service == "sts" else super().client(service, **more)
+
+    def assume_role(self, *, RoleArn: str, RoleSessionName: str) -> dict[str, Any]:  # noqa: N803 - as boto3 names them
+        if RoleArn != OPERATOR:
+            answer = {"Error": {"Code": "AccessDenied", "Message": f"{RoleSessionName} may not assume {RoleArn}"}}
+            raise ClientError(answer, "AssumeRole")
+        return {"Credentials": dict.fromkeys(("AccessKeyId", "SecretAccessKey", "SessionToken"), "k")}
+
+
+OPERATOR = "arn:aws:iam::111122223333:role/operator"
+
+
+@pytest.fixture
+def two_regions(world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """One region may be read, the other not."""
+    import boto3
+
+    def session(_: str | None, region: str | None) -> Any:
+        return Denied() if region == "eu-west-1" else Roles(world)
+
+    monkeypatch.setattr(cli.cluster.installation, "_session", session)
+    monkeypatch.setattr(boto3, "Session", lambda **_: Roles(world))
+    return ask
+
+
+def test_every_cluster_is_shown_and_what_may_not_be_read_is_named(world: World, two_regions: Ask) -> None:
+    """Silence about a cluster would read as an all-clear."""
+    now = ("--now", world.clock.now().isoformat())
+    found = two_regions("status", "--all", "--region", "us-east-1,eu-west-1", *now)
+    (only,) = found["clusters"]
+    assert (only["cluster"], only["region"]) == ("simulated", "us-east-1")
+    assert only["claims"] == two_regions(*live(world, "status"))["claims"] != []
+    (denied,) = found["unreadable"]
+    assert (denied["region"], "ada may not look here" in denied["problem"]) == ("eu-west-1", True)
+    assert found["exit"] == 1
+    assert two_regions("status", "--all", *now)["exit"] == 0
+
+
+def test_roles_are_assumed_and_one_that_may_not_be_is_named(world: World, two_regions: Ask) -> None:
+    other = "arn:aws:iam::444455556666:role/other"
+    now = ("--now", world.clock.now().isoformat())
+    found = two_regions("status", "--all", "--role", OPERATOR, "--role", other, *now)
+    assert [one["role"] for one in found["clusters"]] == [OPERATOR]
+    assert [one["role"] for one in found["unreadable"]] == [other]
+    assert found["exit"] == 1
+
+
+def test_the_clusters_that_can_be_are_paused_and_the_others_named(world: World, two_regions: Ask) -> None:
+    """One account without rights must not keep the others running in an outage."""
+    paused = two_regions("pause", "--all", "--region", "eu-west-1,us-east-1")
+    assert world.account.brakes.mode == "pause-disruption"
+    assert ([one["after"] for one in paused["switches"]], paused["exit"]) == (["pause-disruption"], 1)
+    assert [one["region"] for one in paused["unreadable"]] == ["eu-west-1"]
+    resumed = two_regions("resume", "--all")
+    assert (resumed["exit"], resumed["unreadable"], world.account.brakes.mode) == (0, [], "run")
+    msgspec.convert(resumed, ANSWERS["pause"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--all", "--region", "eu-west-1"),
+        ("status", "--all", "--cluster", "fleetwright"),
+        ("status", "--role", OPERATOR),
+        ("log",),
+    ],
+)
+def test_an_answer_about_nothing_is_an_error(
+    words: tuple[str, ...], two_regions: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-o", "json"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_the_log_of_every_cluster_is_one_log(
+    world: World, two_regions: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each line says whose it is; `--cluster` finds the bucket by itself."""
+    folder = tmp_path_factory.mktemp("kept")
+    result_of_a_run(folder)
+    monkeypatch.setattr(cli.ledger.places, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
+    own = two_regions("log", "--cluster", "fleetwright")
+    both = two_regions("log", "--all", "--region", "us-east-1,eu-west-1")
+    assert [line["id"] for line in both["entries"]] == [line["id"] for line in own["entries"]] != []
+    assert {line["cluster"] for line in both["entries"]} == {"simulated"}
+    assert (own["exit"], both["exit"]) == (0, 1)
+
+
+def result_of_a_run(folder: Path) -> None:
+    """A short run whose ledger is kept."""
+    run(write(folder, node_pool(), deployment(1), steps=[], duration="3m"), ledger=folder / "ledger")
