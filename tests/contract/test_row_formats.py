@@ -1,7 +1,7 @@
-"""Rows of the table between two releases: the later one reads what the earlier one wrote, and after a roll-back the reverse.
+"""Rows of the table between releases: the later one reads rows of the earlier one, and after a roll-back the reverse.
 
-`rows/RELEASE.json` has bodies that this release wrote in the simulator, with every field that it knows. A later release adds a
-file and leaves the earlier ones as they are.
+`rows/RELEASE.json` has bodies that this release wrote in the simulator, with every field that it knows. A later release
+adds a file and leaves the earlier ones unchanged.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ BODIES: Final = [
 
 
 @pytest.mark.parametrize(("type_", "body"), BODIES)
-def test_a_row_of_an_earlier_release_is_read_and_nothing_in_it_is_lost(type_: type[Any], body: dict[str, Any]) -> None:
-    """An update would otherwise end nodes whose claims it cannot read, or forget when they are to go."""
+def test_a_row_of_an_earlier_release_is_read_without_loss(type_: type[Any], body: dict[str, Any]) -> None:
+    """Otherwise, an update ends nodes whose claims it cannot read, or forgets when they are to go."""
     record = msgspec.json.decode(json.dumps(body), type=type_)
     assert lost(body, json.loads(msgspec.json.encode(record))) == []
 
 
 @pytest.mark.parametrize(("type_", "body"), BODIES)
 def test_a_row_of_a_later_release_is_read_after_a_roll_back(type_: type[Any], body: dict[str, Any]) -> None:
-    """A later release writes fields that this one does not know: it must pass over them, at every depth."""
+    """A later release writes fields that this one does not know: it must ignore them, at every depth."""
     assert msgspec.json.decode(json.dumps(with_news(body, type_)), type=type_) == msgspec.json.decode(
         json.dumps(body), type=type_
     )
 
 
 @pytest.mark.parametrize("type_", TYPES.values())
-def test_a_row_without_what_came_later_is_read(type_: type[Any]) -> None:
-    """Fields that are new have a default: rows that were written before lack them."""
+def test_a_row_without_newer_fields_is_read(type_: type[Any]) -> None:
+    """New fields have a default, because older rows lack them."""
     required = {field.name for field in msgspec.structs.fields(type_) if field.required}
     for path in ROWS.glob("*.json"):
         for body in json.loads(path.read_text(encoding="utf-8"))[type_.__name__]:
@@ -52,12 +52,12 @@ def test_a_row_without_what_came_later_is_read(type_: type[Any]) -> None:
 
 
 def test_this_release_has_its_rows() -> None:
-    """Else the next one would be tested against nothing."""
+    """Otherwise, the next one would be tested against nothing."""
     assert (ROWS / f"{VERSION}.json").exists(), f"write bodies of this release's rows to {ROWS}/{VERSION}.json"
 
 
 def lost(before: Any, after: Any, path: str = "$") -> list[str]:
-    """What `before` says and `after` does not. A default may be left out."""
+    """Fields of `before` that are missing or different in `after`; a default may be missing."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             found

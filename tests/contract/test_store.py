@@ -1,4 +1,4 @@
-"""What controllers rely on: of the simulator's table, of DynamoDB Local, and of the stores in memory of other tests."""
+"""Guarantees of the store, checked on the simulator's table, DynamoDB Local, and the stores in memory of other tests."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
 NOW = datetime.now(UTC).replace(microsecond=0)
-"""The true time: DynamoDB deletes items whose end is past by its own clock."""
+"""Real time: DynamoDB deletes expired items by its own clock."""
 
 CROWD = 12
 ATTEMPTS = 40
 EXPIRY_SECONDS = 120
-"""How long DynamoDB Local may take to delete what has ended; DynamoDB itself takes days at worst."""
+"""How long DynamoDB Local may take to delete expired items; DynamoDB itself takes days at worst."""
 
 SIMULATED = "simulated"
 LOCAL = pytest.param("local", marks=pytest.mark.e2e)
@@ -133,8 +133,8 @@ def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
     )
 
 
-def test_a_claim_comes_back_as_it_was_stored(store: Store) -> None:
-    """Else what a function knew is not what the next one reads."""
+def test_a_claim_round_trips(store: Store) -> None:
+    """Otherwise, what a function knew is not what the next one reads."""
     (stored,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     assert store.stores.claims.get("a") == stored
     assert store.stores.claims.all() == (stored,)
@@ -147,7 +147,7 @@ def test_claims_are_listed_by_name(store: Store) -> None:
 
 
 def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
-    """Else a NodePool costs more than its owner allowed."""
+    """Otherwise, a NodePool costs more than its owner allowed."""
     claims = [claim(f"c{n}") for n in range(5)]
     requested = store.stores.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
     assert [found.name for found in requested.accepted] == ["c0", "c1", "c2"]
@@ -161,8 +161,8 @@ def test_pools_have_limits_of_their_own(store: Store) -> None:
     assert [found.name for found in requested.accepted] == ["b"]
 
 
-def test_what_a_claim_gives_back_can_be_had_again(store: Store) -> None:
-    """Else limits fill up with nodes that are gone."""
+def test_a_released_share_of_the_limits_is_available_again(store: Store) -> None:
+    """Otherwise, limits fill up with nodes that are gone."""
     limits = {"default": {"nodes": 1}}
     (first,) = store.stores.claims.request([claim("a")], limits, store.planner()).accepted
     assert store.stores.claims.request([claim("b")], limits, store.planner()).accepted == ()
@@ -175,15 +175,15 @@ def test_what_a_claim_gives_back_can_be_had_again(store: Store) -> None:
 
 
 def test_asking_twice_stores_and_reserves_once(store: Store) -> None:
-    """A reply may be lost; asking again must neither fail nor count double."""
+    """A reply may be lost; repeating the call must neither fail nor count twice."""
     limits = {"default": {"nodes": 1}}
     store.stores.claims.request([claim("a")], limits, store.planner())
     again = store.stores.claims.request([claim("a")], limits, store.planner())
     assert [found.name for found in again.accepted] == ["a"]
 
 
-def test_a_planner_that_overslept_stores_nothing(store: Store) -> None:
-    """Else two planners launch for the same pods."""
+def test_a_planner_whose_lease_expired_stores_nothing(store: Store) -> None:
+    """Otherwise, two planners launch for the same pods."""
     old = store.planner()
     new = store.leases.acquire(PLANNER, "other", now=NOW + 2 * MINUTE, for_=MINUTE)
     assert new is not None
@@ -194,7 +194,7 @@ def test_a_planner_that_overslept_stores_nothing(store: Store) -> None:
 
 
 def test_the_second_of_two_writers_is_refused(store: Store) -> None:
-    """Else a step taken on old facts undoes a newer one."""
+    """Otherwise, a step taken on old facts undoes a newer one."""
     (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
     for write in (
@@ -209,8 +209,8 @@ def test_the_second_of_two_writers_is_refused(store: Store) -> None:
     assert stored.node_name == "one"
 
 
-def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) -> None:
-    """Each event of any instance of the account would read all claims."""
+def test_a_claim_is_found_by_its_instance_until_it_is_deleted(store: Store) -> None:
+    """Otherwise, each event of any instance of the account would read all claims."""
     unlaunched = msgspec.structs.replace(claim("a"), machine=None)
     (seen,) = store.stores.claims.request([unlaunched], {}, store.planner()).accepted
     assert store.stores.claims.of_instance("i-1") is None
@@ -226,7 +226,7 @@ def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) ->
     assert store.stores.claims.of_instance("i-1") is not None
 
 
-def test_forgetting_twice_is_fine(store: Store) -> None:
+def test_deleting_twice_is_allowed(store: Store) -> None:
     (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     store.stores.claims.forget(seen)
     store.stores.claims.forget(seen)
@@ -257,7 +257,7 @@ def test_commands_are_kept_changed_and_removed(store: Store) -> None:
 
 
 def test_nominations_end_by_themselves(store: Store) -> None:
-    """Else nodes stay protected for pods that came long ago."""
+    """Otherwise, nodes stay protected for pods that came long ago."""
     store.stores.nominations.nominate(["a"], now=NOW, until=NOW + MINUTE)
     store.stores.nominations.nominate(["b"], now=NOW + MINUTE / 2, until=NOW + 2 * MINUTE)
     assert set(store.stores.nominations.until(NOW + MINUTE / 2)) == {"a", "b"}
@@ -271,8 +271,8 @@ def test_a_refused_offering_is_avoided_for_three_minutes(store: Store) -> None:
     assert key not in store.stores.unavailable.active(NOW + 3 * MINUTE)
 
 
-def test_an_offering_that_refuses_again_and_again_is_avoided_longer_and_longer(table: DynamoTable) -> None:
-    """Else a launch is wasted on it every three minutes for as long as the shortage lasts."""
+def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table: DynamoTable) -> None:
+    """Otherwise, a launch is wasted on it every three minutes for as long as the shortage lasts."""
     offerings, now, pauses = DynamoOfferings(table), NOW, []
     for _ in range(7):
         offerings.mark([KEY], now)
@@ -326,7 +326,9 @@ def noise(length: int) -> str:
 
 
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
-    """Else the second of two functions that end a claim gives its share back twice, and the pool outgrows its limit."""
+    """Otherwise, the second of two functions that end a claim gives its share back twice, and the pool outgrows its
+    limit.
+    """
     limits = {"default": {"nodes": 1}}
     (seen,) = store.stores.claims.request([claim("a")], limits, store.planner()).accepted
     moved = store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
@@ -364,8 +366,8 @@ def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
     return usage.reserved, usage.disrupting
 
 
-def test_no_more_claims_go_than_the_bound_lets_go(store: Store) -> None:
-    """Else two functions that look at the same moment each spend the whole budget."""
+def test_no_more_claims_leave_than_the_bound_allows(store: Store) -> None:
+    """Otherwise, two functions that look at the same moment each spend the whole budget."""
     a, b, c = requested(store, "a", "b", "c")
     first = store.stores.claims.disrupt(going(a, b), {"default": 2})
     assert [found.is_disrupting for found in first.claims] == [True, True]
@@ -374,8 +376,8 @@ def test_no_more_claims_go_than_the_bound_lets_go(store: Store) -> None:
     assert counters(store) == ({"cpu": 2000, "nodes": 1}, 2)
 
 
-def test_all_of_the_claims_go_or_none(store: Store) -> None:
-    """Else a command of several nodes takes places that others need and does nothing with them."""
+def test_either_all_claims_leave_or_none(store: Store) -> None:
+    """Otherwise, a command of several nodes takes places that others need and does nothing with them."""
     a, b = requested(store, "a", "b")
     (other,) = requested(store, "other", pool="other")
     refused = store.stores.claims.disrupt(going(a, b, other), {"default": 1, "other": 5})
@@ -384,8 +386,8 @@ def test_all_of_the_claims_go_or_none(store: Store) -> None:
     assert counters(store)[1] == counters(store, "other")[1] == 0
 
 
-def test_claims_go_together_with_their_command(store: Store) -> None:
-    """Else a crash between the two leaves places that nobody uses, or a command that spends none."""
+def test_claims_leave_together_with_their_command(store: Store) -> None:
+    """Otherwise, a crash between the two leaves places that nobody uses, or a command that spends none."""
     (a,) = requested(store, "a")
     store.stores.commands.add(a_command())
     (seen,) = store.stores.commands.all()
@@ -401,8 +403,8 @@ def test_claims_go_together_with_their_command(store: Store) -> None:
         store.stores.claims.disrupt(going(again), {}, command=moved)
 
 
-def test_claims_that_have_changed_do_not_go(store: Store) -> None:
-    """Else one that another function let go already is counted twice."""
+def test_changed_claims_do_not_leave(store: Store) -> None:
+    """Otherwise, one that another function let go already is counted twice."""
     a, b = requested(store, "a", "b")
     store.stores.claims.change(b, msgspec.structs.replace(b, node_name="one"))
     with pytest.raises(ConflictError):
@@ -410,8 +412,8 @@ def test_claims_that_have_changed_do_not_go(store: Store) -> None:
     assert counters(store)[1] == 0
 
 
-def test_who_lost_the_lease_lets_nobody_go(store: Store) -> None:
-    """Else two functions that check commands at once find room for their pods in the same place."""
+def test_without_the_lease_no_claim_leaves(store: Store) -> None:
+    """Otherwise, two functions that check commands at once find room for their pods in the same place."""
     (a,) = requested(store, "a")
     old = store.leases.acquire("disruption", "me", now=NOW, for_=MINUTE)
     assert old is not None
@@ -421,24 +423,24 @@ def test_who_lost_the_lease_lets_nobody_go(store: Store) -> None:
     assert store.stores.claims.get("a") == a
 
 
-def test_a_claim_that_goes_already_takes_no_second_place(store: Store) -> None:
-    """Else a step that is repeated after a lost reply closes the budget."""
+def test_a_leaving_claim_uses_no_second_place(store: Store) -> None:
+    """Otherwise, a step that is repeated after a lost reply closes the budget."""
     (a,) = requested(store, "a")
     (gone,) = store.stores.claims.disrupt(going(a), {"default": 1}).claims
     (again,) = store.stores.claims.disrupt(going(gone), {"default": 1}).claims
     assert (again.version, counters(store)) == (gone.version + 1, ({}, 1))
 
 
-def test_who_must_go_goes_beyond_every_budget_and_is_counted(store: Store) -> None:
-    """A spot interruption asks nobody; what goes by choice waits until it is over."""
+def test_mandatory_disruptions_exceed_budgets_and_are_counted(store: Store) -> None:
+    """A spot interruption ignores budgets; voluntary disruptions wait until it is over."""
     a, b, c = requested(store, "a", "b", "c")
     store.stores.claims.disrupt(going(a), {"default": 1})
     assert len(store.stores.claims.disrupt(going(b), {}).claims) == 1
     assert store.stores.claims.disrupt(going(c), {"default": 2}).spent == ("default",)
 
 
-def test_places_come_back_from_claims_that_are_forgotten_or_stay(store: Store) -> None:
-    """Else budgets close for good."""
+def test_places_of_deleted_and_restored_claims_are_free_again(store: Store) -> None:
+    """Otherwise, budgets close for good."""
     a, b = requested(store, "a", "b")
     first, second = store.stores.claims.disrupt(going(a, b), {"default": 2}).claims
     store.stores.claims.forget(first)
@@ -450,7 +452,7 @@ def test_places_come_back_from_claims_that_are_forgotten_or_stay(store: Store) -
 
 
 def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: Store) -> None:
-    """A replacement may have taken the room that its deletion freed: the limit holds, whoever comes second."""
+    """A replacement may have used the room that its deletion freed: the limit holds in either order."""
     claims, limits = store.stores.claims, {"nodes": 1}
     (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
     leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
@@ -466,8 +468,8 @@ def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: St
         claims.change_within(leaving, old, {})
 
 
-def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None:
-    """Else a sum of claims that were read a moment ago undoes what happened since."""
+def test_counters_are_corrected_unless_they_change_meanwhile(store: Store) -> None:
+    """Otherwise, a sum of claims that were read a moment ago undoes what happened since."""
     assert store.stores.claims.usage() == ()
     a, b = requested(store, "a", "b")
     (before,) = store.stores.claims.usage()
@@ -485,8 +487,8 @@ def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None
     assert counters(store) == (b.reserved, 0)
 
 
-def test_a_command_that_another_function_moved_on_is_not_removed(store: Store) -> None:
-    """Else its nodes keep their taint and their share of the limits, and nobody knows of them."""
+def test_a_command_that_another_function_continued_is_not_removed(store: Store) -> None:
+    """Otherwise, its nodes keep their taint and their share of the limits, and nobody knows of them."""
     store.stores.commands.add(a_command())
     (seen,) = store.stores.commands.all()
     moved = store.stores.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
@@ -507,8 +509,8 @@ def test_more_claims_than_a_transaction_takes_go_together(table: DynamoTable) ->
 
 
 @pytest.mark.e2e
-def test_of_many_who_ask_at_once_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
-    """Else two planners launch for the same pods."""
+def test_of_many_concurrent_callers_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
+    """Otherwise, two planners launch for the same pods."""
     leases = DynamoLeases(on_dynamodb_local, "crowd")
     with ThreadPoolExecutor(CROWD) as crowd:
         got = list(crowd.map(lambda n: leases.acquire(PLANNER, f"owner-{n}", now=NOW, for_=MINUTE), range(CROWD)))
@@ -516,8 +518,8 @@ def test_of_many_who_ask_at_once_one_gets_the_lease(on_dynamodb_local: DynamoTab
 
 
 @pytest.mark.e2e
-def test_a_limit_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) -> None:
-    """Transactions that meet at one counter conflict; whoever is told so asks again, and nobody overshoots."""
+def test_a_limit_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: DynamoTable) -> None:
+    """Transactions on one counter conflict; a caller with a conflict tries again, and the limit is never exceeded."""
     store = dynamo(on_dynamodb_local, "rush")
     lease, limits = store.planner(), {"default": {"nodes": 5}}
 
@@ -533,8 +535,8 @@ def test_a_limit_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) 
 
 
 @pytest.mark.e2e
-def test_a_budget_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) -> None:
-    """Else nodes go together that each checked alone."""
+def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: DynamoTable) -> None:
+    """Otherwise, nodes go together that each checked alone."""
     store = dynamo(on_dynamodb_local, "stampede")
     claims = requested(store, *(f"c-{n}" for n in range(CROWD)))
 
@@ -550,8 +552,8 @@ def test_a_budget_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable)
 
 
 @pytest.mark.e2e
-def test_a_refusal_that_is_long_over_leaves_the_table_by_itself(dynamodb_local: str) -> None:
-    """Else the table grows with every pool of capacity that was ever short: nobody else deletes these items."""
+def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None:
+    """Otherwise, the table grows with every pool of capacity that was ever short: nobody else deletes these items."""
     table = a_table_at(dynamodb_local)
     long_over, recent = (msgspec.structs.replace(KEY, zone=zone) for zone in ("us-east-1a", "us-east-1b"))
     DynamoOfferings(table).mark([long_over], NOW - timedelta(days=1))
@@ -562,8 +564,8 @@ def test_a_refusal_that_is_long_over_leaves_the_table_by_itself(dynamodb_local: 
     assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
 
 
-def test_how_sweeps_fare_is_kept_whole(store: Store) -> None:
-    """Else the alarm on sweeps that are never clean begins anew with each sandbox."""
+def test_the_results_of_sweeps_round_trip(store: Store) -> None:
+    """Otherwise, the alarm on sweeps that are never clean begins again with each sandbox."""
     assert store.sweeps.read() == {}
     store.sweeps.write({"a": SweepState(NOW), "b": SweepState(NOW - MINUTE, failures=2, reason="throttled")})
     states = {"b": SweepState(NOW - MINUTE, failures=3, reason="denied")}
@@ -571,8 +573,10 @@ def test_how_sweeps_fare_is_kept_whole(store: Store) -> None:
     assert store.sweeps.read() == states
 
 
-def test_a_claim_whose_row_is_lost_is_stored_anew_whatever_the_limits(store: Store) -> None:
-    """Else a table that lost rows forgets what they held, or a full NodePool keeps its own nodes from coming back."""
+def test_a_claim_whose_row_is_lost_is_stored_again_whatever_the_limits(store: Store) -> None:
+    """Otherwise, a table that lost rows forgets what they held, or a full NodePool keeps its own nodes from coming
+    back.
+    """
     stored = store.stores.claims.restore(claim("a", nodes=5))
     assert stored == store.stores.claims.get("a")
     (usage,) = store.stores.claims.usage()
@@ -594,8 +598,8 @@ def test_the_last_change_is_the_one_that_was_told_last(store: Store) -> None:
     assert store.stores.changes.last() == NOW + MINUTE
 
 
-def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:
-    """Else claims are named anew as those that a lost table, or a copy's younger original, has named already."""
+def test_fences_grow_with_each_holder_and_with_time(store: Store) -> None:
+    """Otherwise, claims are named again as those that a lost table, or a copy's younger original, has named already."""
     taken = [store.leases.acquire(PLANNER, f"run-{n}", now=NOW + MINUTE * n, for_=MINUTE) for n in (0, 1, 2)]
     early = store.leases.acquire(PLANNER, "run-2", now=NOW, for_=MINUTE)
     fences = [lease.fence for lease in (*taken, early) if lease is not None]
@@ -606,7 +610,7 @@ def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:
 
 
 def test_claims_of_an_earlier_release_are_moved_to_their_partitions(in_simulator: DynamoTable) -> None:
-    """They lie in one partition: unread they would be instances without a claim, and unmoved nobody could change them."""
+    """They are in one partition: unread, they would be instances without a claim; unmoved, they could not be changed."""
     cluster = f"moved-{uuid4()}"
     single = RecordItems(in_simulator, partition_of(cluster, CLAIMS), ClaimRecord)
     records = [msgspec.structs.replace(a_record(version=3), name=f"claim-{number}") for number in range(20)]
@@ -620,7 +624,7 @@ def test_claims_of_an_earlier_release_are_moved_to_their_partitions(in_simulator
     assert [claim.name for claim in claims.all()] == sorted(record.name for record in records)
 
 
-def test_claims_are_dealt_out_to_several_partitions() -> None:
+def test_claims_are_distributed_over_several_partitions() -> None:
     """One partition of DynamoDB gives 3,000 read units a second, and 5,000 claims take as many."""
     names = [f"default-{number}-0" for number in range(5000)]
     sizes = Counter(shard_partition("c", CLAIMS, name) for name in names)
@@ -628,8 +632,8 @@ def test_claims_are_dealt_out_to_several_partitions() -> None:
     assert max(sizes.values()) < 1.2 * len(names) / SHARDS
 
 
-def test_what_was_moved_is_remembered_and_replaced_by_name(store: Store) -> None:
-    """Else a hold ends with the sandbox that knew of it."""
+def test_moved_workloads_are_stored_and_replaced_by_name(store: Store) -> None:
+    """Otherwise, a hold ends with the sandbox that knew of it."""
     moves, command = store.stores.moves, Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",))
     moves.write(MoveHistory().after_command("one", command, ("a/b/c", "d/e/f"), NOW), NOW)
     first = moves.read(NOW)
@@ -645,7 +649,7 @@ def test_what_was_moved_is_remembered_and_replaced_by_name(store: Store) -> None
 
 
 def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
-    """Two launches that are denied at once would each forget what the other one learned."""
+    """Otherwise, two concurrent denials each lose what the other one recorded."""
     denials = store.stores.denials
     first = denials.change(None, LaunchDenial(node_class="default", code="InvalidAMIID.NotFound", denied_at=NOW))
     with pytest.raises(ConflictError):
@@ -661,8 +665,8 @@ def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
     assert denials.all() == ()
 
 
-def test_the_latest_end_of_a_pod_counts_whichever_is_told_last(store: Store) -> None:
-    """Else a delivery that comes late makes consolidateAfter too short."""
+def test_the_latest_end_of_a_pod_counts_in_any_order_of_delivery(store: Store) -> None:
+    """Otherwise, a delivery that comes late makes consolidateAfter too short."""
     ends, later = store.stores.pod_ends, NOW + MINUTE
     assert ends.latest(NOW) == {}
     ends.record({"a": later, "b": NOW}, NOW)
@@ -672,7 +676,7 @@ def test_the_latest_end_of_a_pod_counts_whichever_is_told_last(store: Store) -> 
 
 
 def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pytest.FixtureRequest) -> None:
-    """Else each look plans the whole way anew."""
+    """Otherwise, each run plans everything again."""
     for targets in (DynamoTargets(table, request.node.name), MemoryTargets(Rows())):
         assert targets.read() is None
         drains = tuple(StoredDrain(f"node-{number}", 10**9, 7) for number in range(300))

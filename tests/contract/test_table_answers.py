@@ -1,4 +1,4 @@
-"""The simulator's table answers as DynamoDB Local does: random calls, compared answer by answer, errors included."""
+"""The simulator's table answers as DynamoDB Local does: random calls are compared reply by reply, errors included."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CALLS: Final = 60
 PARTITIONS: Final = ("p", "q")
 SORTS: Final = ("a", "b", "b!", "ä", "z")
 NAMES: Final = ("a_n", "a_s", "a_m", "a_l", "a_set", "a_names")
-"""None of DynamoDB's reserved words."""
+"""Names that are not reserved words of DynamoDB."""
 NUMBERS: Final = ("0", "1", "-1", "007", "1.50", "1e2", "12345678901234567890123456789012345678")
 
 
 class Draws:
-    """Requests, valid and not, over few keys and attributes so that they meet."""
+    """Valid and invalid requests over few keys and attributes, so that they meet."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)  # noqa: S311 - repeatable
@@ -46,7 +46,7 @@ class Draws:
 
     def _update(self) -> tuple[str, dict[str, Any]]:
         changed = self._changed()
-        # What of a list was updated, DynamoDB Local tells by where the elements are afterwards.
+        # For updated list elements, DynamoDB Local returns their new positions.
         updated = () if "[" in changed["UpdateExpression"] else ("UPDATED_OLD", "UPDATED_NEW")
         returns = self._maybe("ReturnValues", ("NONE", "ALL_OLD", "ALL_NEW", *updated))
         return "update_item", {"Key": self._key(), **changed, **returns, **self._tells()}
@@ -69,13 +69,13 @@ class Draws:
             "ExpressionAttributeValues": values,
             "ConsistentRead": True,
         }
-        # At the end of a range DynamoDB Local says that there is no more, which DynamoDB leaves to the next page.
+        # At the end of a range DynamoDB Local returns no further key, which DynamoDB leaves to the next page.
         request |= self._maybe("ScanIndexForward", (True, False)) | ({} if more else self._maybe("Limit", (1, 2)))
         return "query", request
 
     def _transact(self) -> tuple[str, dict[str, Any]]:
         rng, writes = self._rng, []
-        # DynamoDB Local lets two operations on one item pass, which DynamoDB refuses.
+        # DynamoDB Local accepts two operations on one item, which DynamoDB refuses.
         for key in rng.sample([(p, s) for p in PARTITIONS for s in SORTS], rng.randint(1, 3)):
             kind = rng.choice(("Put", "Update", "Delete", "ConditionCheck"))
             if kind == "Put":
@@ -223,8 +223,8 @@ def local(dynamodb_local: str) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
-def test_a_sequence_of_calls_is_answered_alike(local: Any, seed: int) -> None:
-    """If this failed, a fault that the campaign finds, or does not, would be the simulator's own."""
+def test_a_sequence_of_calls_gets_equal_replies(local: Any, seed: int) -> None:
+    """Otherwise, a fault that the campaign finds, or misses, may be the simulator's own."""
     account, draws = FakeAccount(), Draws(seed)
     ours, table = account.client("dynamodb"), f"answers-{secrets.token_hex(4)}"
     create_table(local, table)
@@ -247,16 +247,16 @@ def named(request: dict[str, Any], table: str) -> dict[str, Any]:
 
 
 def answer(client: Any, operation: str, request: dict[str, Any]) -> Any:
-    """What the client says, sets in order and numbers by amount, and of an error what code can tell: codes and items."""
+    """The client's reply, with sets in order and numbers by amount; of an error, its codes and items."""
     try:
         said = getattr(client, operation)(**request)
     except ClientError as error:
         reasons = [(r["Code"], r.get("Item")) for r in error.response.get("CancellationReasons", ())]
         if any(code == "ValidationError" for code, _ in reasons):
-            # DynamoDB says it as a reason of the cancellation, DynamoDB Local at once.
+            # DynamoDB reports it as a cancellation reason, DynamoDB Local as an error.
             return "ValidationException", None, []
         return error.response["Error"]["Code"], _ordered(error.response.get("Item")), _ordered(reasons)
-    # DynamoDB Local tells the capacity of deletions unasked.
+    # DynamoDB Local returns the capacity of deletions without being asked.
     said = {key: value for key, value in said.items() if key not in ("ResponseMetadata", "ConsumedCapacity")}
     return _ordered(said)
 

@@ -131,7 +131,7 @@ def test_objects_wrong_in_one_place_are_judged_alike(admin: Admin) -> None:
 
 
 def test_what_may_not_change_does_not(admin: Admin) -> None:
-    """An edit would seem to work, and nothing would come of it."""
+    """Otherwise, an edit would seem to work, and nothing would come of it."""
     pool, claim = (
         next(obj for label, obj in corpus() if label == wanted) for wanted in ("NodePool rich", "NodeClaim rich-0")
     )

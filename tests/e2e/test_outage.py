@@ -39,5 +39,5 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("name", [SINGLES, KILLED, OUTAGE])
 def test_what_was_cut_off_is_taken_up_again(outcomes: dict[str, Outcome], name: str) -> None:
-    """If this failed, a crash or an outage would cost a second instance, a running node, or pods that wait for ever."""
+    """If this failed, a crash or an outage would cost a second instance, a running node, or pods that wait forever."""
     outcomes[name].assert_lawful()

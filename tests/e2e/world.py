@@ -130,7 +130,7 @@ class World(Together):
         return self._commands.all()
 
     def clean(self) -> None:
-        """Begin anew: nothing is left of what was played before. Whoever plays next asks for it, so the last one spares it."""
+        """Begin again: nothing is left of what was played before. Whoever plays next asks for it, so the last one spares it."""
         if self._is_played_on:
             self.reset()
         self._is_played_on = True
@@ -251,6 +251,6 @@ class World(Together):
         leases = partition_of(self.cloud.settings.cluster_name, "leases")
         for page in client.get_paginator("scan").paginate(TableName=table):
             for item in page["Items"]:
-                # The leases' numbers make claims' names unique for ever, and so the tokens of their launches.
+                # The leases' numbers make claims' names unique forever, and so the tokens of their launches.
                 if item[keys[0]]["S"] != leases:
                     client.delete_item(TableName=table, Key={key: item[key] for key in keys})

@@ -55,7 +55,7 @@ def test_each_alarm_has_a_section_that_its_description_names(alarms: dict[str, A
 
 
 def test_each_alarm_on_our_own_metrics_stands_on_a_name_that_is_counted(alarms: dict[str, Alarm]) -> None:
-    """If this failed, an alarm would be silent for ever: CloudWatch does not mind a metric that nobody writes."""
+    """If this failed, an alarm would be silent forever: CloudWatch does not mind a metric that nobody writes."""
     code = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py") if path.name != "metric_names.py")
     counted = {
         value

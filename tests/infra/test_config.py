@@ -21,7 +21,7 @@ def one(**context: Any) -> ClusterConfig:
 
 @pytest.mark.parametrize(("given", "text"), [(True, "true"), ("true", "true"), (False, "false"), ("false", "false")])
 def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object, text: str) -> None:
-    """Else who takes the rule for pods' status out of the ClusterRole gets a refused call for every pod."""
+    """Otherwise, who takes the rule for pods' status out of the ClusterRole gets a refused call for every pod."""
     assert one(nominatePods=given).settings["nominate_pods"] == text
 
 

@@ -44,7 +44,7 @@ def of_type(resources: dict[str, dict[str, Any]], kind: str) -> list[dict[str, A
 
 
 def test_only_who_asks_the_api_server_is_in_the_vpc(resources: dict[str, dict[str, Any]]) -> None:
-    """All others would need endpoints, too, and the price list has none."""
+    """Otherwise, all others would need endpoints, too, and the price list has none."""
     functions = {f["Handler"]: f.get("VpcConfig") for f in of_type(resources, "AWS::Lambda::Function")}
     inside = {name for name, spec in BY_NAME.items() if functions[spec.handler]}
     assert inside == set(RULES_OF)
@@ -74,7 +74,7 @@ def test_the_cluster_lets_their_group_in(resources: dict[str, dict[str, Any]]) -
 
 
 def test_lambda_may_keep_interfaces_and_our_code_may_not(resources: dict[str, dict[str, Any]]) -> None:
-    """Else whoever takes over a function may listen in any subnet of the account."""
+    """Otherwise, whoever takes over a function may listen in any subnet of the account."""
     policies = of_type(resources, "AWS::IAM::Policy")
     denies = [s for p in policies for s in p["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
     assert len(denies) == len(RULES_OF)
@@ -94,7 +94,7 @@ def test_given_groups_take_the_place_of_our_own(tmp_path: Any) -> None:
 
 
 def test_nodes_of_a_new_role_may_join(resources: dict[str, dict[str, Any]]) -> None:
-    """Else they boot, are billed, and are refused by the API server until they are ended."""
+    """Otherwise, they boot, are billed, and are refused by the API server until they are ended."""
     entries = [entry for entry in of_type(resources, "AWS::EKS::AccessEntry") if entry["Type"] == "EC2_LINUX"]
     assert ["role/FleetwrightNodeRole" in str(entry["PrincipalArn"]) for entry in entries] == [True]
 

@@ -42,7 +42,7 @@ def test_each_cluster_has_two_stacks(templates: dict[str, dict[str, Any]]) -> No
 
 
 def test_no_two_things_have_one_name(templates: dict[str, dict[str, Any]]) -> None:
-    """The second deployment would fail, or show the other cluster's nodes on the dashboard."""
+    """Otherwise, the second deployment would fail, or show the other cluster's nodes on the dashboard."""
     names: Counter[tuple[str, str, str]] = Counter()
     for stack, template in templates.items():
         region = "eu-west-1" if "eu-west-1" in stack else "us-east-1"

@@ -103,7 +103,7 @@ def test_failed_events_and_invocations_are_kept(provisioner: Template) -> None:
 
 @pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
 def test_no_backlog_of_stale_events_piles_up(provisioner: Template, spec: Any) -> None:
-    """Behind a long run ticks would wait for hours, and then run without a pause."""
+    """Otherwise, behind a long run ticks would wait for hours, and then run without a pause."""
     logical, _ = lambda_of(provisioner, spec.name)
     configs = of_type(provisioner, "AWS::Lambda::EventInvokeConfig").values()
     (config,) = (c["Properties"] for c in configs if c["Properties"]["FunctionName"] == {"Ref": logical})
@@ -221,7 +221,7 @@ def test_instances_are_terminated_only_with_our_tags(provisioner: Template) -> N
 
 
 def test_every_service_takes_a_role_only_for_this_account(provisioner: Template) -> None:
-    """Else somebody else's function or schedule could be made to work with our rights."""
+    """Otherwise, somebody else's function or schedule could be made to work with our rights."""
     mine = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     roles = [role["Properties"] for role in of_type(provisioner, "AWS::IAM::Role").values()]
     ours = [role for role in roles if "RoleName" in role]  # the toolkit's own, for the first reading, has none
@@ -259,7 +259,7 @@ def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
 
 
 def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> None:
-    """Else point-in-time recovery has no way back: it makes a table of another name."""
+    """Otherwise, point-in-time recovery has no way back: it makes a table of another name."""
     found = synthesize(tmp_path / "restored", {"tableName": "restored"})
     state = found["fleetwright-fleetwright-state"]
     assert [r["DeletionPolicy"] for r in state["Resources"].values() if r["Type"] == "AWS::DynamoDB::Table"] == [

@@ -47,9 +47,7 @@ def set_mode(session: boto3.Session, mode: str) -> None:
     session.client("ssm").put_parameter(Name=PARAMETER, Value=mode, Type="String", Overwrite=True)
 
 
-def test_the_kill_switch_is_noticed_within_the_time_that_a_reading_serves(
-    session: boto3.Session, clock: FakeClock
-) -> None:
+def test_the_kill_switch_is_noticed_while_a_reading_is_valid(session: boto3.Session, clock: FakeClock) -> None:
     panel = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock)
     set_mode(session, "run")
     assert kinds(panel.engaged()) == []
@@ -59,7 +57,7 @@ def test_the_kill_switch_is_noticed_within_the_time_that_a_reading_serves(
     assert kinds(panel.engaged()) == [BrakeKind.STOP]
 
 
-def test_a_parameter_that_is_gone_keeps_its_last_word_and_stops_voluntary_disruption(
+def test_a_deleted_parameter_keeps_its_last_value_and_stops_voluntary_disruption(
     session: boto3.Session, clock: FakeClock
 ) -> None:
     panel = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock)
@@ -70,7 +68,7 @@ def test_a_parameter_that_is_gone_keeps_its_last_word_and_stops_voluntary_disrup
     assert kinds(panel.engaged()) == [BrakeKind.STOP, BrakeKind.UNREADABLE]
 
 
-def test_a_kill_switch_that_was_never_read_lets_pods_have_nodes(session: boto3.Session, clock: FakeClock) -> None:
+def test_a_kill_switch_that_was_never_read_allows_launches(session: boto3.Session, clock: FakeClock) -> None:
     brakes = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock).engaged()
     assert brakes.stopping(Action.LAUNCH) is None
     assert brakes.stopping(Action.DISRUPT) is not None
@@ -95,7 +93,7 @@ def test_an_alarm_pauses_while_it_is_in_alarm_and_a_missing_one_always(session: 
     assert [brake.message.split()[1] for brake in alarms.read()] == ["errors", "typo"]
 
 
-def test_what_a_function_holds_is_engaged_until_it_is_released(rows: DynamoBrakes) -> None:
+def test_a_brake_that_a_function_holds_is_engaged_until_it_is_released(rows: DynamoBrakes) -> None:
     brake = Brake(BrakeKind.UNKNOWN_INSTANCES, "7 of 20 instances are unknown")
     rows.hold(brake, NOW)
     rows.hold(brake, NOW)
@@ -116,7 +114,7 @@ def test_a_breaker_opens_pauses_tries_and_closes(rows: DynamoBrakes, clock: Fake
     assert not rows.joined("a", clock.now())
 
 
-def test_results_are_kept_for_the_generations_to_which_they_belong(rows: DynamoBrakes, clock: FakeClock) -> None:
+def test_results_are_kept_for_their_generation(rows: DynamoBrakes, clock: FakeClock) -> None:
     rows.failed("a", "did not join", NOW)
     rows.joined("a", NOW)
     rows.renew("a", "1/1", NOW)
@@ -127,7 +125,7 @@ def test_results_are_kept_for_the_generations_to_which_they_belong(rows: DynamoB
     assert [found.results for found in rows.breakers()] == [()]
 
 
-def test_a_row_that_nobody_understands_counts_as_a_brake(session: boto3.Session, clock: FakeClock) -> None:
+def test_an_unreadable_row_counts_as_a_brake(session: boto3.Session, clock: FakeClock) -> None:
     table = DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
     rows = DynamoBrakes(table, "test", clock)
     table.put({"pk": {"S": "test#brakes"}, "sk": {"S": "held#Novel#"}, "body": {"S": '{"kind": "Novel"}'}})

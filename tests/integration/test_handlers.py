@@ -24,7 +24,7 @@ from tests.fakes.world import FakeCatalogues
 
 
 class Context:
-    """What Lambda passes along."""
+    """Lambda's context object."""
 
     function_name = "function"
     memory_limit_in_mb = 512
@@ -58,7 +58,7 @@ class Deployed:
         bootstrap.use(lambda: Application(adapters))
 
     def messages(self, url: str) -> list[dict[str, Any]]:
-        """Take what is due in a queue."""
+        """Receive the due messages of a queue."""
         found = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
         for message in found:
             self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
@@ -82,7 +82,7 @@ def decided(response: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
-    """The whole way, each step through its own handler."""
+    """All steps, each through its own handler."""
     lab, context = deployed.lab, Context()
     lab.kubernetes.put(a_pending_pod("p"))
     status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -130,7 +130,7 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
 
 
 def test_schedules_follow_the_windows(deployed: Deployed) -> None:
-    """Created, changed and deleted as budgets are."""
+    """They are created, changed and deleted with budgets."""
 
     def present() -> list[str]:
         found = deployed.scheduler.list_schedules(GroupName="windows")["Schedules"]
@@ -152,7 +152,7 @@ def test_schedules_follow_the_windows(deployed: Deployed) -> None:
 
 
 def test_more_than_ten_messages_are_sent_in_several_calls(deployed: Deployed) -> None:
-    """SQS takes ten at once."""
+    """SQS accepts ten at once."""
     queue = bootstrap.application().adapters.queues.work
     queue.send({"claim": f"c{n}"} for n in range(23))
     seen = [message for _ in range(4) for message in deployed.messages(deployed.work_url)]
@@ -160,7 +160,7 @@ def test_more_than_ten_messages_are_sent_in_several_calls(deployed: Deployed) ->
 
 
 def test_the_environment_is_enough_to_make_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a deployed function fails at its first event."""
+    """Otherwise, a deployed function fails at its first event."""
     bootstrap.use(bootstrap._from_environment)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     for name, value in Lab().settings.to_environment().items():
@@ -178,7 +178,7 @@ def test_a_run_that_fails_says_why_and_is_counted(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else who is on call finds an error count without a cause, and a dashboard without a line."""
+    """Otherwise, operators find an error count without a cause, and a dashboard without a line."""
 
     def refuse(_: str) -> None:
         raise DeniedError("kube:list pods", "403 pods is forbidden")

@@ -77,7 +77,7 @@ def test_many_pods_ask_no_more_often_than_few(code: str, tmp_path: Path) -> None
 
 
 def test_a_denied_zone_leaves_the_other_one(tmp_path: Path) -> None:
-    """One wrong subnet would keep every pod of the EC2NodeClass waiting."""
+    """Otherwise, one wrong subnet would keep every pod of the EC2NodeClass waiting."""
     pinned = deployment(2, name="a", cpu="12")
     pinned["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-a"}
     free = deployment(2, name="b", cpu="12")

@@ -74,7 +74,7 @@ def test_half_of_all_machines_may_be_taken_back_again_and_again(tmp_path: Path) 
 
 
 def test_machines_that_never_boot_do_not_use_up_the_limits(tmp_path: Path) -> None:
-    """If this failed, three broken machines would lock their NodePool for ever."""
+    """If this failed, three broken machines would lock their NodePool forever."""
     steps = [{"at": 0, "boot": {"fail": 3}}]
     result = play(tmp_path, node_pool(limits={"cpu": "48"}), deployment(3, cpu="12"), steps=steps, duration="45m")
     assert (result.summary["nodesLaunched"], result.summary["nodesAtEnd"]) == (6, 3)

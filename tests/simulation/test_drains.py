@@ -41,7 +41,7 @@ POISON = (
 
 
 def test_a_pod_that_cannot_be_evicted_keeps_only_itself(tmp_path: Path) -> None:
-    """If this failed, one pod with two budgets would keep all the pods of its node, for ever."""
+    """If this failed, one pod with two budgets would keep all the pods of its node, forever."""
     other = {**node_pool(), "metadata": {"name": "other"}}
     result = play(tmp_path, a_pool(), other, *POISON, steps=[DELETE_POOL], duration="15m")
     assert (evicted(result, "zzz"), evicted(result, "aaa")) == (["eviction"] * 4, [])
@@ -59,7 +59,7 @@ def test_at_the_deadline_only_who_could_not_be_evicted_is_forced(tmp_path: Path)
 
 
 def test_a_node_that_a_finalizer_keeps_is_let_be(tmp_path: Path) -> None:
-    """If this failed, somebody's finalizer on one Node would cost hundreds of calls a minute, for ever."""
+    """If this failed, somebody's finalizer on one Node would cost hundreds of calls a minute, forever."""
     empty = {"at": "6m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
     objects = (node_pool(), deployment(1, cpu="12"))
     (joined,) = named(play(tmp_path, *objects, steps=[empty], duration="5m"), "nodeJoined")
@@ -76,7 +76,7 @@ def test_a_node_that_a_finalizer_keeps_is_let_be(tmp_path: Path) -> None:
 
 
 def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) -> None:
-    """If this failed, expiry would close a node for ever for the sake of a pod whose budget never lets it go."""
+    """If this failed, expiry would close a node forever for the sake of a pod whose budget never lets it go."""
     pool = node_pool()
     pool["spec"]["template"]["spec"]["expireAfter"] = "5m"
     single = a_budget("single", "aaa", minAvailable=1)
@@ -122,7 +122,7 @@ def test_a_single_replica_moves_without_a_moment_of_absence(tmp_path: Path) -> N
 
 
 def test_an_expired_node_is_replaced_first_although_consolidation_is_switched_off(tmp_path: Path) -> None:
-    """If this failed, a budget against consolidation would keep nodes for ever, and expiry would be an outage for a minute."""
+    """If this failed, a budget against consolidation would keep nodes forever, and expiry would be an outage for a minute."""
     pool = node_pool()
     pool["spec"]["template"]["spec"]["expireAfter"] = "20m"
     pool["spec"]["disruption"]["budgets"] = [{"nodes": "1"}, {"nodes": "0", "reasons": ["Underutilized"]}]

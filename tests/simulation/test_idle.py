@@ -49,7 +49,7 @@ def requests(path: Path, *, has_audit_log: bool) -> tuple[Counter[tuple[str, str
 @pytest.mark.parametrize("has_audit_log", [True, False])
 @pytest.mark.parametrize("nodes", [0, 5])
 def test_an_idle_cluster_is_asked_three_times_a_minute_at_most(tmp_path: Path, nodes: int, has_audit_log: bool) -> None:
-    """Else many clusters that do nothing load their API servers, and fill their audit logs, for nothing."""
+    """Otherwise, many clusters that do nothing load their API servers, and fill their audit logs, for nothing."""
     path = write(tmp_path, node_pool(), deployment(nodes, cpu=A_NODE_EACH), steps=[], duration="60m")
     counts, present = requests(path, has_audit_log=has_audit_log)
     assert present == nodes
@@ -69,7 +69,7 @@ def minutes(result: Result, event: str, **fields: str) -> list[float]:
 
 
 def test_pods_that_go_are_noticed_in_a_long_rest(tmp_path: Path) -> None:
-    """Else a node that nobody needs is paid for half an hour longer."""
+    """Otherwise, a node that nobody needs is paid for half an hour longer."""
     steps = [{"at": "50m", "scale": {"kind": "Deployment", "name": "web", "replicas": 1}}]
     result = play(tmp_path, node_pool(), deployment(3, cpu=A_NODE_EACH), steps=steps, duration="60m")
     tainted = minutes(result, "nodeTainted", key=labels.DISRUPTED_TAINT)
@@ -79,7 +79,7 @@ def test_pods_that_go_are_noticed_in_a_long_rest(tmp_path: Path) -> None:
 
 
 def test_a_changed_node_pool_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
-    """Else nodes keep an old template for half an hour."""
+    """Otherwise, nodes keep an old template for half an hour."""
     changed = node_pool()
     changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
     steps = [{"at": "50m", "apply": [changed]}]
@@ -91,7 +91,7 @@ def test_a_changed_node_pool_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
 
 
 def test_a_node_that_somebody_deletes_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
-    """Else its machine runs, unseen, until the next look."""
+    """Otherwise, its machine runs, unseen, until the next look."""
     before = play(tmp_path, node_pool(), deployment(2, cpu=A_NODE_EACH), duration="3m")
     node = named(before, "nodeJoined")[0]["node"]
     steps = [{"at": "50m", "delete": [{"kind": "Node", "name": node}]}]

@@ -51,7 +51,7 @@ def in_another_process(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
 
 
 def test_every_decision_is_repeated_byte_for_byte(played: tuple[Path, Result]) -> None:
-    """Else nobody can say why a node went."""
+    """Otherwise, nobody can say why a node went."""
     code, document = in_another_process(["replay", "--ledger", str(played[0])])
     assert (document["different"], document["unreadable"]) == ([], [])
     assert document["equal"] == document["decisions"] >= 6

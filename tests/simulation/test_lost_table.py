@@ -133,7 +133,7 @@ def test_a_fleet_outlives_its_table(
 def test_a_fleet_that_was_rebuilt_is_managed_as_before(
     tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]
 ) -> None:
-    """If this failed, nodes would stay for ever after a loss, or new pods get none."""
+    """If this failed, nodes would stay forever after a loss, or new pods get none."""
     tampering({"8.2m": LiveTable.lose})
     steps = [
         {"at": "13m", "scale": {"kind": "Deployment", "name": "web", "replicas": 6}},

@@ -125,7 +125,7 @@ def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
 
 
 def test_a_node_claim_made_by_hand_is_told_that_it_is_not_launched(tmp_path: Path) -> None:
-    """Silence would let its author wait for ever."""
+    """Silence would let its author wait forever."""
     result = play(tmp_path, node_pool(), BY_HAND, duration="9m")
     mine = [obj for obj in applied(result) if obj["metadata"]["name"] == "mine"][-1]
     launched = next(c for c in mine["status"]["conditions"] if c["type"] == "Launched")

@@ -60,7 +60,7 @@ def named_nodes(result: Result) -> list[dict[str, Any]]:
 
 
 def test_nodes_follow_a_new_image(tmp_path: Path) -> None:
-    """If this failed, nodes would keep an image with holes for ever."""
+    """If this failed, nodes would keep an image with holes forever."""
     pool = node_pool(disruption=ONE_AT_A_TIME)
     steps = [{"at": "6m", "ami": {"alias": "al2023", "id": "ami-0new"}}]
     result = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="30m")
@@ -108,7 +108,7 @@ def test_the_nodes_of_a_deleted_pool_are_drained_and_go(tmp_path: Path) -> None:
 
 
 def test_the_machine_of_a_deleted_node_is_ended_and_its_pods_go_elsewhere(tmp_path: Path) -> None:
-    """If this failed, a Node that somebody deleted would be paid for, unseen, for ever."""
+    """If this failed, a Node that somebody deleted would be paid for, unseen, forever."""
     pool = node_pool()
     before = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), duration="3m")
     node = named(before, "nodeJoined")[0]["node"]

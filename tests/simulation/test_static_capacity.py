@@ -56,7 +56,7 @@ def test_without_the_gate_nothing_is_launched(tmp_path: Path) -> None:
 
 
 def test_at_the_limit_a_drifted_node_goes_before_its_replacement_comes(tmp_path: Path) -> None:
-    """Else a pool whose limit is its number of nodes drifts for ever."""
+    """Otherwise, a pool whose limit is its number of nodes drifts forever."""
     changed = static_pool(2, limits={"nodes": "2"})
     changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
     steps = [{"at": "8m", "apply": [changed]}]

@@ -321,7 +321,7 @@ def test_what_commands_ask_of_the_cluster_is_documented(played: Any) -> None:
 
 
 def test_nothing_changes_hands_while_somebody_acts(played: Any) -> None:
-    """Karpenter would launch for a NodeClaim that is half ours, our functions past a limit that counts half the nodes."""
+    """Otherwise, Karpenter launches for a NodeClaim that is half ours, and our functions exceed a limit."""
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.act(release))

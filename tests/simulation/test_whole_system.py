@@ -116,7 +116,7 @@ ALWAYS = {("ec2:CreateFleet", "lostReply"), ("ec2:CreateFleet", "crashAfter"), (
     ],
 )
 def test_after_any_single_disaster_all_settles(tmp_path: Path, call: str, kind: str) -> None:
-    """If this failed, one crash at the wrong call would leave a node, a claim or a pod behind for ever."""
+    """If this failed, one crash at the wrong call would leave a node, a claim or a pod behind forever."""
     steps: list[dict[str, Any]] = [{"at": 0, "fault": {"call": call, "kind": kind, "count": 1}}]
     steps.append({"at": "15m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}})
     result = play(tmp_path, node_pool(), deployment(6), steps=steps, duration="50m")
@@ -146,7 +146,7 @@ def test_an_interruption_is_survived(tmp_path: Path) -> None:
 
 
 def test_a_node_that_never_joins_is_given_up_and_replaced(tmp_path: Path) -> None:
-    """If this failed, a machine that fails to boot would be paid for, and its pods wait, for ever."""
+    """If this failed, a machine that fails to boot would be paid for, and its pods wait, forever."""
     result = play(tmp_path, node_pool(), deployment(4), steps=[{"at": 0, "boot": {"fail": 1}}], duration="45m")
     assert result.summary["podsPending"] == 0
     assert result.summary["nodesTerminated"] >= 1

@@ -78,7 +78,7 @@ def test_the_core_never_asks_for_the_time(name: str) -> None:
 
 
 def test_no_loop_runs_over_a_set_display() -> None:
-    """The order of a set of strings differs from process to process, and with it the plan would."""
+    """Otherwise, the order of a set of strings differs from process to process, and with it the plan would."""
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.For | ast.comprehension):

@@ -71,7 +71,7 @@ def test_the_tests_of_a_module_have_its_path_and_name(package: str) -> None:
 
 
 def test_what_is_called_data_holds_no_functions() -> None:
-    """Else a rule could hide among structs without a test."""
+    """Otherwise, a rule could hide among structs without a test."""
     for name in sorted(DATA_ONLY):
         tree = ast.parse((ROOT / Path(*name.split("."))).with_suffix(".py").read_text())
         assert not [node.name for node in tree.body if isinstance(node, ast.FunctionDef)], name

@@ -52,7 +52,7 @@ def test_without_any_pool_the_reason_stands_alone() -> None:
     ],
 )
 def test_a_pod_that_does_not_wait_says_why(pod: Pod, outcome: str) -> None:
-    """Else people look for it in vain among the decisions."""
+    """Otherwise, people look for it in vain among the decisions."""
     assert outcome_of(pod) == outcome
 
 
@@ -118,7 +118,7 @@ def test_the_page_has_an_anchor_for_every_reason() -> None:
 
 
 def test_explain_and_plan_say_the_same_of_every_pod() -> None:
-    """Else people carry out one plan and read about another."""
+    """Otherwise, people carry out one plan and read about another."""
     for seed in range(15):
         snapshot = improving(rich_cluster(seed))
         plan = schedule(snapshot)

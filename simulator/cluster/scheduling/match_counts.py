@@ -55,7 +55,7 @@ class MatchCounts:
         return selects_labels(term.namespace_selector, self._namespace_labels(pod_class.namespace))
 
     def forget(self) -> None:
-        """Count anew when next asked, since labels of namespaces have changed."""
+        """Count again when next asked, since labels of namespaces have changed."""
         self._groups.clear()
 
 

@@ -72,7 +72,7 @@ class DaemonSets:
         self._report(daemon_set, wanted)
 
     def _tidy(self, pods: list[JsonObject], *, may_stay: bool) -> None:
-        """Delete finished pods, so that they are made anew, and those that must not run here."""
+        """Delete finished pods, so that they are made again, and those that must not run here."""
         for pod in pods:
             if not is_deleting(pod) and (is_finished(pod) or not may_stay):
                 self._delete(pod)

@@ -63,7 +63,7 @@ def a_pod(name: str, namespace: str = "shop", **more: Any) -> dict[str, Any]:
 
 
 def test_a_list_is_read_to_its_last_page(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """Pods beyond the first page would wait for ever."""
+    """Otherwise, pods beyond the first page would wait forever."""
     names = [f"p{n:04}" for n in range(2 * PAGE_SIZE + 1)]
     for name in names:
         server.put(PODS.path(namespace="shop"), a_pod(name))
@@ -75,10 +75,10 @@ def test_a_list_is_read_to_its_last_page(server: ApiServer, kubernetes: HttpKube
 @pytest.mark.parametrize(
     ("pods", "says_how_many", "count"), [(0, True, 0), (1, True, 1), (7, True, 7), (7, False, None)]
 )
-def test_objects_are_counted_with_one_small_request(
+def test_counting_objects_takes_one_small_request(
     server: ApiServer, kubernetes: HttpKubernetes, pods: int, says_how_many: bool, count: int | None
 ) -> None:
-    """Else a cluster of 100,000 pods sends all of them each minute to tell that it is idle."""
+    """Otherwise, a cluster of 100,000 pods sends all of them each minute to tell that it is idle."""
     server.objects.clear()
     server.says_what_remains = says_how_many
     for number in range(pods):
@@ -87,12 +87,12 @@ def test_objects_are_counted_with_one_small_request(
 
 
 def test_an_empty_list_is_no_error(kubernetes: HttpKubernetes) -> None:
-    """A fresh cluster has no NodePools."""
+    """A new cluster has no NodePools."""
     assert kubernetes.list(NODE_POOLS).items == ()
 
 
 def test_a_list_that_expires_while_it_is_read_starts_over(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """The two halves would be of different moments, or the run would fail for nothing."""
+    """Otherwise, the two halves would be of different moments, or the run would fail for nothing."""
     for n in range(PAGE_SIZE + 1):
         server.put(NODES.path(), {"metadata": {"name": f"n{n:04}"}})
     server.expire_lists = RESTARTS_MAX - 1
@@ -102,8 +102,8 @@ def test_a_list_that_expires_while_it_is_read_starts_over(server: ApiServer, kub
         kubernetes.list(NODES)
 
 
-def test_one_object_that_cannot_be_read_loses_no_other(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """One odd pod would stop the cluster from scaling."""
+def test_one_unreadable_object_loses_no_other(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Otherwise, one odd pod would stop the cluster from scaling."""
     server.put(PODS.path(namespace="shop"), a_pod("good"))
     server.put(PODS.path(namespace="shop"), a_pod("odd", spec={"containers": "none"}))
     listing = kubernetes.list(PODS)
@@ -118,7 +118,7 @@ def test_listing_leaves_the_garbage_collector_as_it_was(kubernetes: HttpKubernet
 
 
 def test_objects_are_read_and_written(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """The life of a node in the API: made, changed, changed conditionally, deleted."""
+    """The life of a node in the API: created, changed, changed conditionally, deleted."""
     kubernetes.create(NODES, {"metadata": {"name": "n1", "uid": "u1", "resourceVersion": "7", "labels": {"a": "1"}}})
     assert server.objects[NODES.path("n1")]["kind"] == "Node"
     kubernetes.patch(NODES, "n1", {"metadata": {"labels": {"a": None, "b": "2"}}})
@@ -136,22 +136,22 @@ def test_objects_are_read_and_written(server: ApiServer, kubernetes: HttpKuberne
 
 
 def test_a_status_is_patched_through_its_subresource(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """The API server drops a status that comes with the object."""
+    """The API server ignores a status that is sent with the object."""
     server.put(NODE_POOLS.path(), {"metadata": {"name": "general"}})
     kubernetes.patch(NODE_POOLS, "general", {"status": {"nodes": 1}}, subresource="status")
     assert server.requests[-1].path == "/apis/karpenter.sh/v1/nodepools/general/status"
     assert kubernetes.get(NODE_POOLS, "general")["status"] == {"nodes": 1}
 
 
-def test_creating_what_exists_is_a_conflict(kubernetes: HttpKubernetes) -> None:
-    """A second writer must learn that it came second."""
+def test_creating_an_existing_object_is_a_conflict(kubernetes: HttpKubernetes) -> None:
+    """A second writer must learn that it was late."""
     kubernetes.create(NODES, {"metadata": {"name": "n1"}})
     with pytest.raises(ConflictError):
         kubernetes.create(NODES, {"metadata": {"name": "n1"}})
 
 
 def test_a_pod_is_bound_once_and_only_that_one(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """The scheduler may be faster, and a pod of the name may be another one."""
+    """The scheduler may be faster, and a pod of the same name may be another one."""
     server.put(PODS.path(namespace="shop"), a_pod("cart"))
     with pytest.raises(NotFoundError):
         kubernetes.bind("shop", "gone", uid="uid-gone", node="n1")
@@ -164,7 +164,7 @@ def test_a_pod_is_bound_once_and_only_that_one(server: ApiServer, kubernetes: Ht
 
 
 def test_an_eviction_is_refused_by_its_budget(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """A budget's no must be told from an overloaded server: one waits for pods, the other for the server."""
+    """A budget's refusal must differ from an overloaded server: one needs time for pods, the other for the server."""
     server.put(PODS.path(namespace="shop"), a_pod("cart"))
     server.blocked[PODS.path("cart", "shop")] = "cart-pdb"
     with pytest.raises(EvictionBlockedError):
@@ -187,21 +187,21 @@ def test_an_eviction_is_refused_by_its_budget(server: ApiServer, kubernetes: Htt
 def test_refusals_say_whether_to_try_again(
     status: int, error: type[Exception], server: ApiServer, kubernetes: HttpKubernetes
 ) -> None:
-    """Retrying what is forbidden hammers the server; giving up on an overload leaves pods pending."""
+    """Retrying a forbidden call hammers the server; giving up on an overload leaves pods pending."""
     server.failures += [Failure(status, b"<html>not JSON</html>")] * 2
     with pytest.raises(error, match=str(status)):
         kubernetes.patch(NODES, "n1", {})
 
 
-def test_a_token_that_the_server_no_longer_takes_is_renewed(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """A sandbox that slept through its token's life would fail its first run."""
+def test_a_token_that_the_server_rejects_is_renewed(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Otherwise, a sandbox whose token expired while it slept fails its first run."""
     server.accepted_token = "token-1"
     assert kubernetes.list(NODES).items == ()
     assert [request.headers["authorization"] for request in server.requests] == ["Bearer token-0", "Bearer token-1"]
 
 
-def test_a_write_whose_answer_is_lost_may_have_happened(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """Doing it again blindly could evict the pod's successor."""
+def test_a_write_whose_reply_is_lost_may_have_happened(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Repeating it blindly could evict the pod's successor."""
     server.put(PODS.path(namespace="shop"), a_pod("cart"))
     server.failures.append(Failure(drops=True))
     with pytest.raises(LostReplyError):
@@ -209,14 +209,14 @@ def test_a_write_whose_answer_is_lost_may_have_happened(server: ApiServer, kuber
     assert PODS.path("cart", "shop") not in server.objects
 
 
-def test_a_read_whose_answer_is_lost_is_read_again(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+def test_a_read_whose_reply_is_lost_is_repeated(server: ApiServer, kubernetes: HttpKubernetes) -> None:
     """A connection that the server closed while the sandbox slept is no failure."""
     server.failures.append(Failure(drops=True))
     assert kubernetes.list(NODES).items == ()
 
 
-def test_a_list_from_a_server_that_is_behind_is_asked_for_again(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """Whenever many objects are made at once, a run would fail because the server's cache came a moment later."""
+def test_a_list_from_a_server_with_a_stale_cache_is_repeated(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Otherwise, a run fails whenever many objects are created at once and the server's cache is a moment behind."""
     server.failures += [Failure(504)] * 2
     assert kubernetes.list(NODES).items == ()
     server.failures += [Failure(504)] * 3
@@ -224,23 +224,23 @@ def test_a_list_from_a_server_that_is_behind_is_asked_for_again(server: ApiServe
         kubernetes.list(NODES)
 
 
-def test_a_server_that_is_not_there_did_nothing() -> None:
-    """This is safe to try again, unlike a lost answer."""
+def test_a_connection_that_fails_did_nothing() -> None:
+    """Repeating it is safe, unlike after a lost reply."""
     kubernetes = HttpKubernetes(Transport(lambda: Endpoint("http://127.0.0.1:1"), Tokens()))
     with pytest.raises(TransientError) as raised:
         kubernetes.create(NODES, {"metadata": {"name": "n1"}})
     assert not isinstance(raised.value, LostReplyError)
 
 
-def test_a_certificate_authority_that_cannot_be_read_is_told() -> None:
-    """An endless retry would hide a broken setting."""
+def test_an_unreadable_certificate_authority_is_reported() -> None:
+    """Otherwise, an endless retry would hide a broken setting."""
     kubernetes = HttpKubernetes(Transport(lambda: Endpoint("https://127.0.0.1:1", "bm8gcGVt"), Tokens()))
     with pytest.raises(DeniedError, match="certificate authority"):
         kubernetes.list(NODES)
 
 
 def test_only_the_clusters_own_certificate_is_trusted(server: ApiServer, tmp_path: Path) -> None:
-    """Whoever answers in the cluster's place would be given our token."""
+    """Otherwise, a server in the cluster's place gets our token."""
     own, other = a_certificate(tmp_path / "own.pem"), a_certificate(tmp_path / "other.pem")
     with serving(server, certificate=tmp_path / "own.pem") as url:
         trusted = HttpKubernetes(Transport(lambda: Endpoint(url, own), Tokens()))
@@ -252,7 +252,7 @@ def test_only_the_clusters_own_certificate_is_trusted(server: ApiServer, tmp_pat
 
 
 def a_certificate(path: Path) -> str:
-    """A certificate of this machine's that vouches for itself, with its key, in a file; its base64 as EKS would give it."""
+    """A self-signed certificate of this machine with its key, in a file; and its base64 as EKS would give it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
     today = datetime.now(UTC)
@@ -273,7 +273,7 @@ def a_certificate(path: Path) -> str:
     return base64.b64encode(pem).decode()
 
 
-def test_a_list_may_be_of_some_objects_only(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+def test_a_list_may_have_a_selector(server: ApiServer, kubernetes: HttpKubernetes) -> None:
     """To drain one node of five thousand, its twenty pods are read and not a hundred thousand."""
     for n in range(PAGE_SIZE + 2):
         bound = {"spec": {"nodeName": "n1" if n else "n2", "containers": []}}
@@ -285,8 +285,8 @@ def test_a_list_may_be_of_some_objects_only(server: ApiServer, kubernetes: HttpK
     assert [node.metadata.name for node in kubernetes.list(NODES, labels="!tier").items] == ["b"]
 
 
-def test_requests_say_who_asks(server: ApiServer, kubernetes: HttpKubernetes) -> None:
-    """Else the server's audit log says `python-urllib3`, as of half the programs in the world."""
+def test_requests_have_our_user_agent(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Otherwise, the server's audit log says `python-urllib3`, as of half the programs in the world."""
     kubernetes.list(NODES)
     assert [request.headers["user-agent"] for request in server.requests] == [f"fleetwright/{VERSION}"]
 
@@ -294,7 +294,7 @@ def test_requests_say_who_asks(server: ApiServer, kubernetes: HttpKubernetes) ->
 def test_a_proxy_of_the_environment_is_used_unless_the_server_is_exempt(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the only way out of a VPC is a proxy, every run would end in a time-out."""
+    """In a VPC whose only way out is a proxy, every run would time out."""
     there = Endpoint("http://kubernetes.invalid")
     with serving(server) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy)

@@ -24,7 +24,7 @@ POLL_SECONDS: Final = 0.5
 
 RETRY_SECONDS: Final = 1.0
 ATTEMPTS_MAX: Final = 600
-"""Ten minutes of an API server that is away; a kubelet would try for ever."""
+"""Ten minutes of an API server that is away; a kubelet would try forever."""
 
 
 class Api(Protocol):

@@ -145,7 +145,7 @@ class ControlPlane:
         self._api_server = None
 
     def restart_clients(self) -> None:
-        """Start whoever watches the API server anew: after an outage client-go sleeps for up to a minute.
+        """Start whoever watches the API server again: after an outage client-go sleeps for up to a minute.
 
         kwok, moreover, goes on watching from the present and never hears of pods that were bound meanwhile; kubelets list.
         A new one has another name, and would leave the Nodes alone until the leases that it had before are over.

@@ -60,7 +60,7 @@ def templates(account: Account) -> list[Any]:
 
 
 def test_an_order_becomes_one_tagged_instance(account: Account) -> None:
-    """The whole way: class resolved, template made, fleet launched, instance found again by its tags."""
+    """All steps: class resolved, template created, fleet launched, instance found again by its tags."""
     launched = account.cloud.launch(an_order())
     (found,) = account.cloud.instances()
     assert launched.instance.instance_id == found.instance_id
@@ -73,7 +73,7 @@ def test_an_order_becomes_one_tagged_instance(account: Account) -> None:
 
 
 def test_the_template_in_ec2_joins_the_cluster(account: Account) -> None:
-    """The instance would run and never become a node."""
+    """Otherwise, the instance would run and never become a node."""
     account.cloud.launch(an_order())
     (template,) = templates(account)
     version = account.ec2.describe_launch_template_versions(LaunchTemplateId=template["LaunchTemplateId"])
@@ -92,14 +92,14 @@ def test_the_template_in_ec2_joins_the_cluster(account: Account) -> None:
 def test_an_instance_has_the_efa_interfaces_that_it_was_launched_with(
     asked: dict[str, int], interfaces: int, account: Account
 ) -> None:
-    """Pods for the fast network would be sent to a node that could have had it, and wait there."""
+    """Otherwise, pods for the fast network would be sent to a node that could have had it, and wait there."""
     fast = a_type("p4d.24xlarge", zones=("us-east-1a",), extra={"vpc.amazonaws.com/efa": "4"})
     launched = account.cloud.launch(msgspec.structs.replace(an_order(fast), requests=asked))
     assert launched.instance.efa_interfaces == interfaces
 
 
-def test_each_zone_is_offered_with_its_roomiest_subnet(account: Account) -> None:
-    """The small subnet would run out of addresses while the large one stays empty."""
+def test_each_zone_gets_its_subnet_with_most_addresses(account: Account) -> None:
+    """Otherwise, the small subnet would run out of addresses while the large one stays empty."""
     account.cloud.launch(an_order())
     (request,) = account.fleets
     chosen = {o["SubnetId"] for config in request["LaunchTemplateConfigs"] for o in config["Overrides"]}
@@ -107,7 +107,7 @@ def test_each_zone_is_offered_with_its_roomiest_subnet(account: Account) -> None
 
 
 def test_a_full_subnet_leaves_the_others_of_its_zone(account: Account) -> None:
-    """A second subnet with a thousand addresses would never be used."""
+    """Otherwise, a second subnet with a thousand addresses would never be used."""
     full = account.subnets["b23"]
     account.answer_fleet = lambda request: fleet_answer(
         request, launched=None, codes=dict.fromkeys(range(2), "InsufficientFreeAddressesInSubnet")
@@ -123,8 +123,8 @@ def test_a_full_subnet_leaves_the_others_of_its_zone(account: Account) -> None:
     assert full not in in_b
 
 
-def test_templates_are_made_once(account: Account) -> None:
-    """Each launch would make a template of its own until the account is full."""
+def test_templates_are_created_once(account: Account) -> None:
+    """Otherwise, each launch would make a template of its own until the account is full."""
     account.cloud.launch(an_order(claim="general-1"))
     account.cloud.launch(an_order(claim="general-2"))
     account.new_sandbox().launch(an_order(claim="general-3"))
@@ -132,16 +132,16 @@ def test_templates_are_made_once(account: Account) -> None:
     assert account.called.count("CreateLaunchTemplate") == 2
 
 
-def test_a_template_that_somebody_deleted_is_made_again(account: Account) -> None:
-    """All launches of a warm function would fail until it is replaced."""
+def test_a_deleted_template_is_created_again(account: Account) -> None:
+    """Otherwise, all launches of a warm function would fail until it is replaced."""
     account.cloud.launch(an_order(claim="general-1"))
     account.ec2.delete_launch_template(LaunchTemplateName=templates(account)[0]["LaunchTemplateName"])
     account.cloud.launch(an_order(claim="general-2"))
     assert len(account.cloud.instances()) == 2
 
 
-def test_old_templates_are_cleared_away_and_others_left_alone(account: Account) -> None:
-    """An account may have 5,000; other people's are not ours to delete."""
+def test_old_templates_are_deleted_and_foreign_ones_kept(account: Account) -> None:
+    """An account may have 5,000; foreign templates must not be deleted."""
     account.cloud.launch(an_order())
     account.ec2.create_launch_template(LaunchTemplateName="theirs", LaunchTemplateData={"ImageId": "ami-1"})
     account.clock.time = max(template["CreateTime"] for template in templates(account)) + KEPT_FOR
@@ -153,8 +153,8 @@ def test_old_templates_are_cleared_away_and_others_left_alone(account: Account) 
     assert any(template["LaunchTemplateName"].startswith(NAME_PREFIX) for template in templates(account))
 
 
-def test_what_was_refused_on_the_way_is_told_with_the_instance(account: Account) -> None:
-    """The next claim would try the empty pools again."""
+def test_offerings_refused_on_the_way_are_returned_with_the_instance(account: Account) -> None:
+    """Otherwise, the next claim would try the empty pools again."""
     account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "InsufficientInstanceCapacity"})
     launched = account.cloud.launch(an_order())
     assert launched.instance.instance_id == "i-0123"
@@ -165,7 +165,7 @@ def test_what_was_refused_on_the_way_is_told_with_the_instance(account: Account)
 
 
 def test_no_capacity_anywhere_names_every_pool(account: Account) -> None:
-    """The claim must be planned again without them, at once."""
+    """The claim must be planned again at once, without them."""
     account.answer_fleet = lambda request: fleet_answer(
         request, launched=None, codes={0: "InsufficientInstanceCapacity", 1: "UnfulfillableCapacity"}
     )
@@ -175,7 +175,7 @@ def test_no_capacity_anywhere_names_every_pool(account: Account) -> None:
 
 
 def test_a_denied_fleet_raises_an_alarm_and_closes_no_pool(account: Account) -> None:
-    """A missing permission would look like a region without capacity."""
+    """Otherwise, a missing permission would look like a region without capacity."""
     account.answer_fleet = lambda request: fleet_answer(
         request, launched=None, codes={0: "UnauthorizedOperation", 1: "UnauthorizedOperation"}
     )
@@ -183,8 +183,8 @@ def test_a_denied_fleet_raises_an_alarm_and_closes_no_pool(account: Account) -> 
         account.cloud.launch(an_order())
 
 
-def test_a_lost_answer_is_not_taken_for_a_failure(account: Account) -> None:
-    """Launching under a new token would give the claim two instances."""
+def test_a_lost_reply_does_not_count_as_a_failure(account: Account) -> None:
+    """Another launch with a new token would give the claim two instances."""
 
     def lose(_: JsonObject) -> JsonObject:
         raise ReadTimeoutError(endpoint_url="ec2")
@@ -196,7 +196,7 @@ def test_a_lost_answer_is_not_taken_for_a_failure(account: Account) -> None:
 
 
 def test_a_token_that_was_used_before_finds_its_instance(account: Account) -> None:
-    """The first try's answer was lost and prices moved: the instance exists, and must not be launched twice."""
+    """The first reply was lost and prices moved: the instance exists, and must not be launched twice."""
     first = account.cloud.launch(an_order())
 
     def mismatch(_: JsonObject) -> JsonObject:
@@ -209,13 +209,13 @@ def test_a_token_that_was_used_before_finds_its_instance(account: Account) -> No
 
 
 def test_a_class_that_cannot_be_rendered_is_denied_with_its_field(account: Account) -> None:
-    """The user must find the mistake in the EC2NodeClass, not in a stack trace."""
+    """The user must find the fault in the EC2NodeClass, not in a stack trace."""
     with pytest.raises(DeniedError, match=r"spec\.userData"):
         account.cloud.launch(an_order(node_class=a_manifest(userData="MIME-Version: 1.0\n\nbroken")))
 
 
-def test_an_order_that_nothing_fits_closes_no_pool(account: Account) -> None:
-    """Types without an image would be taken for pools without capacity, in all clusters."""
+def test_an_order_that_no_type_fits_closes_no_offering(account: Account) -> None:
+    """Otherwise, types without an image would be taken for pools without capacity, in all clusters."""
     arm = a_type("c7g.large", zones=("us-east-1c",), **{"kubernetes.io/arch": "arm64"})
     with pytest.raises(LaunchDeniedError) as raised:
         account.cloud.launch(an_order(arm))
@@ -224,7 +224,7 @@ def test_an_order_that_nothing_fits_closes_no_pool(account: Account) -> None:
 
 
 def test_only_this_clusters_instances_are_ours(account: Account) -> None:
-    """Terminating a neighbour's node would be the worst mistake of all."""
+    """Terminating another cluster's instances would be the worst fault of all."""
     account.cloud.launch(an_order())
     image = account.images["x86_64"]
     for tags in ({"eks:eks-cluster-name": "other", "karpenter.sh/nodepool": "x"}, {"eks:eks-cluster-name": CLUSTER}):
@@ -233,14 +233,14 @@ def test_only_this_clusters_instances_are_ours(account: Account) -> None:
     assert len(account.cloud.instances()) == 1
 
 
-def test_a_look_may_be_narrowed_to_known_instances(account: Account) -> None:
-    """Looking at all instances for each of a thousand claims would be throttled; one that is gone is no error."""
+def test_a_listing_may_be_limited_to_known_instances(account: Account) -> None:
+    """Listing all instances for each of a thousand claims would be throttled; a missing id is no error."""
     ids = [account.cloud.launch(an_order(claim=f"general-{n}")).instance.instance_id for n in range(2)]
     found = account.cloud.instances([ids[0], "i-00000000000000000"])
     assert [instance.instance_id for instance in found] == ids[:1]
 
 
-def test_one_unknown_id_keeps_no_other_from_being_terminated(account: Account) -> None:
+def test_one_unknown_id_does_not_prevent_other_terminations(account: Account) -> None:
     """EC2 refuses the whole call; nodes that should be gone would run on."""
     instance = account.cloud.launch(an_order()).instance.instance_id
     account.cloud.terminate([instance, "i-00000000000000000"])

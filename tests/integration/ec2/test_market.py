@@ -1,4 +1,4 @@
-"""The market, read and kept."""
+"""The market: read from EC2 and Pricing, and stored."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def market(region: Region, clock: Clock) -> AwsMarket:
 
 
 def test_shapes_zones_and_prices_are_read(market: AwsMarket, region: Region) -> None:
-    """Anything missing here can never be launched."""
+    """An offering that is missing here can never be launched."""
     facts = market.read(None)
     assert [shape.instance_type for shape in facts.shapes] == sorted(TYPES)
     assert facts.market.offered["m5.large"] == ("us-east-1a", "us-east-1b")
@@ -114,7 +114,7 @@ def test_shapes_zones_and_prices_are_read(market: AwsMarket, region: Region) -> 
     assert set(history["ProductDescriptions"]) == {"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
 
 
-def test_what_was_read_lately_is_not_read_again(market: AwsMarket, region: Region, clock: Clock) -> None:
+def test_recent_readings_are_not_repeated(market: AwsMarket, region: Region, clock: Clock) -> None:
     """EC2 throttles; shapes change with announcements, prices within hours."""
     facts = market.read(None)
     region.asked.clear()
@@ -129,8 +129,8 @@ def test_what_was_read_lately_is_not_read_again(market: AwsMarket, region: Regio
 
 
 @pytest.mark.parametrize("broken", ["DescribeInstanceTypes", "GetProducts", "DescribeSpotPriceHistory"])
-def test_half_a_reading_keeps_the_other_half(broken: str, market: AwsMarket, region: Region, clock: Clock) -> None:
-    """A Pricing outage would stop the cluster from scaling."""
+def test_a_partial_reading_keeps_the_other_part(broken: str, market: AwsMarket, region: Region, clock: Clock) -> None:
+    """Otherwise, a Pricing outage would stop the cluster from scaling."""
     facts = market.read(None)
     clock.time += SHAPES_FRESH_FOR
     region.broken.add(broken)
@@ -145,14 +145,14 @@ def test_half_a_reading_keeps_the_other_half(broken: str, market: AwsMarket, reg
 
 
 def test_a_first_reading_without_types_fails(market: AwsMarket, region: Region) -> None:
-    """An empty catalogue would call every pod unschedulable."""
+    """With an empty catalogue, every pod would be reported as unschedulable."""
     region.broken.add("DescribeInstanceTypes")
     with pytest.raises(PortError):
         market.read(None)
 
 
 def test_without_a_price_list_prices_are_estimated_until_there_is_one(market: AwsMarket, region: Region) -> None:
-    """In GovCloud, and where the account may not ask for prices, nothing could ever be launched."""
+    """Otherwise, nothing can be launched in GovCloud, or where the account may not read prices."""
     region.broken.add("GetProducts")
     facts = market.read(None)
     assert facts.prices_are_estimates
@@ -167,15 +167,15 @@ def test_without_a_price_list_prices_are_estimated_until_there_is_one(market: Aw
     assert not market.read(again).prices_are_estimates
 
 
-def test_a_first_reading_without_spot_prices_stands_in_on_demand(market: AwsMarket, region: Region) -> None:
-    """Spot would be impossible until the first good reading."""
+def test_without_spot_prices_a_first_reading_uses_on_demand_prices(market: AwsMarket, region: Region) -> None:
+    """Otherwise, spot is impossible until the first good reading."""
     region.broken.add("DescribeSpotPriceHistory")
     facts = market.read(None)
     assert facts.market.spot_price("m5.large", "us-east-1b") == 96_000_000
 
 
-def test_an_empty_answer_is_no_market(market: AwsMarket, region: Region, clock: Clock) -> None:
-    """EC2 answered with nothing once; all types would vanish and every node drift."""
+def test_an_empty_answer_is_ignored(market: AwsMarket, region: Region, clock: Clock) -> None:
+    """EC2 once returned nothing; all types would vanish and every node drift."""
     facts = market.read(None)
     clock.time += SHAPES_FRESH_FOR
     region.types = []
@@ -183,12 +183,12 @@ def test_an_empty_answer_is_no_market(market: AwsMarket, region: Region, clock: 
 
 
 def test_a_type_that_cannot_be_sized_hides_no_other(market: AwsMarket, region: Region) -> None:
-    """AWS announces a machine of a new kind, and nothing could be launched any more."""
+    """Otherwise, a new kind of machine at AWS stops all launches."""
     region.types = [{"InstanceType": "z9.odd"}, *region.types]
     assert len(market.read(None).shapes) == len(TYPES)
 
 
-def test_prices_are_asked_where_the_service_answers() -> None:
+def test_prices_are_read_from_a_region_with_the_service() -> None:
     """Pricing has three endpoints for all regions."""
     assert [pricing_region(r) for r in ("us-east-1", "sa-east-1", "eu-west-1", "ap-south-2", "cn-north-1")] == [
         "us-east-1",
@@ -212,8 +212,8 @@ def a_store(bucket: str) -> S3CatalogueStore:
     return S3CatalogueStore(AwsService(boto3.client("s3", region_name="us-east-1")), bucket)
 
 
-def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -> None:
-    """Provision would have no catalogue, or one of its own."""
+def test_a_reading_is_stored_for_other_functions(market: AwsMarket, bucket: str) -> None:
+    """Otherwise, provision would have no catalogue, or one of its own."""
     with pytest.raises(NotFoundError, match="refresh_catalogue"):
         a_store(bucket).catalogue([])
     report = RunReport()
@@ -233,7 +233,7 @@ def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -
 def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
     market: AwsMarket, region: Region, clock: Clock, bucket: str
 ) -> None:
-    """Stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
+    """Otherwise, stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
     refresh, store = CatalogueRefresh(market, a_store(bucket)), a_store(bucket)
     refresh.refresh(RunReport())
     first = store.catalogue([])
@@ -246,7 +246,7 @@ def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
 
 
 def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: str) -> None:
-    """Pods would be planned by the old kubelet settings until the next hourly reading."""
+    """Otherwise, pods would be planned by the old kubelet settings until the next hourly reading."""
     CatalogueRefresh(market, a_store(bucket)).refresh(RunReport())
     store = a_store(bucket)
     for max_pods in (20, 30):
@@ -254,7 +254,9 @@ def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: st
         assert {t.capacity["pods"] for t in store.catalogue([node_class]).types_for("c")} == {max_pods}
 
 
-def test_what_could_not_be_read_is_told(market: AwsMarket, region: Region, clock: Clock, bucket: str) -> None:
+def test_a_part_that_could_not_be_read_is_reported(
+    market: AwsMarket, region: Region, clock: Clock, bucket: str
+) -> None:
     """Prices that are days old must not go unnoticed."""
     refresh = CatalogueRefresh(market, a_store(bucket))
     refresh.refresh(RunReport())

@@ -28,7 +28,7 @@ def amis(status: JsonObject) -> dict[str, set[str]]:
 
 
 def test_a_class_that_resolves_is_ready(account: Account) -> None:
-    """No NodePool of it would ever launch."""
+    """Otherwise, no NodePool of it would ever launch."""
     status = account.cloud.resolve(a_manifest())
     assert condition(status, "Ready")["status"] == "True"
     assert condition(status, "Ready")["observedGeneration"] == 3
@@ -39,7 +39,7 @@ def test_a_class_that_resolves_is_ready(account: Account) -> None:
 
 
 def test_each_architecture_gets_its_image(account: Account) -> None:
-    """arm64 nodes would be given amd64 images, and plain ones images with GPU drivers."""
+    """Otherwise, arm64 nodes would be given amd64 images, and plain ones images with GPU drivers."""
     plain = {"instance-gpu-count DoesNotExist", "instance-accelerator-count DoesNotExist"}
     assert amis(account.cloud.resolve(a_manifest())) == {
         account.images["x86_64"]: {"arch In amd64", *plain},
@@ -48,7 +48,7 @@ def test_each_architecture_gets_its_image(account: Account) -> None:
 
 
 def test_an_alias_may_be_pinned(account: Account) -> None:
-    """A pinned class must not roll to a new image by itself."""
+    """A pinned class must not change to a new image by itself."""
     pinned = account.register("pinned")
     root = f"/aws/service/eks/optimized-ami/{VERSION}/amazon-linux-2023/x86_64/standard"
     set_parameter(f"{root}/amazon-eks-node-al2023-x86_64-standard-{VERSION}-v20260101/image_id", pinned)
@@ -57,7 +57,7 @@ def test_an_alias_may_be_pinned(account: Account) -> None:
 
 
 def test_bottlerocket_images_serve_neuron_too(account: Account) -> None:
-    """Inferentia nodes would have no image, although Bottlerocket's standard one has the drivers."""
+    """Otherwise, Inferentia nodes would have no image, although Bottlerocket's standard one has the drivers."""
     image = account.register("bottlerocket-aws-k8s-v1.46.0")
     set_parameter(f"/aws/service/bottlerocket/aws-k8s-{VERSION}/x86_64/latest/image_id", image)
     status = account.cloud.resolve(a_manifest(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
@@ -70,7 +70,7 @@ def test_bottlerocket_images_serve_neuron_too(account: Account) -> None:
 
 @pytest.mark.parametrize("by", ["id", "name", "ssmParameter", "tags"])
 def test_images_are_found_by_every_kind_of_term(by: str, account: Account) -> None:
-    """Users with images of their own choose them in any of these ways."""
+    """Users with their own images select them in any of these ways."""
     image = account.register(f"own-{by}")
     account.ec2.create_tags(Resources=[image], Tags=[{"Key": "use", "Value": by}])
     set_parameter("/own/image", image)
@@ -79,8 +79,8 @@ def test_images_are_found_by_every_kind_of_term(by: str, account: Account) -> No
     assert [ami["id"] for ami in status["amis"]] == [image]
 
 
-def test_images_for_machines_that_run_no_nodes_are_left_out(account: Account) -> None:
-    """A name or tag of a whole team finds its Mac images too, and every type would boot from one of them."""
+def test_images_for_machines_that_cannot_be_nodes_are_left_out(account: Account) -> None:
+    """A team's name or tag matches its Mac images too, and every type would boot from one of them."""
     mac, own = account.register("team-mac", "arm64_mac"), account.register("team-linux")
     account.ec2.create_tags(Resources=[mac, own], Tags=[{"Key": "team", "Value": "a"}])
     status = account.cloud.resolve(a_manifest(amiFamily="AL2023", amiSelectorTerms=[{"tags": {"team": "a"}}]))
@@ -104,10 +104,10 @@ def test_images_for_machines_that_run_no_nodes_are_left_out(account: Account) ->
         ({"tags": ["not", "a", "map"]}, "ValidationSucceeded", "InvalidSpec"),
     ],
 )
-def test_what_does_not_resolve_is_named_and_the_class_not_ready(
+def test_unresolved_fields_are_named_and_the_class_is_not_ready(
     spec: dict[str, Any], name: str, reason: str, account: Account
 ) -> None:
-    """Every launch would fail, or the user would search in the wrong place."""
+    """Otherwise, every launch would fail, or the user would search in the wrong place."""
     status = account.cloud.resolve(a_manifest(**spec))
     assert (condition(status, name)["status"], condition(status, name)["reason"]) == ("False", reason)
     assert condition(status, "Ready")["status"] == "False"
@@ -115,7 +115,7 @@ def test_what_does_not_resolve_is_named_and_the_class_not_ready(
 
 
 def test_subnets_are_found_by_id_by_tag_and_by_key_alone(account: Account) -> None:
-    """Terms are alternatives: what any of them finds counts, once."""
+    """Terms are alternatives: a subnet that several terms match counts once."""
     by_id, by_tag = {"id": account.subnets["a24"]}, {"tags": DISCOVERY}
     by_key = {"tags": {"karpenter.sh/discovery": "*"}}
     for terms, count in (([by_id], 1), ([by_id, by_tag], 3), ([by_key], 3)):
@@ -123,7 +123,7 @@ def test_subnets_are_found_by_id_by_tag_and_by_key_alone(account: Account) -> No
 
 
 def test_a_condition_keeps_the_time_of_its_last_change(account: Account) -> None:
-    """Otherwise each look would write the object again, and wake everybody who watches it."""
+    """Otherwise, each run writes the object again, and notifies all its watchers."""
     first = account.cloud.resolve(a_manifest())
     account.clock.pass_by(timedelta(minutes=5))
     again = account.cloud.resolve({**a_manifest(), "status": first})
@@ -134,7 +134,7 @@ def test_a_condition_keeps_the_time_of_its_last_change(account: Account) -> None
 
 
 def test_an_instance_profile_is_made_once_for_a_role(account: Account) -> None:
-    """A profile for each look would fill the account."""
+    """A new profile in each run would exceed the account's quota."""
     before = len(account.iam.list_instance_profiles()["InstanceProfiles"])
     names = {account.new_sandbox().resolve(a_manifest("fresh"))["instanceProfile"] for _ in range(2)}
     assert len(names) == 1

@@ -35,7 +35,7 @@ def signed(token: str) -> str:
 
 
 def test_the_token_authenticates_us_to_one_cluster() -> None:
-    """EKS would answer 401 to everything; a token for one cluster must not open another."""
+    """Otherwise, EKS would answer 401 to everything; a token for one cluster must not open another."""
     url = urlsplit(signed(EksToken(presigner(a_session("eu-west-1"), cluster="shop"), Watch())()))
     query = parse_qs(url.query)
     assert (url.scheme, url.netloc) == ("https", "sts.eu-west-1.amazonaws.com")

@@ -21,7 +21,7 @@ class Hand:
 
 
 def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
-    """Else one function that lists a large cluster takes the server's time from everybody."""
+    """Otherwise, one function that lists a large cluster takes the server's time from everybody."""
     clock = Hand()
     pace = Pace(10, 5, now=clock.now, pause=clock.pause)
     for _ in range(5):

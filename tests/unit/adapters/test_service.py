@@ -31,7 +31,7 @@ class Pager:
 
 
 def test_all_pages_are_read_with_the_same_parameters() -> None:
-    """Types, instances or prices beyond the first page would not exist for us."""
+    """Otherwise, types, instances or prices beyond the first page would not exist for us."""
     assert list(AwsService(Pager(3)).items("DescribeThings", "Things", Kind="x")) == ["x-0", "x-1", "x-2"]
 
 
@@ -42,7 +42,7 @@ def test_an_endless_listing_is_given_up() -> None:
 
 
 def test_a_partial_listing_is_not_used() -> None:
-    """With half of the instances missing, their claims would look lost."""
+    """Otherwise, with half of the instances missing, their claims would look lost."""
     with pytest.raises(TransientError, match="ec2:DescribeThings"):
         list(AwsService(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
 

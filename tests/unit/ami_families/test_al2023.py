@@ -36,7 +36,7 @@ def test_an_al2023_node_joins_with_its_labels_and_taints() -> None:
 
 
 def test_al2023_passes_every_kubelet_setting_on() -> None:
-    """A user's kubelet setting would be dropped in silence."""
+    """Otherwise, a user's kubelet setting would be dropped in silence."""
     block = {
         "clusterDNS": ["10.1.2.3"],
         "evictionHard": {"memory.available": "7%"},

@@ -39,7 +39,7 @@ def test_the_kubelet_is_given_only_labels_that_it_may_set() -> None:
 
 
 def test_a_node_is_always_unregistered_at_first() -> None:
-    """Pods would start on it before its labels and taints are complete."""
+    """Otherwise, pods would start on it before its labels and taints are complete."""
     assert registered_taints(["a=b:NoSchedule"]) == (Taint("a", "NoSchedule", "b"), UNREGISTERED)
     assert registered_taints([str(UNREGISTERED), "a:NoExecute"]) == (UNREGISTERED, Taint("a", "NoExecute"))
     with pytest.raises(InvalidInputError, match="a=b"):

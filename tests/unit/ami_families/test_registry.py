@@ -40,7 +40,7 @@ def test_the_name_wins_over_the_alias_and_an_unknown_name_is_custom(name: str, a
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_a_family_with_an_alias_says_where_its_images_are(family: AmiFamily) -> None:
-    """The alias would be valid, and the class would find no image."""
+    """Otherwise, the alias would be valid, and the class would find no image."""
     paths = [parameter.path for parameter in family.images("1.34", "latest")]
     assert bool(paths) == bool(family.alias)
     assert len(set(paths)) == len(paths)
@@ -49,7 +49,7 @@ def test_a_family_with_an_alias_says_where_its_images_are(family: AmiFamily) -> 
 
 @pytest.mark.parametrize("family", BY_ALIAS.values(), ids=BY_ALIAS)
 def test_only_families_with_releases_may_be_pinned(family: AmiFamily) -> None:
-    """A pin without effect would be taken for a real one."""
+    """Otherwise, a pin without effect would be taken for a real one."""
     pinned, latest = (family.images("1.34", release) for release in ("v20260101", "latest"))
     assert (pinned != latest) == family.has_releases
 
@@ -62,7 +62,7 @@ def test_the_volume_for_pods_is_one_of_the_familys_devices(family: AmiFamily) ->
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_every_family_that_writes_user_data_names_the_cluster(family: AmiFamily) -> None:
-    """The node would not know where to join."""
+    """Otherwise, the node would not know where to join."""
     assert ("https://api.example" in family.user_data(NODE)) == (family is not CUSTOM)
 
 
@@ -78,7 +78,7 @@ def test_every_family_that_writes_user_data_names_the_cluster(family: AmiFamily)
     ],
 )
 def test_the_versions_that_a_family_is_published_for_are_known(family: str, version: str, is_published: bool) -> None:
-    """The class would say that no image matches, and nobody would know why."""
+    """Otherwise, the class would say that no image matches, and nobody would know why."""
     problem = FAMILIES[family].why_not_published(version)
     assert (problem == "") == is_published
     assert is_published or (family in problem and version in problem)

@@ -9,7 +9,7 @@ from tests.unit.ami_families.nodes import (
 
 
 def test_a_windows_node_calls_the_bootstrap_script() -> None:
-    """Windows pods would wait for ever."""
+    """Otherwise, Windows pods would wait forever."""
     text = BY_ALIAS["windows2022"].user_data(changed(user_data="Write-Host hi"))
     assert text.startswith("<powershell>\nWrite-Host hi\n")
     assert "-EKSClusterName 'shop' -APIServerEndpoint 'https://api.example' -Base64ClusterCA 'Q0E='" in text

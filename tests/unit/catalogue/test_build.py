@@ -17,7 +17,7 @@ from tests.unit.catalogue.one_type import (
 
 
 def test_zones_without_a_subnet_price_nodes_but_launch_none() -> None:
-    """Claims would be planned into zones where the class has no subnet, and fail at launch for ever."""
+    """Otherwise, claims would be planned into zones where the class has no subnet, and fail at launch forever."""
     node_class = {"metadata": {"name": "c"}, "status": {"subnets": [{"id": "subnet-1", "zone": "us-east-1b"}]}}
     assert [(zone, available) for zone, _, _, available in offered(MARKET, node_class)] == [
         ("a", False),
@@ -39,7 +39,7 @@ def test_zones_without_a_subnet_price_nodes_but_launch_none() -> None:
 def test_types_that_contradict_the_class_settings_are_not_launched(
     spec: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    """EC2 would refuse every launch of such a type."""
+    """Otherwise, EC2 would refuse every launch of such a type."""
     name = changes.get("InstanceType", "m5.large")
     market = msgspec.structs.replace(MARKET, offered={name: ("us-east-1a",)}, on_demand={name: 1}, spot=None)
     built = build_catalogue([shape(**changes)], market, [{"metadata": {"name": "c"}, "spec": spec}])
@@ -48,7 +48,7 @@ def test_types_that_contradict_the_class_settings_are_not_launched(
 
 
 def test_a_class_that_cannot_be_read_does_not_affect_others() -> None:
-    """One typo in one EC2NodeClass would stop the whole cluster from scaling."""
+    """Otherwise, one typo in one EC2NodeClass would stop the whole cluster from scaling."""
     bad = {"metadata": {"name": "bad"}, "spec": {"kubelet": {"maxPods": -1}}}
     good = {"metadata": {"name": "good"}, "spec": {"kubelet": {"maxPods": 7}}}
     built = build_catalogue([shape()], MARKET, [bad, good])

@@ -37,7 +37,7 @@ def test_a_node_has_the_capacity_that_karpenter_documents(
 
 
 def test_devices_are_counted() -> None:
-    """A GPU or Neuron pod would never find its node."""
+    """Otherwise, a GPU or Neuron pod would never find its node."""
     assert default_types()["p4d.24xlarge"].capacity["nvidia.com/gpu"] == 8
     assert default_types()["p4d.24xlarge"].capacity["vpc.amazonaws.com/efa"] == 4
     trn1 = default_types()["trn1.32xlarge"].capacity
@@ -50,7 +50,7 @@ def test_devices_are_counted() -> None:
 
 
 def test_reserved_interfaces_lower_the_pod_count_but_not_the_memory_reservation() -> None:
-    """With custom CNI networking, pods would be planned onto addresses that are not there."""
+    """Otherwise, with custom CNI networking, pods would be planned onto addresses that are not there."""
     settings = settings_from(vm_memory_overhead_percent="0.075", reserved_enis=1)
     assert one_type("t3.large").capacity["pods"] == 35
     reserved = one_type("t3.large", settings)
@@ -59,7 +59,7 @@ def test_reserved_interfaces_lower_the_pod_count_but_not_the_memory_reservation(
 
 
 def test_pods_per_core_and_max_pods_bound_the_pod_count() -> None:
-    """The kubelet would refuse pods that were planned onto the node."""
+    """Otherwise, the kubelet would refuse pods that were planned onto the node."""
     assert one_type("m5.xlarge", kubelet={"podsPerCore": 2}).capacity["pods"] == 8
     assert one_type("m5.xlarge", kubelet={"maxPods": 500}).capacity["pods"] == 500
     assert one_type("m5.xlarge", kubelet={"maxPods": "max(10, vcpus)"}).capacity["pods"] == 58
@@ -76,7 +76,7 @@ def test_an_efa_only_interface_takes_a_pod_interface_away() -> None:
 
 
 def test_a_nodes_own_volumes_do_not_count_for_pods() -> None:
-    """A StatefulSet's pods would be planned onto nodes that cannot attach their volumes."""
+    """Otherwise, a StatefulSet's pods would be planned onto nodes that cannot attach their volumes."""
     assert one_type("m5.large").attach_limit == 25
     assert one_type("p4d.24xlarge").attach_limit == 27
 

@@ -34,7 +34,7 @@ from tests.unit.catalogue.sized_types import (
     ],
 )
 def test_ephemeral_storage_is_that_of_the_volume_pods_live_on(spec: dict[str, Any], expected: int) -> None:
-    """Pods asking for scratch space would be evicted, or never placed."""
+    """Otherwise, pods asking for scratch space would be evicted, or never placed."""
     assert one_type("m5d.large", **spec).capacity["ephemeral-storage"] == expected
 
 

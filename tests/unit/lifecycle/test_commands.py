@@ -50,7 +50,7 @@ def test_candidates_stay_until_every_replacement_is_initialized() -> None:
 
 
 def test_a_node_is_drained_as_soon_as_the_new_nodes_of_its_own_pods_are_ready() -> None:
-    """Else one slow instance keeps all nodes of a wave running."""
+    """Otherwise, one slow instance keeps all nodes of a wave running."""
     command = a_command(CommandPhase.REPLACING).command
     planned = tuple(a_plan(name=name) for name in ("x", "y"))
     awaits = {"n": ("x",), "m": ("x", "y")}

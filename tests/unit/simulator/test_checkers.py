@@ -286,7 +286,7 @@ def test_limits_leave_out_what_is_being_disrupted() -> None:
 
 
 def test_an_instance_that_nobody_knows_is_an_orphan_after_a_while() -> None:
-    """If this failed, machines could run for ever for nobody."""
+    """If this failed, machines could run forever for nobody."""
     tags = {"karpenter.sh/nodepool": "default"}
     story = Story().node("a")
     story.tell("instanceLaunched", instance="i-lost", instanceType="m5.large", clientToken="", tags=tags)

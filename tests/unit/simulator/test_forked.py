@@ -40,7 +40,7 @@ def test_who_dies_or_raises_costs_its_own_result_alone() -> None:
 
 
 def test_who_takes_too_long_is_ended() -> None:
-    """If this failed, a seed that never ends would hold the campaign up for ever."""
+    """If this failed, a seed that never ends would hold the campaign up forever."""
     limit = timedelta(seconds=1)
     results = dict(each_forked(["hangs", "well"], work, processes=1, limit=limit))
     assert results["hangs"] == Lost(f"took longer than {limit}")

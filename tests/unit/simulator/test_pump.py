@@ -185,7 +185,7 @@ def test_no_more_run_at_once_than_wired(bench: Bench) -> None:
 
 
 def test_an_asynchronous_invocation_is_tried_twice_more(bench: Bench) -> None:
-    """If this failed, an interruption notice would be lost with one crash, or be handled for ever."""
+    """If this failed, an interruption notice would be lost with one crash, or be handled forever."""
 
     def behave(_: dict[str, Any], __: Any) -> dict[str, Any]:
         raise CrashError("kube:list nodes")

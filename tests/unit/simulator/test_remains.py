@@ -96,12 +96,12 @@ def test_what_is_left_half_done_is_found(found: Remains, law: str) -> None:
 
 
 def test_a_claim_and_a_node_whose_instance_is_gone_are_found() -> None:
-    """If this failed, what has no machine behind it could stay for ever."""
+    """If this failed, what has no machine behind it could stay forever."""
     assert {"claimsWithoutInstance", "nodesWithoutInstance"} <= laws(world(ended=True), remains())
 
 
 def test_a_taint_that_nobody_answers_for_is_found() -> None:
-    """If this failed, a node could be kept from new pods for ever."""
+    """If this failed, a node could be kept from new pods forever."""
     ledger = world()
     tainted = {"node": "n", "key": "karpenter.sh/disrupted", "reason": "Empty"}
     ledger.see(LONG_AGO, Event("", "nodeTainted", tainted))

@@ -17,7 +17,7 @@ EC2_TAGS_MAX = 50
 
 
 def test_a_class_with_as_many_tags_as_it_may_have_is_launched() -> None:
-    """EC2 would refuse every launch of a class that is valid."""
+    """Otherwise, EC2 would refuse every launch of a class that is valid."""
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
     planned = msgspec.structs.replace(planned, annotations=dict.fromkeys(HASHES, "x"))

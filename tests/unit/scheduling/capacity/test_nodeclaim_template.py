@@ -23,7 +23,7 @@ def test_no_node_is_launched_for_a_zone_id() -> None:
 
 
 def test_a_node_that_carries_the_zone_id_is_used() -> None:
-    """A pod would wait although a node fits."""
+    """Otherwise, a pod would wait although a node fits."""
     claim, node = a_node_of(TYPE, "n")
     node = msgspec.structs.replace(node, labels={**node.labels, labels.ZONE_ID: "use1-az1"})
     plan = plan_of(types=(TYPE,), nodes=(node,), node_claims=(claim,), pods=(a_pod("p", node_selector=(ASKED,)),))
@@ -31,7 +31,7 @@ def test_a_node_that_carries_the_zone_id_is_used() -> None:
 
 
 def test_a_pool_that_requires_a_zone_id_is_told_the_alternative() -> None:
-    """Its nodes would be labelled with a zone id that is not theirs."""
+    """Otherwise, its nodes would be labelled with a zone id that is not theirs."""
     (entry,) = plan_of(types=(TYPE,), node_pools=(a_pool("default", ASKED),), pods=(a_pod("p"),)).unschedulable
     assert entry.reason == PodReason.NO_NODE_POOL
     assert f"use {labels.ZONE}" in entry.message

@@ -47,7 +47,7 @@ def test_free_room_is_used_before_anything_is_launched() -> None:
 
 
 def test_room_is_what_running_pods_and_missing_daemons_leave() -> None:
-    """The pod would be planned onto a node that is full once its DaemonSet's pod arrives."""
+    """Otherwise, the pod would be planned onto a node that is full once its DaemonSet's pod arrives."""
     agent = DaemonSet(namespace="k", name="agent", spec=PodSpec(requests={"cpu": 2000, "pods": 1}))
     world = a_world("n1", pods=(bound("r", "n1"), a_pod("p", cpu="1500m")))
     assert placed(world) == {"p": "n1"}
@@ -67,7 +67,7 @@ def test_labels_must_be_there_not_only_possible() -> None:
 
 
 def test_a_tainted_or_leaving_node_receives_nothing() -> None:
-    """The pod would wait for a node that repels it or is about to vanish."""
+    """Otherwise, the pod would wait for a node that repels it or is about to vanish."""
     claim, node = a_node_of(TYPE, "n1")
     tainted = msgspec.structs.replace(node, taints=(Taint("x", NO_SCHEDULE),))
     going = msgspec.structs.replace(claim, deleted_at=NOW)
@@ -83,7 +83,7 @@ def test_a_launched_claim_receives_pods_before_its_node_joins() -> None:
 
 
 def test_a_claim_without_an_instance_counts_against_the_limit_and_offers_no_room() -> None:
-    """The limit would be overshot while a launch is under way."""
+    """Otherwise, the limit would be overshot while a launch is under way."""
     waiting = NodeClaim(name="w", labels={labels.NODEPOOL: "default"}, resources={"cpu": 4000})
     pools = (a_pool(limits={"nodes": 1}),)
     plan = Planner(a_world(node_claims=(waiting,), node_pools=pools, pods=(a_pod("p"),))).plan()
@@ -99,7 +99,7 @@ def test_host_ports_conflict_on_nodes_and_on_claims() -> None:
 
 
 def test_attachments_are_limited_if_the_node_says_so_and_shared_volumes_count_once() -> None:
-    """The volume would never attach and the pod never start."""
+    """Otherwise, the volume would never attach and the pod never start."""
     volumes = tuple(PersistentVolume(name=f"v{n}", driver="ebs.csi.aws.com") for n in range(3))
     claims = tuple(
         PersistentVolumeClaim(namespace="default", name=f"c{n}", volume_name=f"v{n}", is_bind_completed=True)

@@ -49,7 +49,7 @@ def test_equal_prices_are_ordered_by_name() -> None:
 
 
 def test_the_heavier_pool_wins_and_the_next_takes_the_rest() -> None:
-    """A pool's weight would be ignored, or a pod would wait although another pool could serve it."""
+    """Otherwise, a pool's weight would be ignored, or a pod would wait although another pool could serve it."""
     pools = (
         a_pool("light"),
         a_pool("heavy", Requirement.one_of(labels.INSTANCE_TYPE, "small"), weight=50),
@@ -118,7 +118,7 @@ def test_best_effort_lowers_min_values_where_strict_refuses() -> None:
 
 
 def test_unusable_pools_launch_nothing() -> None:
-    """A static, deleting, invalid or unready pool would be given nodes that nobody wants."""
+    """Otherwise, a static, deleting, invalid or unready pool would be given nodes that nobody wants."""
     for pool in (
         a_pool(is_ready=False),
         a_pool(replicas=2),
@@ -132,7 +132,7 @@ def test_unusable_pools_launch_nothing() -> None:
 
 
 def test_a_daemon_counts_on_the_types_that_it_runs_on() -> None:
-    """The node would be too small once the DaemonSet's pod is there."""
+    """Otherwise, the node would be too small once the DaemonSet's pod is there."""
     agent = DaemonSet(
         namespace="kube-system",
         name="agent",
@@ -309,7 +309,7 @@ def test_an_overlay_applies_only_to_nodes_that_the_pool_launches_and_to_certain_
 
 
 def test_a_pending_pod_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
-    """Spare room would take the only node that the NodePool may still launch."""
+    """Otherwise, spare room would take the only node that the NodePool may still launch."""
     spare = PodSpec(requests={"cpu": 1900, "memory": 2**30, "pods": 1})
     buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
     on = Options(feature_gates=FeatureGates(capacity_buffer=True))
@@ -344,7 +344,7 @@ def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
 
 
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
-    """The headroom would be missing, or pods that do not exist would be reported."""
+    """Otherwise, the headroom would be missing, or pods that do not exist would be reported."""
     spec = PodSpec(requests={"cpu": 1500, "memory": 2**30, "pods": 1})
     buffer = CapacityBuffer(namespace="default", name="spare", pods=2, spec=spec)
     on = Options(feature_gates=FeatureGates(capacity_buffer=True))

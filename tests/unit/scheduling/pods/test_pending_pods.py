@@ -31,13 +31,13 @@ TYPE = a_type("m", cpu="4", memory="16Gi")
     ],
 )
 def test_pods_that_need_no_node_are_ignored(changes: dict[str, Any]) -> None:
-    """A node would be launched for a pod that never comes."""
+    """Otherwise, a node would be launched for a pod that never comes."""
     plan = plan_of(types=(TYPE,), pods=(a_pod("p", **changes),))
     assert (plan.claims, plan.bindings, plan.unschedulable) == ((), (), ())
 
 
 def test_in_a_live_cluster_only_pods_marked_unschedulable_are_planned_for() -> None:
-    """Nodes would be launched for pods that are about to be bound."""
+    """Otherwise, nodes would be launched for pods that are about to be bound."""
     live = Options(requires_unschedulable_mark=True)
     pods = (a_pod("fresh"), a_pod("marked", is_marked_unschedulable=True))
     assert set(places(plan_of(types=(TYPE,), pods=pods, options=live))) == {"marked"}
@@ -60,7 +60,7 @@ def selecting(key: str, operator: str = "Exists") -> Any:
     ],
 )
 def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:
-    """They would be reported as too large, or silently dropped."""
+    """Otherwise, they would be reported as too large, or silently dropped."""
     plan = plan_of(types=(TYPE,), pods=(pod,))
     assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
 

@@ -72,7 +72,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", sorted(BROKEN))
 def test_broken_volumes_are_named_and_nothing_is_launched(case: str) -> None:
-    """A node would be launched for a pod that cannot start, and people would look in the wrong place."""
+    """Otherwise, a node would be launched for a pod that cannot start, and people would look in the wrong place."""
     world, reason = BROKEN[case]
     plan = plan_of(types=(TYPE,), pods=(using("c"),), **world)
     assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
@@ -115,7 +115,7 @@ def test_the_default_class_applies_to_claims_without_one() -> None:
 
 
 def test_an_ephemeral_volume_is_planned_by_its_template_until_its_claim_exists() -> None:
-    """Pods of raw manifests would never be planned, as nobody has made their claims yet."""
+    """Otherwise, pods of raw manifests would never be planned, as nobody has made their claims yet."""
     pod = a_pod("p", volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))
     assert plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,)).unschedulable == ()
     lost = a_claim("p-scratch", phase="Lost")

@@ -76,7 +76,7 @@ def test_a_zonal_spread_is_even() -> None:
 
 
 def test_running_pods_count_and_finished_or_foreign_ones_do_not() -> None:
-    """The spread would be even among the new pods only."""
+    """Otherwise, the spread would be even among the new pods only."""
     nodes = (a_node("n1", ZONES[0], pods="4"),)
     pods = (
         running("r1", "n1"),
@@ -89,7 +89,7 @@ def test_running_pods_count_and_finished_or_foreign_ones_do_not() -> None:
 
 
 def test_a_hostname_spread_opens_nodes() -> None:
-    """Replicas would share a node."""
+    """Otherwise, replicas would share a node."""
     plan = plan_of(types=(TYPE,), pods=webs(5, spreads=(a_spread(labels.HOSTNAME, 2),)))
     assert sorted(len(claim.pods) for claim in plan.claims) == [1, 2, 2]
 
@@ -115,7 +115,7 @@ def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[st
 
 
 def test_match_label_keys_distinguish_revisions() -> None:
-    """During a rollout the old revision's pods would count against the new one."""
+    """Otherwise, during a rollout the old revision's pods would count against the new one."""
     old = running("old", "n1", labels={"app": "web", "rev": "1"})
     new = webs(3, labels={"app": "web", "rev": "2"}, spreads=(a_spread(match_label_keys=("rev",)),))
     plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(old, *new))
@@ -123,7 +123,7 @@ def test_match_label_keys_distinguish_revisions() -> None:
 
 
 def test_a_soft_spread_is_kept_if_possible_and_dropped_if_necessary() -> None:
-    """A preference would be ignored, or would hold up pods."""
+    """Otherwise, a preference would be ignored, or would hold up pods."""
     soft = a_spread(when_unsatisfiable=SCHEDULE_ANYWAY)
     assert per_zone(plan_of(types=(ONE_POD,), pods=webs(3, spreads=(soft,)))) == [1, 1, 1]
     pool = a_pool("default", Requirement.one_of(labels.ZONE, ZONES[0]))
@@ -133,7 +133,7 @@ def test_a_soft_spread_is_kept_if_possible_and_dropped_if_necessary() -> None:
 
 
 def test_with_preferences_ignored_soft_rules_never_shape_the_plan() -> None:
-    """`--preference-policy Ignore` would still open a node for each pod."""
+    """Otherwise, `--preference-policy Ignore` would still open a node for each pod."""
     soft = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, WEB))
     pods = webs(4, preferred_anti_affinity=(soft,))
     assert len(plan_of(types=(TYPE,), pods=pods).claims) == 4
@@ -159,7 +159,7 @@ def test_an_alternative_that_needs_a_preference_dropped_is_tried_again() -> None
 
 
 def test_followers_join_the_zone_of_a_pod_placed_in_the_same_plan() -> None:
-    """They would wait for the next round although the zone is known."""
+    """Otherwise, they would wait for the next round although the zone is known."""
     follow = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
     pods = (a_pod("db", labels={"app": "db"}), *webs(3, affinity=(follow,)))
     assert len(set(zones(plan_of(types=(ONE_POD,), pods=pods)).values())) == 1
@@ -247,7 +247,7 @@ def test_namespaces_are_listed_or_selected() -> None:
 
 
 def test_mismatch_label_keys_exclude_the_own_tenant() -> None:
-    """A tenant's pods would repel each other instead of other tenants'."""
+    """Otherwise, a tenant's pods would repel each other instead of other tenants'."""
     rule = PodAffinityTerm(labels.HOSTNAME, LabelSelector(), mismatch_label_keys=("tenant",))
     pods = tuple(a_pod(f"{t}{n}", cpu="100m", labels={"tenant": t}, anti_affinity=(rule,)) for t in "ab" for n in "12")
     found = places(plan_of(types=(TYPE,), pods=pods))
@@ -274,7 +274,7 @@ def test_a_misspelt_topology_key_is_met_nowhere() -> None:
 
 
 def test_default_spreads_follow_services_and_controllers() -> None:
-    """Pods without constraints of their own would not get the cluster's."""
+    """Otherwise, pods without constraints of their own would not get the cluster's."""
     default = TopologySpread(labels.ZONE, 1)
     options = Options(default_spreads=(default,))
     owned = {"owners": (Owner("ReplicaSet", "rs", is_controller=True),)}

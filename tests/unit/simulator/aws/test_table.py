@@ -110,7 +110,7 @@ def test_who_writes_to_an_item_of_a_running_transaction_is_in_conflict(is_transa
 
 
 def test_an_item_goes_some_time_after_it_has_expired() -> None:
-    """If this failed, what is remembered for a while would stay for ever."""
+    """If this failed, what is remembered for a while would stay forever."""
     bench = Bench()
     end = int((bench.clock.now() + MINUTE).timestamp())
     bench.put("a", expires_at={"N": str(end)})

@@ -134,7 +134,7 @@ def test_a_job_replaces_an_evicted_pod(world: World) -> None:
 
 @pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
 def test_a_job_counts_pods_that_went_with_their_node(world: World, mode: str) -> None:
-    """Seed 540: nodes went while other pods of the Job still ran, so it never had enough of them and ran for ever."""
+    """Seed 540: nodes went while other pods of the Job still ran, so it never had enough of them and ran forever."""
     world.join("n1")
     job = a_workload("Job", parallelism=1, completions=2, completionMode=mode)
     world.cluster.apply([short_lived(job, "60")])
