@@ -134,7 +134,7 @@ def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
 
 
 def test_a_claim_round_trips(store: Store) -> None:
-    """Otherwise, what a function knew is not what the next one reads."""
+    """Otherwise, the next function reads something else than was stored."""
     (stored,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     assert store.stores.claims.get("a") == stored
     assert store.stores.claims.all() == (stored,)
@@ -326,9 +326,7 @@ def noise(length: int) -> str:
 
 
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
-    """Otherwise, the second of two functions that end a claim gives its share back twice, and the pool outgrows its
-    limit.
-    """
+    """Otherwise, two functions that end a claim both return its share, and the pool exceeds its limit."""
     limits = {"default": {"nodes": 1}}
     (seen,) = store.stores.claims.request([claim("a")], limits, store.planner()).accepted
     moved = store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
@@ -367,7 +365,7 @@ def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
 
 
 def test_no_more_claims_leave_than_the_bound_allows(store: Store) -> None:
-    """Otherwise, two functions that look at the same moment each spend the whole budget."""
+    """Otherwise, two concurrent functions each spend the whole budget."""
     a, b, c = requested(store, "a", "b", "c")
     first = store.stores.claims.disrupt(going(a, b), {"default": 2})
     assert [found.is_disrupting for found in first.claims] == [True, True]
@@ -404,7 +402,7 @@ def test_claims_leave_together_with_their_command(store: Store) -> None:
 
 
 def test_changed_claims_do_not_leave(store: Store) -> None:
-    """Otherwise, one that another function let go already is counted twice."""
+    """Otherwise, a claim that another function already disrupts is counted twice."""
     a, b = requested(store, "a", "b")
     store.stores.claims.change(b, msgspec.structs.replace(b, node_name="one"))
     with pytest.raises(ConflictError):
@@ -536,7 +534,7 @@ def test_a_limit_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: 
 
 @pytest.mark.e2e
 def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local: DynamoTable) -> None:
-    """Otherwise, nodes go together that each checked alone."""
+    """Otherwise, functions that each validated alone exceed the budget together."""
     store = dynamo(on_dynamodb_local, "stampede")
     claims = requested(store, *(f"c-{n}" for n in range(CROWD)))
 
@@ -553,7 +551,7 @@ def test_a_budget_holds_with_any_number_of_concurrent_callers(on_dynamodb_local:
 
 @pytest.mark.e2e
 def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None:
-    """Otherwise, the table grows with every pool of capacity that was ever short: nobody else deletes these items."""
+    """Otherwise, the table grows with every offering that was ever short: nothing else deletes these items."""
     table = a_table_at(dynamodb_local)
     long_over, recent = (msgspec.structs.replace(KEY, zone=zone) for zone in ("us-east-1a", "us-east-1b"))
     DynamoOfferings(table).mark([long_over], NOW - timedelta(days=1))
@@ -565,7 +563,7 @@ def test_an_expired_refusal_is_deleted_by_the_table(dynamodb_local: str) -> None
 
 
 def test_the_results_of_sweeps_round_trip(store: Store) -> None:
-    """Otherwise, the alarm on sweeps that are never clean begins again with each sandbox."""
+    """Otherwise, each sandbox resets the alarm on sweeps that are never clean."""
     assert store.sweeps.read() == {}
     store.sweeps.write({"a": SweepState(NOW), "b": SweepState(NOW - MINUTE, failures=2, reason="throttled")})
     states = {"b": SweepState(NOW - MINUTE, failures=3, reason="denied")}
@@ -574,9 +572,7 @@ def test_the_results_of_sweeps_round_trip(store: Store) -> None:
 
 
 def test_a_claim_whose_row_is_lost_is_stored_again_whatever_the_limits(store: Store) -> None:
-    """Otherwise, a table that lost rows forgets what they held, or a full NodePool keeps its own nodes from coming
-    back.
-    """
+    """Otherwise, a table that lost rows forgets their share, or a full NodePool cannot restore its own nodes."""
     stored = store.stores.claims.restore(claim("a", nodes=5))
     assert stored == store.stores.claims.get("a")
     (usage,) = store.stores.claims.usage()
@@ -599,7 +595,7 @@ def test_the_last_change_is_the_one_that_was_told_last(store: Store) -> None:
 
 
 def test_fences_grow_with_each_holder_and_with_time(store: Store) -> None:
-    """Otherwise, claims are named again as those that a lost table, or a copy's younger original, has named already."""
+    """Otherwise, new claims get names that were already used before the table was lost or restored."""
     taken = [store.leases.acquire(PLANNER, f"run-{n}", now=NOW + MINUTE * n, for_=MINUTE) for n in (0, 1, 2)]
     early = store.leases.acquire(PLANNER, "run-2", now=NOW, for_=MINUTE)
     fences = [lease.fence for lease in (*taken, early) if lease is not None]
@@ -666,7 +662,7 @@ def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
 
 
 def test_the_latest_end_of_a_pod_counts_in_any_order_of_delivery(store: Store) -> None:
-    """Otherwise, a delivery that comes late makes consolidateAfter too short."""
+    """Otherwise, a late delivery makes consolidateAfter too short."""
     ends, later = store.stores.pod_ends, NOW + MINUTE
     assert ends.latest(NOW) == {}
     ends.record({"a": later, "b": NOW}, NOW)
