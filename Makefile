@@ -28,7 +28,7 @@ $(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 
 demo: setup ## The main job on embedded defaults: a cluster's night in virtual time, and build/demo.html
 	@mkdir -p build
-	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
+	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --compare --record build/demo.jsonl
 	@$(BIN)/python -m tests.page build/demo.html
 
 page: ## Use build/demo.html in Chromium as a person would; pictures at three widths, light and dark, in build/page

@@ -93,6 +93,10 @@
     plot.over.addEventListener("dblclick", () => zoom(data.start, data.end));
     plots.push(plot);
   };
+  const compared = [
+    ["karpenter", "with Karpenter's moves: our planner launches, only its own moves let nodes go, and they happen at once", "with Karpenter's moves", css("--spot")],
+    ["minimum", "proven minimum: no fleet for the pods of the last look of disrupt costs less", "proven minimum", css("--reserved")],
+  ].filter(([key]) => data[key]);
   const build = () => {
     for (const plot of plots.splice(0)) plot.destroy();
     const whole = (v) => (Number.isInteger(v) ? String(v) : "");
@@ -100,12 +104,13 @@
     const layers = capacityTypes.map((name, i) => line(name, color(name), { fill: `${color(name)}66`, width: 1, index: i }));
     chart("pending", [line("pending", css("--bad"), { fill: `${css("--bad")}33` })], [extended(data.pending)], whole);
     chart("nodes", layers.reverse(), tops.reverse(), whole);
-    chart("hourly", [line("without consolidation", css("--kept"), { dash: [6, 4], width: 1.5 }), line("dollars an hour", css("--on-demand"), { fill: `${css("--on-demand")}22` })], [extended(data.kept), extended(data.hourly)], (v) => money(v, 2));
+    const others = compared.map(([key, , name, fill]) => [line(name, fill, { dash: [2, 3], width: 1.5 }), extended(data[key])]);
+    chart("hourly", [line("without consolidation", css("--kept"), { dash: [6, 4], width: 1.5 }), ...others.map(([one]) => one), line("dollars an hour", css("--on-demand"), { fill: `${css("--on-demand")}22` })], [extended(data.kept), ...others.map(([, values]) => values), extended(data.hourly)], (v) => money(v, 2));
     chart("spent", [line("dollars so far", css("--on-demand"))], [extended(data.spent)], (v) => money(v, v < 10 ? 1 : 0));
   };
   const legends = {
     nodes: capacityTypes.map((name) => [name, color(name)]),
-    hourly: [["what it cost", css("--on-demand")], ["without consolidation: each node that it removed stays, none that it launched comes", css("--kept")]],
+    hourly: [["what it cost", css("--on-demand")], ["without consolidation: each node that it removed stays, none that it launched comes", css("--kept")], ...compared.map(([, told, , fill]) => [told, fill])],
   };
   const legendInto = (target, entries) => {
     target.replaceChildren(...entries.map(([name, fill]) => { const item = node("li"); const box = node("i"); box.style.background = fill; item.append(box, name); return item; }));
@@ -120,7 +125,7 @@
     cursor = moment;
     const i = indexAt(moment);
     const running = capacityTypes.map((name) => `${data.nodes[name][i]} ${name}`).join(", ");
-    byId("readout").textContent = `${day(moment)} ${clock(moment, true)} · ${data.pending[i]} wait · ${running} · ${money(data.hourly[i], 3)} an hour (${money(data.kept[i], 3)} without consolidation) · ${money(data.spent[i], 2)} so far`;
+    byId("readout").textContent = `${day(moment)} ${clock(moment, true)} · ${data.pending[i]} wait · ${running} · ${money(data.hourly[i], 3)} an hour (${[`${money(data.kept[i], 3)} without consolidation`, ...compared.filter(([key]) => data[key][i] !== null).map(([key, , name]) => `${money(data[key][i], 3)} ${name}`)].join(", ")}) · ${money(data.spent[i], 2)} so far`;
   };
   const point = (moment) => {
     cursor = Math.min(Math.max(moment, view.from), view.to);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -19,11 +20,12 @@ from cli.errors import DONE, NEGATIVE, InputError
 from cli.inputs import warn
 
 if TYPE_CHECKING:
+    from cli.report.comparison import Comparison
     from simulator.run import Progress, Result
 
 _EXAMPLES: Final = """examples:
   fleetwright simulate examples/demo.yaml
-  fleetwright simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
+  fleetwright simulate examples/demo.yaml --report build/demo.html --compare
   fleetwright simulate examples/trace.yaml --seed 7 -o json
 """
 _VIOLATIONS_SHOWN: Final = 20
@@ -35,6 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("scenario", metavar="SCENARIO", type=Path, help="a file of kind Scenario")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write one self-contained page with charts")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="with --report: also play the same pods with Karpenter's moves, and draw the proven minimum",
+    )
     parser.add_argument("--record", metavar="FILE", type=Path, help="write what happened, one JSON object a line")
     parser.add_argument(
         "--ledger", metavar="FOLDER", type=Path, help="keep the functions' ledger there, for log, replay and explain"
@@ -47,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Play the scenario. The answer is negative where a violation or an orphan was found."""
     if not arguments.scenario.is_file():
         raise InputError("there is no such file", source=str(arguments.scenario))
+    if arguments.compare and arguments.report is None:
+        raise InputError("--compare draws lines on the page", hint="give --report FILE, too")
     for target in (arguments.report, arguments.record):
         _make_room(target)
     _make_folder(arguments.ledger)
@@ -56,16 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     from simulator.run import run as play
     from simulator.summary import VIOLATIONS
 
-    with _functions_kept_quiet(), _progress() as progress:
-        result = play(
-            arguments.scenario,
-            seed=arguments.seed,
-            record=arguments.record,
-            ledger=arguments.ledger,
-            progress=progress,
-        )
-    if arguments.report is not None:
-        arguments.report.write_text(_page(result), encoding="utf-8")
+    with _ledger_folder(arguments) as ledger:
+        with _functions_kept_quiet(), _progress() as progress:
+            result = play(
+                arguments.scenario,
+                seed=arguments.seed,
+                record=arguments.record,
+                ledger=ledger,
+                progress=progress,
+            )
+        if arguments.report is not None:
+            comparison = _comparison(ledger) if arguments.compare and ledger is not None else None
+            arguments.report.write_text(_page(result, comparison), encoding="utf-8")
     output.show(result.summary, arguments.output, lambda _: _told(result))
     _complain(result)
     return NEGATIVE if any(result.summary[law] for law in VIOLATIONS) else DONE
@@ -88,6 +99,27 @@ def _make_folder(target: Path | None) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror or error}", source=str(target)) from error
+
+
+@contextmanager
+def _ledger_folder(arguments: argparse.Namespace) -> Iterator[Path | None]:
+    """Yield where the ledger goes: a comparison needs one even where nobody asked to keep it."""
+    if arguments.ledger is not None or not arguments.compare:
+        yield arguments.ledger
+        return
+    with tempfile.TemporaryDirectory(prefix="fleetwright-ledger-") as folder:
+        yield Path(folder)
+
+
+def _comparison(ledger: Path) -> Comparison | None:
+    """Return the other lines of the page, None where the scenario gave nothing to decide."""
+    from cli.progress import progress
+    from cli.report.comparison import compared
+
+    if not any(ledger.iterdir()):
+        return None
+    with progress("playing the same pods with Karpenter's moves"):
+        return compared(str(ledger))
 
 
 @contextmanager
@@ -117,11 +149,11 @@ def _progress() -> Iterator[Progress | None]:
     sys.stderr.write("\r\x1b[K")
 
 
-def _page(result: Result) -> str:
+def _page(result: Result, comparison: Comparison | None) -> str:
     from cli.report import Story, render
 
     events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in result.events]
-    return render(Story(summary=result.summary, events=events, decisions=result.decisions))
+    return render(Story(summary=result.summary, events=events, decisions=result.decisions, comparison=comparison))
 
 
 def _told(result: Result) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from cli.report import series
 from cli.report.bands import Band, bands
 from cli.report.chains import Chain, chains, consolidated, replacements
+from cli.report.comparison import Comparison, sampled
 from cli.report.lives import NodeLife, lives
 from cli.report.paragraph import VIOLATIONS, paragraph
 
@@ -33,11 +34,13 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
         summary: The SimulationSummary of the contract.
         events: The record: moment, event, fields.
         decisions: The functions' decisions, in order: at, function, kind, subject, reason, message.
+        comparison: What else the fleet might have cost, None where nobody asked.
     """
 
     summary: Mapping[str, Any]
     events: Sequence[tuple[datetime, str, Mapping[str, Any]]]
     decisions: Sequence[Mapping[str, Any]]
+    comparison: Comparison | None = None
 
 
 def render(story: Story) -> str:
@@ -191,7 +194,7 @@ def _nearest(decision: Mapping[str, Any]) -> str:
 
 def _data(story: Story, lines: series.Series, found: Sequence[NodeLife]) -> str:
     end = story.events[-1][0]
-    data = {
+    data: dict[str, Any] = {
         "start": _seconds(story.events[0][0]),
         "end": _seconds(end),
         "t": [_seconds(at) for at in lines.times],
@@ -203,6 +206,9 @@ def _data(story: Story, lines: series.Series, found: Sequence[NodeLife]) -> str:
         "bands": [_band(band) for band in bands(story.events)],
         "lives": [_life(life, end) for life in found[:NODES_MAX]],
     }
+    if story.comparison is not None:
+        data["karpenter"] = sampled(story.comparison.karpenter, lines.times)
+        data["minimum"] = sampled(story.comparison.minimum, lines.times)
     return json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
 
 

@@ -17,6 +17,8 @@ import pytest
 import yaml
 
 from cli.__main__ import main
+from cli.report import Story, render
+from cli.report.comparison import compared
 from cli.schemas import ANSWERS
 from simulator.run import Result, run
 from tests.simulation.worlds import deployment, node_pool, write
@@ -252,3 +254,16 @@ def test_a_report_is_written_for_people_and_for_sheets(
     assert {row["by"] for row in rows} == {"nodepool", "namespace"}
     assert main([*asked, "--by", "team"]) == 2
     assert main([*asked, "--month", "2026-13"]) == 2
+
+
+def test_a_page_compares_the_run_with_karpenters_moves_and_the_proven_minimum(played: tuple[Path, Result]) -> None:
+    """The same pods at every look: no moves beat the minimum, and ours cost no more than Karpenter's at the end."""
+    found = compared(str(played[0]))
+    events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in played[1].events]
+    text = render(Story(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=found))
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0].replace("<\\/", "</"))
+    assert len(data["karpenter"]) == len(data["minimum"]) == len(data["t"])
+    last = {name: data[name][-1] for name in ("hourly", "karpenter", "minimum")}
+    assert 0 < last["minimum"] <= min(last["hourly"], last["karpenter"]) + 1e-4
+    assert last["hourly"] <= last["karpenter"] + 1e-4
+    assert data["karpenter"][0] is None  # nothing is played before the first look

@@ -91,3 +91,19 @@ def test_an_unreadable_scenario_is_wrong_usage(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert str(path) in captured.err
+
+
+def test_a_comparison_without_a_page_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its lines would be drawn nowhere, after minutes of work."""
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    assert main(["simulate", str(tmp_path / "s.yaml"), "--compare"]) == 2
+    assert "--report" in capsys.readouterr().err
+
+
+def test_a_scenario_without_decisions_has_a_page_without_comparison(tmp_path: Path) -> None:
+    """A still cluster decides nothing, so there is nothing to play."""
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
+    page = tmp_path / "page.html"
+    assert main(["simulate", str(tmp_path / "s.yaml"), "--report", str(page), "--compare"]) == 0
+    assert '"minimum":' not in page.read_text()

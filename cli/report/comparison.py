@@ -1,0 +1,68 @@
+"""What the fleet would have cost an hour with Karpenter's moves, and the least that it could have: two lines of the page."""
+
+from __future__ import annotations
+
+import argparse
+from bisect import bisect_right
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from cli.ledger.looks import RecordedDecision, RecordedLooks
+from core.counterfactual.play import PlayRules, play_beside
+from core.gc_pause import collector_paused
+from core.model.values.quantity import dollars
+
+LOOKS_MAX: Final = 160
+"""Observations that are played, evenly chosen: a play takes about as long for each as a run of `disrupt`."""
+
+Steps = tuple[tuple[datetime, int], ...]
+"""Moments, and nano-dollars an hour from each on."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two other prices of the same time.
+
+    Attributes:
+        karpenter: The fleet of the same pods when nodes go by Karpenter's moves alone; our planner launches for both.
+        minimum: The proven lower bound of each look of `disrupt` that decided anything; no fleet for its pods costs less.
+    """
+
+    karpenter: Steps
+    minimum: Steps
+
+
+def compared(ledger: str) -> Comparison:
+    """Play what the ledger of a simulation recorded.
+
+    Raises:
+        InputError: If it holds no decision.
+    """
+    period = argparse.Namespace(ledger=ledger, cluster=None, since=None, until=None)
+    looks = RecordedLooks(period)
+    decisions = list(looks.decisions())
+    minimum = tuple(
+        (decision.snapshot.now, decision.plan.cost.lower_bound)
+        for decision in decisions
+        if decision.plan is not None and decision.plan.cost.lower_bound is not None
+    )
+    snapshots = [decision.snapshot for decision in _chosen(decisions)]
+    with collector_paused():
+        _, (play,) = play_beside(snapshots, (PlayRules(karpenter_moves_only=True),), looks.until)
+    return Comparison(karpenter=play.series, minimum=minimum)
+
+
+def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
+    """Return dollars per hour at each time: those of the last step up to then, None before the first."""
+    moments = [moment for moment, _ in steps]
+    places = [bisect_right(moments, time) for time in times]
+    return [round(dollars(steps[place - 1][1]), 4) if place else None for place in places]
+
+
+def _chosen(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
+    """Return all of them, or so many at even distances with the last: between two a play sees nothing come or go."""
+    if len(decisions) <= LOOKS_MAX:
+        return list(decisions)
+    return [decisions[(number + 1) * len(decisions) // LOOKS_MAX - 1] for number in range(LOOKS_MAX)]
