@@ -1,4 +1,4 @@
-"""One fragmented cluster under one policy: what its fleet costs in the end, how many pods move, and processor seconds."""
+"""One fragmented cluster under one policy: the final cost of its fleet, how many pods move, and CPU seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAYS: Final = ("thorough", "balanced", "gentle", "strict", "karpenter", "karpent
 
 
 def measured(snapshot: Snapshot, ways: tuple[str, ...]) -> JsonObject:
-    """The cluster before, its proven minimum, and where each way ends with budgets of nodes and pods kept in every wave."""
+    """The cluster before, its proven minimum, and the result of each policy with all budgets kept in every wave."""
     look_seconds, first = _timed(lambda: DisruptionPass(snapshot))
     bound_seconds, bound = _timed(lambda: fleet_floor(first))
     return {
@@ -55,7 +55,7 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
 
 
 def _looks(snapshot: Snapshot) -> JsonObject:
-    """The first look within budgets, and one at the same world that finds its target stored and its first wave under way."""
+    """The first run within budgets, and a second one that finds its target stored and its first wave in progress."""
     seconds, plan = _timed(lambda: disrupt(snapshot, proves=False))
     found: JsonObject = {"firstLookSeconds": seconds, "firstWaveNodes": sum(len(c.nodes) for c in plan.commands)}
     rest = plan.target and after_commands(plan.target, plan.commands, snapshot.pods, {})
@@ -92,7 +92,7 @@ def _under(snapshot: Snapshot, way: str, *, ignore_budgets: bool) -> Snapshot:
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Processor seconds, and the result."""
+    """CPU seconds, and the result."""
     began = time.process_time()
     with collector_paused():
         found = work()

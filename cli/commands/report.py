@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count once, and say it in the form asked for."""
+    """Compute the report and print it in the requested format."""
     from cli.ledger.period_report import report_of_period
     from cli.progress import progress
     from cli.report_document import report_csv, report_html, report_markdown, report_table

@@ -17,7 +17,7 @@ _HOUR: Final = timedelta(hours=1) // MICROSECOND
 def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
     """Each instance once, in the order in which they came.
 
-    What was told at a launch knows its moment, what was told at the end estimates it. The earliest word of the end counts.
+    A record of the launch has its moment; a record of the end estimates it. The earliest record of the end counts.
     """
     told = [outcome.instance for outcome in outcomes if outcome.instance is not None]
     found: dict[str, InstanceLife] = {}

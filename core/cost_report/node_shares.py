@@ -1,4 +1,4 @@
-"""Who uses a node, by requests: the share of each namespace, and what nobody requested."""
+"""Shares of a node by requests: one for each namespace, and one for what no pod requested."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _COUNTED: Final = ("cpu", "memory")
 def node_shares(state: StateNode) -> dict[str, float]:
     """Namespace → its share of the node; together with `IDLE` they are one.
 
-    A pod's share is the larger of its shares of processor and memory. Where pods want more than the node has together, they
-    divide it.
+    A pod's share is the larger of its shares of processor and memory. If pods together request more than the node has,
+    their shares are scaled down.
     """
     shares: dict[str, float] = {}
     for pod in state.pods:

@@ -1,4 +1,4 @@
-"""The report of a period: dollars by what they were spent on, what the looks say of them, and what a play says."""
+"""The report of a period: dollars by what they were spent on, with what snapshots and a simulation add."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.model.state_node import state_nodes
 from core.pools.pool_types import pool_types
 
 UNSEEN: Final = "(not seen)"
-"""What instances cost while no look had their node: they boot, or the ledger begins later."""
+"""The cost of instances while no snapshot had their node: they boot, or the ledger begins later."""
 
 NODE_POOL: Final = "nodepool"
 NAMESPACE: Final = "namespace"
@@ -39,14 +39,14 @@ _FIELDS: Final = {
 
 
 class LookedAt(msgspec.Struct, frozen=True):
-    """What a decision saw, and for a decision of `disrupt` what it said."""
+    """The snapshot of a decision, and for a decision of `disrupt` its plan."""
 
     snapshot: Snapshot
     plan: DisruptionPlan | None = None
 
 
 class IdleCause(msgspec.Struct, frozen=True, order=True):
-    """Why idle room was paid for: the reason that kept its nodes, with the sentence that names the object."""
+    """Why idle capacity was paid for: the reason that kept its nodes, with the sentence that names the object."""
 
     reason: str
     message: str
@@ -58,12 +58,12 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cost: Nano-dollars of all instances at the price of their launch.
         hours: Of all instances together.
-        by: What they are told by → name → nano-dollars; each sums to `cost`.
-        on_demand: What the same instances would cost on demand, at the last look's prices; None without looks.
-        idle: Nano-dollars of room that no pod requested, as far as looks tell.
+        by: Table → name → nano-dollars; each sums to `cost`.
+        on_demand: What the same instances would cost on demand, at the last snapshot's prices; None without snapshots.
+        idle: Nano-dollars of capacity that no pod requested, as far as snapshots show.
         causes: The same by what kept the nodes, the dearest first; nodes that nothing kept are left out.
-        minimum: Nano-dollars of the proven minimum of the fleet in `minimum_over`; None where no look proves one.
-        minimum_cost: What the fleet cost by the looks in that time.
+        minimum: Nano-dollars of the proven minimum of the fleet in `minimum_over`; None if no snapshot proves one.
+        minimum_cost: The cost of the fleet in that time, by snapshots.
     """
 
     cost: int
@@ -79,7 +79,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportBuilder:
-    """Give it the looks of a period in order of time, then ask for the report."""
+    """Add the snapshots of a period in order of time, then get the report."""
 
     def __init__(self, lives: Sequence[InstanceLife], since: datetime, until: datetime) -> None:
         self._by_id = {life.instance: life for life in lives if overlap(life, since, until)}
@@ -94,7 +94,7 @@ class ReportBuilder:
         self._catalogue: Catalogue | None = None
 
     def see(self, look: LookedAt) -> None:
-        """Charge what the last look saw up to this one."""
+        """Charge the time since the last snapshot."""
         self._charge(look.snapshot.now)
         self._adopt(look.snapshot)
         self._last, self._said = look, look.plan or self._said
@@ -127,7 +127,7 @@ class ReportBuilder:
         return tuple(life for life in self._by_id.values() if overlap(life, self._since, self._until))
 
     def _adopt(self, look: Snapshot) -> None:
-        """Instances of whose launch the ledger has no word (it is older than the period) are known from looks alone."""
+        """Instances that are older than the ledger are known from snapshots only."""
         types, present = pool_types(look), set[str]()
         for state in state_nodes(look):
             instance = state.provider_id.rpartition("/")[2]
