@@ -63,12 +63,19 @@ def proven(kept: Mapping[str, Any]) -> str:
         "`make nightly` runs what is too long for CI and keeps every figure in `build/nightly.json`; "
         "`make docs FIGURES=build/nightly.json` writes this page from it."
     )
-    when = (
-        f"The night below began at {kept['startedAt']} at commit {kept['commit'][:12]}, on {machine['processors']} "
-        f"processors and Python {machine['python']}."
+    machine_line = f"The machine has {machine['processors']} processors and Python {machine['python']}."
+    head = (
+        "| step | command | begun | commit | ended | minutes | last line |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     )
-    head = ("| step | command | ended | minutes | last line |", "| --- | --- | --- | --- | --- |")
-    parts = ["# What is proven, and by what", _WRITTEN_BY, how, when, "\n".join((*head, *_rows(kept))), *_mutants(kept)]
+    parts = [
+        "# What is proven, and by what",
+        _WRITTEN_BY,
+        how,
+        machine_line,
+        "\n".join((*head, *_rows(kept))),
+        *_mutants(kept),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -76,7 +83,8 @@ def _rows(kept: Mapping[str, Any]) -> Iterator[str]:
     for name, step in kept["steps"].items():
         ended = "well" if step["exitCode"] == 0 else f"with {step['exitCode']}"
         last = step["lastLines"][-1].replace("|", "/") if step["lastLines"] else ""
-        yield f"| {name} | `{step['command']}` | {ended} | {step['seconds'] / 60:.1f} | {last} |"
+        run = f"`{step['command']}` | {step['startedAt']} | {step['commit'][:12]}"
+        yield f"| {name} | {run} | {ended} | {step['seconds'] / 60:.1f} | {last} |"
 
 
 def _mutants(kept: Mapping[str, Any]) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Runs everything that is too long for CI, one after the other, and writes what came of it to one file.
 
 `python -m tests.nightly --sizes SEEDS=10000,CASES=20000,SAMPLE=500`. The file grows step by step, so that a night that is cut
-short keeps what it found. Exit code 1 where a step failed.
+short keeps what it found. Each step says when and of which commit it was run: one that is run alone (`--only`) takes the place
+of its earlier run, and the others stay. Exit code 1 where a step failed.
 """
 
 from __future__ import annotations
@@ -98,16 +99,15 @@ def chosen_sizes(said: str) -> dict[str, str]:
 def run(steps: Sequence[Step], sizes: Mapping[str, str], path: Path) -> int:
     """Run each step, whatever became of those before it, and keep the file up to date."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    earlier: dict[str, Any] = json.loads(path.read_text())["steps"] if path.exists() else {}
     found: dict[str, Any] = {
-        "startedAt": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
         "machine": {"processors": os.cpu_count(), "python": platform.python_version()},
-        "steps": {},
+        "steps": {name: result for name, result in earlier.items() if name in {step.name for step in STEPS}},
     }
     for step in steps:
         found["steps"][step.name] = _ran(step, sizes)
         path.write_text(json.dumps(found, indent=2) + "\n")
-    failed = [name for name, result in found["steps"].items() if result["exitCode"] != 0]
+    failed = [step.name for step in steps if found["steps"][step.name]["exitCode"] != 0]
     sys.stdout.write(f"{len(steps)} steps, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}; {path}\n")
     return int(bool(failed))
 
@@ -119,6 +119,7 @@ def _ran(step: Step, sizes: Mapping[str, str]) -> dict[str, Any]:
     figures = ROOT / step.figures if step.figures else None
     if figures is not None:
         figures.unlink(missing_ok=True)  # those of an earlier night would pass for this one's
+    of = {"startedAt": datetime.now(UTC).isoformat(timespec="seconds"), "commit": _commit()}
     began = time.monotonic()
     try:
         ended = subprocess.run(  # noqa: S603 - a target of the project's own Makefile
@@ -129,6 +130,7 @@ def _ran(step: Step, sizes: Mapping[str, str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         status, printed = -1, f"not done after {_STEP_SECONDS_MAX:.0f} s"
     return {
+        **of,
         "command": " ".join(command),
         "exitCode": status,
         "seconds": round(time.monotonic() - began),

@@ -43,8 +43,23 @@ def test_figures_of_an_earlier_night_are_not_used(makefile: Path) -> None:
 def test_the_page_shows_how_each_step_ended(makefile: Path) -> None:
     run((Step("first", "bad"), Step("second", "good N=7")), {}, makefile / "night.json")
     page = proven(json.loads((makefile / "night.json").read_text()))
-    assert "| first | `make --no-print-directory bad` | with 2 |" in page
-    assert "| second | `make --no-print-directory good N=7` | well | 0.0 | 7 cases |" in page
+    first, second = (line for line in page.splitlines() if line.startswith(("| first", "| second")))
+    assert first.startswith("| first | `make --no-print-directory bad` | 20")
+    assert "| with 2 |" in first
+    assert second.endswith("| well | 0.0 | 7 cases |")
+
+
+def test_a_step_that_is_run_alone_leaves_the_others_as_they_were(
+    makefile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = (Step("first", "good N=1"), Step("second", "good N=7"))
+    monkeypatch.setattr(nightly, "STEPS", steps)
+    run(steps, {}, makefile / "night.json")
+    before = json.loads((makefile / "night.json").read_text())["steps"]
+    assert run((Step("second", "bad"),), {}, makefile / "night.json") == 1
+    after = json.loads((makefile / "night.json").read_text())["steps"]
+    assert after["first"] == before["first"]
+    assert (before["second"]["exitCode"], after["second"]["exitCode"]) == (0, 2)
 
 
 @pytest.mark.parametrize("said", ["SEEDS", "SEEDS=many", "WHAT=1"])
