@@ -6,6 +6,7 @@ import argparse
 import gc
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from cli.output import JsonObject
 from cli.reading import Document, read
 from core import labels
 from core.catalogue import document
+from core.catalogue.reservations import with_reservations
 from core.errors import InvalidInputError
 from core.gc_pause import collector_paused
 from core.manifests.assemble import assemble
@@ -153,7 +155,10 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
             field = field_in(origin, problem.resource, problem.field)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
-    return snapshot
+    in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
+    classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
+    catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
+    return msgspec.structs.replace(snapshot, catalogue=catalogue)
 
 
 def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:

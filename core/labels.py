@@ -25,6 +25,8 @@ INITIALIZED: Final = "karpenter.sh/initialized"
 DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
 NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
 RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
+RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
+RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
@@ -59,6 +61,10 @@ DECISION: Final = "fleetwright.dev/decision"
 """Annotation and tag: id of the decision in the ledger that launched the claim."""
 
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
+RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
+"""Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's
+definition of the class has no field for it, and the API server drops fields that it does not know."""
+
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"
@@ -118,8 +124,8 @@ WELL_KNOWN: Final = frozenset(
         WINDOWS_BUILD,
         RESERVATION_ID,
         NITRO_SANDBOX,
-        f"{AWS_GROUP}/capacity-reservation-type",
-        f"{AWS_GROUP}/capacity-reservation-interruptible",
+        RESERVATION_TYPE,
+        RESERVATION_INTERRUPTIBLE,
         *_AWS_TYPE_LABELS,
     }
 )

@@ -214,6 +214,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         state: EC2's state of the instance, such as running or terminated.
+        reservation_id, reservation_type, interruptible: As of an offering; set for capacity type `reserved`.
         efa_interfaces: Network interfaces that carry EFA traffic; a type that supports them has none unless requested.
         security_groups: The ids of its interfaces' security groups.
     """
@@ -224,6 +225,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     capacity_type: str
     state: str
     launched_at: datetime
+    reservation_id: str = ""
+    reservation_type: str = ""
+    interruptible: bool = False
     private_dns_name: str = ""
     image_id: str = ""
     efa_interfaces: int = 0

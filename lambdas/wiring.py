@@ -142,6 +142,7 @@ def _ec2_rule(name: str, detail_type: str, **detail: JsonObject) -> RuleSpec:
 
 EC2_RULES: Final = (
     _ec2_rule("spot-interruption", "EC2 Spot Instance Interruption Warning"),
+    _ec2_rule("reservation-interruption", "EC2 Capacity Reservation Instance Interruption Warning"),
     _ec2_rule("rebalance", "EC2 Instance Rebalance Recommendation"),
     _ec2_rule("instance-state", "EC2 Instance State-change Notification", detail={"state": list(ENDING_STATES)}),
 )

@@ -33,7 +33,7 @@ SETTINGS: Final = (
 )
 """Settings that a scenario may choose: the others belong to the account, or to the world itself."""
 
-_DURATIONS: Final = ("at", "duration", "for", "restore")
+_DURATIONS: Final = ("at", "duration", "for", "restore", "starts", "ends")
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -88,6 +88,30 @@ class Subnet(_Wire, frozen=True, kw_only=True):
 
     zone: str
     free_addresses: int
+
+
+class CapacityReservation(_Wire, frozen=True, kw_only=True):
+    """A capacity reservation or capacity block of the account; one of a known id is replaced, with its instances.
+
+    Attributes:
+        total: How many instances it holds; `others` of its places are taken by somebody else.
+        starts, ends: From when it is active and when it is over, counted from now; None: at once, never.
+        cancel: End the one of this id now. What else is given does not count.
+    """
+
+    id: str
+    instance_type: str = ""
+    zone: str = ""
+    total: int = 1
+    others: int = 0
+    type: Literal["default", "capacity-block"] = "default"
+    instance_match_criteria: Literal["open", "targeted"] = "targeted"
+    interruptible: bool = False
+    owner_id: str = ""
+    tags: dict[str, str] = {}
+    starts: timedelta | None = None
+    ends: timedelta | None = None
+    cancel: bool = False
 
 
 class Interrupt(_Wire, frozen=True, kw_only=True):
@@ -175,6 +199,7 @@ class Step(_Wire, frozen=True, kw_only=True):
     ami: Ami | None = None
     subnet: Subnet | None = None
     interrupt: Interrupt | None = None
+    capacity_reservation: CapacityReservation | None = None
     boot: Boot | None = None
     fault: Fault | None = None
     events: MessageFault | None = None
@@ -205,6 +230,7 @@ class _Spec(_Wire, frozen=True, kw_only=True):
     trace: Trace | None = None
     feature_gates: dict[str, bool] = {}
     settings: dict[str, str | int | bool] = {}
+    capacity_reservations: list[CapacityReservation] = []
     steps: list[Step] = []
 
 
@@ -225,6 +251,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace | None
     feature_gates: dict[str, bool]
     settings: dict[str, str] = {}
+    capacity_reservations: tuple[CapacityReservation, ...] = ()
     manifests: tuple[JsonObject, ...]
     steps: tuple[Step, ...]
 
@@ -268,6 +295,7 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         trace=spec.trace,
         feature_gates=spec.feature_gates,
         settings=_settings(spec.settings),
+        capacity_reservations=tuple(spec.capacity_reservations),
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )

@@ -13,15 +13,16 @@ from typing import Any, TypeVar
 from core.errors import FleetwrightError
 from lambdas.ports import NotFoundError
 from simulator import calls
-from simulator.aws.account import Account
+from simulator.aws.account import ACCOUNT_ID, Account
 from simulator.aws.boot import Boot
 from simulator.aws.exchange import Selection
 from simulator.aws.instances import STATUS_CHECK, Instance, is_spot
+from simulator.aws.reservations import Reservation
 from simulator.cluster import Cluster
 from simulator.cluster.objects import name_of
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
-from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
+from simulator.scenario import ALL, Brake, CapacityReservation, Fault, Interrupt, Step
 
 USER = "user"
 T = TypeVar("T")
@@ -73,6 +74,32 @@ class Steps:
         with suppress(NotFoundError):
             self._cluster.delete(manifest["kind"], metadata["namespace"], metadata["name"], by=USER)
 
+    def reserve(self, wanted: CapacityReservation) -> None:
+        """Make a capacity reservation, change or cancel it."""
+        if wanted.cancel:
+            if self._account.reservations.find(wanted.id) is None:
+                self._warn(f"there is no capacity reservation {wanted.id} to cancel")
+            else:
+                self._account.reservations.cancel(wanted.id)
+            return
+        now = self._account.clock.now()
+        self._account.reservations.make(
+            Reservation(
+                id=wanted.id,
+                instance_type=wanted.instance_type,
+                zone=wanted.zone,
+                total=wanted.total,
+                others=wanted.others,
+                owner=wanted.owner_id or ACCOUNT_ID,
+                kind=wanted.type,
+                criteria=wanted.instance_match_criteria,
+                interruptible=wanted.interruptible,
+                tags=wanted.tags,
+                starts_at=None if wanted.starts is None else now + wanted.starts,
+                ends_at=None if wanted.ends is None else now + wanted.ends,
+            )
+        )
+
     def _to_cluster(self, step: Step) -> None:
         if step.apply is not None:
             self.apply(step.apply)
@@ -95,6 +122,8 @@ class Steps:
             self._account.images.publish(step.ami.alias, step.ami.id)
         if step.subnet is not None:
             self._account.network.set_free(step.subnet.zone, step.subnet.free_addresses)
+        if step.capacity_reservation is not None:
+            self.reserve(step.capacity_reservation)
         if step.interrupt is not None:
             self._interrupt(step.interrupt)
         if step.boot is not None and step.boot.fail:

@@ -135,6 +135,7 @@ class World:
         account.table.listen(self._row_written)
         if self._ledger is not None:
             account.wire.listen(self._ledger.see)
+        account.instances.on_change(self.meter.settle)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
@@ -154,6 +155,8 @@ class World:
     def play(self, traced: list[TracedPod]) -> None:
         """Put everything that the scenario brings on the clock, and wake the functions for the first time."""
         start = self.clock.now()
+        for reservation in self.scenario.capacity_reservations:
+            self._steps.reserve(reservation)
         self._steps.apply(self.scenario.manifests)
         self.pump.start()
         for step in self.scenario.steps:

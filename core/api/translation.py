@@ -135,10 +135,18 @@ def _node_class(obj: JsonObject) -> NodeClass:
         amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
         security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
         subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
+        reservations=_reservations(found),
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=drift_hash.of_node_class(spec, present["spec"]),
     )
+
+
+def _reservations(found: JsonObject) -> tuple[str, ...] | None:
+    """Return the ids of the reservations that a class's status lists, None where it says nothing of them."""
+    if found.get("capacityReservations") is None:
+        return None
+    return tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
 
 
 def node_claim(obj: JsonObject) -> NodeClaim:

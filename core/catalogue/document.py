@@ -28,6 +28,8 @@ class _Offering(msgspec.Struct, rename="camel"):
     available: bool = True
     reservation_id: str = ""
     reservation_capacity: int = 0
+    reservation_type: str = ""
+    interruptible: bool = False
 
 
 class _InstanceType(msgspec.Struct, rename="camel"):
@@ -145,6 +147,8 @@ def _offering(entry: _Offering, instance_type: str, *, field: str) -> Offering:
         available=entry.available,
         reservation_id=entry.reservation_id,
         reservation_capacity=entry.reservation_capacity,
+        reservation_type=entry.reservation_type,
+        interruptible=entry.interruptible,
     )
 
 
@@ -170,4 +174,6 @@ def _written_offering(offering: Offering) -> dict[str, Any]:
     }
     if offering.reservation_id:
         entry |= {"reservationId": offering.reservation_id, "reservationCapacity": offering.reservation_capacity}
+    if offering.reservation_type:
+        entry |= {"reservationType": offering.reservation_type, "interruptible": offering.interruptible}
     return entry

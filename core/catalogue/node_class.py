@@ -16,6 +16,10 @@ from core.errors import InvalidInputError
 
 RAID0: Final = "RAID0"
 EFA_ONLY: Final = "efa-only"
+DEFAULT_RESERVATION: Final = "default"
+CAPACITY_BLOCK: Final = "capacity-block"
+ACTIVE: Final = "active"
+EXPIRING: Final = "expiring"
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -31,6 +35,15 @@ class SelectorTerm(_Wire, frozen=True, kw_only=True):
     owner: str = ""
     alias: str = ""
     ssm_parameter: str = ""
+
+
+class ReservationTerm(_Wire, frozen=True, kw_only=True):
+    """One term of `capacityReservationSelectorTerms`."""
+
+    tags: dict[str, str] = {}
+    id: str = ""
+    owner_id: str = msgspec.field(name="ownerID", default="")
+    instance_match_criteria: str = ""
 
 
 class Ebs(_Wire, frozen=True, kw_only=True):
@@ -99,6 +112,7 @@ class NodeClassSpec(_Wire, frozen=True, kw_only=True):
     subnet_selector_terms: tuple[SelectorTerm, ...] = ()
     security_group_selector_terms: tuple[SelectorTerm, ...] = ()
     ami_selector_terms: tuple[SelectorTerm, ...] = ()
+    capacity_reservation_selector_terms: tuple[ReservationTerm, ...] = ()
     ami_family: str = ""
     associate_public_ip_address: bool | None = msgspec.field(name="associatePublicIPAddress", default=None)
     ip_prefix_count: int = 0
@@ -154,12 +168,34 @@ class SecurityGroup(_Wire, frozen=True, kw_only=True):
     name: str = ""
 
 
+class CapacityReservation(_Wire, frozen=True, kw_only=True):
+    """One entry of `status.capacityReservations`.
+
+    Attributes:
+        state: `active`, or `expiring` for a capacity block near its end, into which nothing is launched.
+        places: How many instances of this cluster it can hold at most, those that it holds included. It is not part of the
+            written status (`labels.RESERVATION_PLACES`). None: not known.
+    """
+
+    id: str
+    instance_type: str = ""
+    availability_zone: str = ""
+    owner_id: str = msgspec.field(name="ownerID", default="")
+    instance_match_criteria: str = ""
+    reservation_type: str = DEFAULT_RESERVATION
+    interruptible: bool = False
+    state: str = ACTIVE
+    end_time: str = ""
+    places: int | None = None
+
+
 class NodeClassStatus(_Wire, frozen=True, kw_only=True):
     """`status`, as far as it was resolved."""
 
     subnets: tuple[Subnet, ...] = ()
     security_groups: tuple[SecurityGroup, ...] = ()
     amis: tuple[Ami, ...] = ()
+    capacity_reservations: tuple[CapacityReservation, ...] = ()
     instance_profile: str = ""
 
 
@@ -168,6 +204,7 @@ class Metadata(_Wire, frozen=True, kw_only=True):
 
     name: str = ""
     uid: str = ""
+    annotations: dict[str, str] = {}
 
 
 class EC2NodeClass(_Wire, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,14 @@ from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_types import pool_types
+
+_OF_OFFERINGS: Final = (
+    labels.ZONE,
+    labels.RESERVATION_ID,
+    labels.RESERVATION_TYPE,
+    labels.RESERVATION_INTERRUPTIBLE,
+)
+"""Labels that differ between the offerings of a type, besides the capacity type."""
 
 
 def type_of(node_labels: Mapping[str, str], types: Iterable[InstanceType]) -> InstanceType | None:
@@ -111,7 +120,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
 def launchable(claim: PlannedClaim, instance_type: InstanceType) -> tuple[Offering, ...]:
     """Return the type's available offerings that the claim admits."""
-    asked = Requirements(r for r in claim.requirements if r.key in (labels.ZONE, labels.RESERVATION_ID))
+    asked = Requirements(r for r in claim.requirements if r.key in _OF_OFFERINGS)
     return tuple(
         o
         for o in instance_type.offerings

@@ -9,6 +9,7 @@ import msgspec
 
 from core import labels
 from core.catalogue.node_class import EC2NodeClass
+from core.launch.reservation_target import fleet_options, target_capacity_type
 from core.launch.template import tag_list
 from core.model.catalogue import Offering, OfferingKey, cheapest_first
 
@@ -37,7 +38,6 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
         context: The class' opaque `spec.context`.
     """
 
-    capacity_type: str
     token: str
     tags: dict[str, str]
     context: str = ""
@@ -54,9 +54,13 @@ def subnets_by_zone(node_class: EC2NodeClass, avoided: Collection[str] = ()) -> 
 
 
 def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:
-    """The request. Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter)."""
+    """The request; the offerings share a capacity type and a kind of reservation.
+
+    Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter).
+    """
     spot, on_demand = _STRATEGIES[terms.is_ranked]
     ranked = cheapest_first(o for config in configs for o in config.offerings) if terms.is_ranked else []
+    first = next((offering for config in configs for offering in config.offerings), None)
     priorities = {offering.key: rank for rank, offering in enumerate(ranked)}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -64,16 +68,14 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
         "LaunchTemplateConfigs": [_config(config, subnets, priorities) for config in configs],
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": 1,
-            "DefaultTargetCapacityType": terms.capacity_type,
+            "DefaultTargetCapacityType": target_capacity_type(first) if first is not None else labels.ON_DEMAND,
         },
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": tag_list(terms.tags)} for kind in ("instance", "volume", "fleet")
         ],
     }
-    if terms.capacity_type == labels.SPOT:
-        request["SpotOptions"] = {"AllocationStrategy": spot}
-    else:
-        request["OnDemandOptions"] = {"AllocationStrategy": on_demand}
+    if first is not None:
+        request |= fleet_options(first, spot=spot, on_demand=on_demand)
     if terms.context:
         request["Context"] = terms.context
     return request

@@ -39,6 +39,7 @@ class _Group(msgspec.Struct, frozen=True, order=True):
     image_name: str
     max_pods: int
     efa_count: int
+    reservation_id: str
 
 
 def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster) -> RenderedLaunch:
@@ -56,11 +57,10 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     tags = {"Name": order.claim, **node_class.spec.tags, **order.tags, **owned}
     configs, templates = [], []
     for group, members in _grouped(chosen, order, bootable).items():
-        template = _template(group, order, node_class, cluster, chosen[0].capacity_type)
+        template = _template(group, order, node_class, cluster, members[0])
         templates.append(template)
         configs.append(FleetConfig(template=template.name, image_id=group.image_id, offerings=tuple(members)))
     terms = FleetTerms(
-        capacity_type=chosen[0].capacity_type if chosen else labels.ON_DEMAND,
         token=order.token,
         tags=tags,
         context=node_class.spec.context,
@@ -77,16 +77,17 @@ def _grouped(chosen: Iterable[Offering], order: LaunchOrder, images: Mapping[str
     for offering in chosen:
         instance_type, ami = types[offering.instance_type], images[offering.instance_type]
         efa = instance_type.capacity.get(EFA, 0) if wants_efa else 0
-        group = _Group(ami.id, ami.name, instance_type.capacity.get("pods", 0), efa)
+        pods = instance_type.capacity.get("pods", 0)
+        group = _Group(ami.id, ami.name, pods, efa, offering.reservation_id)
         groups.setdefault(group, []).append(offering)
     return groups
 
 
 def _template(
-    group: _Group, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster, capacity_type: str
+    group: _Group, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster, offering: Offering
 ) -> LaunchTemplate:
     family, spec = node_class.family, node_class.spec
-    node_labels = {**order.node_labels, labels.CAPACITY_TYPE: capacity_type}
+    node_labels = {**order.node_labels, labels.CAPACITY_TYPE: offering.capacity_type}
     bootstrap = Bootstrap(
         cluster=cluster,
         labels=registered_labels(node_labels, syncs_taints=not family.registers_taints),
@@ -101,11 +102,12 @@ def _template(
     parts = TemplateParts(
         image_id=group.image_id,
         user_data=family.user_data(bootstrap),
-        capacity_type=capacity_type,
+        offering=offering,
         tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)},
         efa_count=group.efa_count,
         enclaves=order.requests.get(NITRO_SANDBOX, 0) > 0,
         tenancy=order.tenancy,
         is_ipv6=cluster.is_ipv6,
+        uses_reservations=order.uses_reservations,
     )
     return launch_template(node_class, parts)

@@ -3,7 +3,8 @@
 offerings of the claim
 -> without metal and accelerated types, while there are others   } skipped under minValues, which
 -> without spot that costs more than on-demand                   } count on every type
--> of one capacity type, as a fleet request has one
+-> of one capacity type, as a fleet request has one: reserved, else spot, else on-demand
+-> of reserved ones those that one request may name (`core.launch.reserved_selection`)
 -> of the cheapest 60 types, among them those that minValues need
 -> at most 300 offerings, each type at least with its cheapest
 """
@@ -16,6 +17,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.launch.reserved_selection import admits_reservation, in_one_request
 from core.launch.type_values import first_of_each
 from core.model.catalogue import InstanceType, Offering, cheapest_first
 from core.model.plan import PlannedClaim
@@ -89,7 +91,7 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
 def one_request(offerings: Iterable[Offering]) -> tuple[Offering, ...]:
     """Return as many of the offerings as one fleet request allows: of one capacity type, each type at least with its cheapest.
 
-    Spot comes before on-demand; reserved capacity is not launched.
+    Reserved capacity comes before spot, and spot before on-demand (Karpenter).
     """
     ordered = cheapest_first(_of_one_capacity_type(offerings))
     cheapest: dict[str, Offering] = {}
@@ -100,13 +102,20 @@ def one_request(offerings: Iterable[Offering]) -> tuple[Offering, ...]:
 
 
 def _is_open(offering: Offering, claim: PlannedClaim) -> bool:
-    return offering.available and offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
+    return (
+        offering.available
+        and offering.zone in claim.zones
+        and offering.capacity_type in claim.capacity_types
+        and admits_reservation(claim.requirements, offering)
+    )
 
 
 def _of_one_capacity_type(offerings: Iterable[Offering]) -> list[Offering]:
     found = list(offerings)
-    chosen = labels.SPOT if any(o.capacity_type == labels.SPOT for o in found) else labels.ON_DEMAND
-    return [offering for offering in found if offering.capacity_type == chosen]
+    on_offer = {offering.capacity_type for offering in found}
+    chosen = next((kind for kind in labels.CAPACITY_TYPES if kind in on_offer), labels.ON_DEMAND)
+    kept = [offering for offering in found if offering.capacity_type == chosen]
+    return in_one_request(kept) if chosen == labels.RESERVED else kept
 
 
 def _types_of(offerings: Iterable[Offering], types: _Types) -> tuple[InstanceType, ...]:

@@ -19,6 +19,8 @@ from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from core.launch.interfaces import network_interfaces
 from core.launch.placement import SHARED, placement
+from core.launch.reservation_target import reservation_settings
+from core.model.catalogue import Offering
 
 NAME_PREFIX: Final = "fleetwright/"
 _DIGEST_CHARACTERS: Final = 32
@@ -37,20 +39,23 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         user_data: The text in the node's own format.
+        offering: One of the offerings that are launched from it: they share capacity type and reservation.
         tags: Tags of everything that is created; none of them may name a single claim.
         efa_count: EFA interfaces, for a claim that requests them.
         enclaves: The claim asks for Nitro Enclaves.
         tenancy: Whether the machine is shared with other accounts, in EC2's words.
+        uses_reservations: Whether reservations are managed here; otherwise EC2 fills open ones by itself.
     """
 
     image_id: str
     user_data: str
-    capacity_type: str
+    offering: Offering
     tags: dict[str, str]
     efa_count: int = 0
     enclaves: bool = False
     tenancy: str = SHARED
     is_ipv6: bool = False
+    uses_reservations: bool = True
 
 
 def launch_template(node_class: EC2NodeClass, parts: TemplateParts) -> LaunchTemplate:
@@ -100,6 +105,8 @@ def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
     }
     if not data["BlockDeviceMappings"]:
         del data["BlockDeviceMappings"]
+    if parts.uses_reservations:
+        data |= reservation_settings(parts.offering)
     where = placement(spec, parts.tenancy)
     if where:
         data["Placement"] = where
@@ -125,5 +132,5 @@ def _metadata_options(node_class: EC2NodeClass) -> dict[str, Any]:
 
 def _tag_specifications(parts: TemplateParts) -> list[dict[str, Any]]:
     """Tags of instances, volumes and the fleet come with the fleet request; only the template creates these."""
-    kinds = ["network-interface"] + (["spot-instances-request"] if parts.capacity_type == labels.SPOT else [])
+    kinds = ["network-interface"] + (["spot-instances-request"] if parts.offering.capacity_type == labels.SPOT else [])
     return [{"ResourceType": kind, "Tags": tag_list(parts.tags)} for kind in kinds]

@@ -28,7 +28,10 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         price: Nano-dollars per hour.
         available: False while it is known to be out of capacity; such an offering still prices running nodes.
-        reservation_id, reservation_capacity: Set for capacity type `reserved`.
+        reservation_id: The capacity reservation, for capacity type `reserved`.
+        reservation_capacity: How many more instances the reservation takes.
+        reservation_type: `default` or `capacity-block`; empty where it is not known.
+        interruptible: Whether the reservation's owner may take the instance back at short notice.
     """
 
     instance_type: str
@@ -38,11 +41,21 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     available: bool = True
     reservation_id: str = ""
     reservation_capacity: int = 0
+    reservation_type: str = ""
+    interruptible: bool = False
 
     @property
     def key(self) -> OfferingKey:
         """Its identity, under which refusals are remembered."""
         return OfferingKey(self.instance_type, self.zone, self.capacity_type, self.reservation_id)
+
+    def reservation_labels(self) -> dict[str, str]:
+        """The labels that name the reservation; none for other capacity."""
+        if not self.reservation_id:
+            return {}
+        kind = {labels.RESERVATION_TYPE: self.reservation_type} if self.reservation_type else {}
+        interruptible = {labels.RESERVATION_INTERRUPTIBLE: str(self.interruptible).lower()} if kind else {}
+        return {labels.RESERVATION_ID: self.reservation_id, **kind, **interruptible}
 
     def requirements(self) -> Requirements:
         """The labels that a node from this offering would carry because of it."""
@@ -51,7 +64,7 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
             Requirement.one_of(labels.CAPACITY_TYPE, self.capacity_type),
         ]
         if self.reservation_id:
-            own.append(Requirement.one_of(labels.RESERVATION_ID, self.reservation_id))
+            own += [Requirement.one_of(key, value) for key, value in sorted(self.reservation_labels().items())]
         return Requirements(own)
 
 

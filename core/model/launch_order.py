@@ -23,6 +23,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
         is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 goes by them and not by its own.
         avoided_subnets: Ids of subnets that recently had no free addresses.
+        uses_reservations: Whether what is not launched into a capacity reservation is kept out of all of them.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
 
@@ -39,3 +40,4 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     is_ranked: bool = False
     avoided_subnets: tuple[str, ...] = ()
     tenancy: str = "default"
+    uses_reservations: bool = True

@@ -105,6 +105,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).
         subnets: (subnet id, zone).
+        reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
@@ -117,6 +118,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     amis: tuple[tuple[str, tuple[Requirement, ...]], ...] = ()
     security_groups: tuple[str, ...] = ()
     subnets: tuple[tuple[str, str], ...] = ()
+    reservations: tuple[str, ...] | None = None
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""

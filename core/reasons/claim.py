@@ -85,5 +85,9 @@ class ClaimReason(ReasonCode):
         "The instance is gone; the Node stays until other controllers remove their finalizers.",
         "Find the controller that owns the finalizer that the message names.",
     )
+    RESERVATION_ENDED = (
+        "ReservationEnded",
+        "Its capacity reservation has ended; the instance runs on and is on-demand now (Karpenter).",
+    )
     STRAY_NODE = ("StrayNode", "A Node of ours stands for nothing any more, and its finalizer was taken off.")
     STRAY_TAINT = ("StrayTaint", "The node carried the disrupted taint although nothing disrupts it; it was taken off.")

@@ -18,6 +18,7 @@ class DecisionKind(DocumentedCode):
     TERMINATE = ("terminate", "A claim starts to go, or its instance is terminated.")
     INTERRUPT = ("interrupt", "EC2 or AWS Health announced something about an instance.")
     ADOPT = ("adopt", "An instance was found by its tag.")
+    RELABEL = ("relabel", "A node's labels were brought in line with its instance.")
     EXPIRE = ("expire", "A claim is removed because of its age.")
     ABANDON = ("abandon", "A command, a drain or a brake was given up.")
     FORGET = ("forget", "The record of a claim or a stray Node was dropped.")

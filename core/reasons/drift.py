@@ -14,4 +14,8 @@ class DriftReason(ReasonCode):
     NODE_CLASS_DRIFTED = ("NodeClassDrifted", "A field of its EC2NodeClass has changed.")
     AMI_DRIFT = ("AMIDrift", "Another image is chosen for its instance type today.")
     SECURITY_GROUP_DRIFT = ("SecurityGroupDrift", "It was launched with other security groups than the class selects.")
+    CAPACITY_RESERVATION_DRIFT = (
+        "CapacityReservationDrift",
+        "It was launched into a capacity reservation that the class no longer selects.",
+    )
     SUBNET_DRIFT = ("SubnetDrift", "It was launched into a subnet that the class no longer selects.")

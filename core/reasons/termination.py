@@ -53,6 +53,15 @@ class TerminationReason(ReasonCode):
         "The message says what it waits for: a taint, a resource, the kubelet.",
     )
     SPOT_INTERRUPTED = ("SpotInterrupted", "EC2 takes the spot instance back within two minutes.")
+    RESERVATION_INTERRUPTED = (
+        "CapacityReservationInterrupted",
+        "The owner of its interruptible capacity reservation takes the instance back within two minutes.",
+    )
+    CAPACITY_BLOCK_ENDS = (
+        "CapacityBlockEnds",
+        "Its capacity block ends within 40 minutes; EC2 terminates its instances half an hour before the end.",
+        "Extend the block, or let the NodePool admit other capacity, so that the pods have somewhere to go.",
+    )
     REBALANCE_RECOMMENDED = (
         "RebalanceRecommended",
         "EC2 says that the spot instance is at an elevated risk of interruption.",

@@ -157,7 +157,7 @@ class Permissions:
         self._allow(role, ["ec2:CreateTags"], created, on_create)
 
     def _resolves_node_classes(self, role: iam.Role) -> None:
-        describes = ["Images", "SecurityGroups", "Subnets"]
+        describes = ["CapacityReservations", "Images", "SecurityGroups", "Subnets"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
         self._allow(role, ["ssm:GetParameters"], [service_parameters])

@@ -194,7 +194,13 @@ class Adapters:
 
         ec2, ssm, iam, eks = map(self._service, ("ec2", "ssm", "iam", "eks"))
         services = AwsServices(ec2=ec2, ssm=ssm, iam=iam, eks=eks, region=self._session.region_name)
-        return Ec2Cloud(services, cluster=self.settings.cluster_name, clock=self.clock)
+        gates = self.settings.options().feature_gates
+        return Ec2Cloud(
+            services,
+            cluster=self.settings.cluster_name,
+            clock=self.clock,
+            uses_reservations=gates.reserved_capacity,
+        )
 
     @cached_property
     def catalogues(self) -> CatalogueStore:

@@ -148,7 +148,7 @@ class Application:
         """Sweeps of `reconcile`."""
         from lambdas.application.sweeps import sweeps
 
-        return sweeps(self.adapters, self._terminator, self._rebuilding, self.node_claims)
+        return sweeps(self.adapters, self.observer, self._terminator, self._rebuilding, self.node_claims)
 
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
@@ -206,7 +206,13 @@ class Application:
     def _launcher(self) -> Launcher:
         from lambdas.controllers.launching.launching import Launcher
 
-        return Launcher(self.adapters.cloud, self.adapters.stores, cluster=self.adapters.settings.cluster_name)
+        given, gates = self.adapters, self.adapters.settings.options().feature_gates
+        return Launcher(
+            given.cloud,
+            given.stores,
+            cluster=given.settings.cluster_name,
+            uses_reservations=gates.reserved_capacity,
+        )
 
     @cached_property
     def _rebuilding(self) -> Rebuilding:

@@ -10,6 +10,8 @@ from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
 from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.expiry import Expiry
+from lambdas.controllers.sweeps.instances.capacity_blocks import CapacityBlocks
+from lambdas.controllers.sweeps.instances.demoted import DemotedInstances
 from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
 from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
 from lambdas.controllers.sweeps.instances.lost import LostInstances
@@ -32,10 +34,15 @@ from lambdas.controllers.sweeps.stale_launch_templates import StaleLaunchTemplat
 from lambdas.controllers.sweeps.status import Statuses
 from lambdas.controllers.sweeps.sweep import Sweep
 from lambdas.controllers.sweeps.usage import Usage
+from lambdas.observation.observer import Observer
 
 
 def sweeps(
-    adapters: Adapters, terminator: ClaimTerminator, rebuilding: Rebuilding, mirror: NodeClaimMirror
+    adapters: Adapters,
+    observer: Observer,
+    terminator: ClaimTerminator,
+    rebuilding: Rebuilding,
+    mirror: NodeClaimMirror,
 ) -> tuple[Sweep, ...]:
     """Return every sweep of this installation."""
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
@@ -48,6 +55,8 @@ def sweeps(
         UntrackedInstances(rebuilding, unknown, clock),
         LostInstances(cloud, terminator, clock),
         InstanceIndex(stores.claims),
+        DemotedInstances(kubernetes, stores.claims, observer, clock),
+        CapacityBlocks(terminator, clock),
         ImpairedInstances(cloud, terminator, clock),
         DeletedNodes(work, clock),
         StrayTaints(kubernetes, cloud, stores, clock),

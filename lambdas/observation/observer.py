@@ -165,7 +165,9 @@ class Observer:
         objects, node_classes = self._objects(options, rejected)
         now = self._clock.now()
         denials = self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now) if with_market else ()
-        market = self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now) if with_market else Catalogue()
+        market = (
+            self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, records) if with_market else Catalogue()
+        )
         snapshot, problems = assemble(
             objects,
             now=now,
@@ -221,11 +223,12 @@ class Observer:
         options, now = self._settings.options(), self._clock.now()
         if options.feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+        claims = self._stores.claims.all()
         snapshot, _ = assemble(
             objects,
             now=now,
             catalogue=without_denied(
-                self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now),
+                self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, claims),
                 self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now),
             ),
             options=options,

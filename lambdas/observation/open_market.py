@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from core.catalogue.reservations import with_reservations
 from core.launch.denials.denial import LaunchDenial, revision_of
 from core.launch.denials.subnets import subnets_of
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.reserved_places import held_places
 from core.manifests.zone_ids import zones_by_id
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
@@ -35,10 +38,15 @@ class OpenMarket:
         facts = self._catalogues.facts()
         return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
 
-    def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
-        """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first."""
+    def catalogue(
+        self, node_classes: Iterable[JsonObject], now: datetime, claims: Iterable[ClaimRecord] = ()
+    ) -> Catalogue:
+        """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first.
+
+        `claims` are all claims, for who plans: each holds its place in a capacity reservation.
+        """
         manifests, refused = sorted(node_classes, key=name_of), self._unavailable.active(now)
-        open_ = without_unavailable(self._catalogues.catalogue(manifests), refused)
+        open_ = without_unavailable(self._whole(manifests, claims, now), refused)
         return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
 
     def denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
@@ -59,7 +67,11 @@ class OpenMarket:
         zones = frozenset(names.get(zone, zone) for zone in away)
         return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
 
+    def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
+        return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)
+
     def without_refusals(self, view: ClusterState) -> Snapshot:
         """Return the snapshot as if EC2 had refused and denied nothing. Raises PortError."""
-        whole = self._catalogues.catalogue(sorted(view.node_classes.values(), key=name_of))
+        manifests = sorted(view.node_classes.values(), key=name_of)
+        whole = self._whole(manifests, view.claims.values(), view.snapshot.now)
         return self.without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from simulator.aws.network import Network, subnets_in
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
+from simulator.aws.reservations import DEFAULT, Reservation, Reservations
 from simulator.aws.schedules import Schedules
 from simulator.aws.session import Session
 from simulator.aws.templates import Templates
@@ -101,8 +102,18 @@ class Account:
         self._templates = Templates(clock, stream(seed, "templates"))
         self.wire = Wire(around.faults, around.spend, latency)
         checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists, self._denies)
+        self.reservations = Reservations(clock, self.exchange, self.instances)
+        for reservation in _reservations_of(region):
+            self.reservations.make(reservation)
         self._fleets = Fleets(
-            clock, recorder, self.exchange, self.instances, self.network, self._templates.find, checks
+            clock,
+            recorder,
+            self.exchange,
+            self.instances,
+            self.network,
+            self._templates.find,
+            checks,
+            self.reservations,
         )
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
         self._calls = InstanceCalls(self.instances, self.network.vpc_id, self._age)
@@ -147,6 +158,7 @@ class Account:
         return {
             **self.table.answers(),
             "ec2:CreateFleet": self._fleets.create,
+            "ec2:DescribeCapacityReservations": self.reservations.describe,
             "ec2:DescribeInstances": self._calls.describe,
             "ec2:DescribeInstanceStatus": self._calls.describe_status,
             "ec2:TerminateInstances": self._calls.terminate,
@@ -183,6 +195,22 @@ class Account:
             "sqs:GetQueueUrl": self.queues.get_url,
             "sqs:GetQueueAttributes": self.queues.attributes,
         }
+
+
+def _reservations_of(region: Region) -> Iterator[Reservation]:
+    """Yield the reservations of a scenario's own catalogue."""
+    for found in region.types:
+        for offering in found.offerings:
+            if offering.reservation_id:
+                yield Reservation(
+                    id=offering.reservation_id,
+                    instance_type=found.name,
+                    zone=offering.zone,
+                    total=offering.reservation_capacity,
+                    owner=ACCOUNT_ID,
+                    kind=offering.reservation_type or DEFAULT,
+                    interruptible=offering.interruptible,
+                )
 
 
 def _zone_ids(region: Region) -> dict[str, str]:

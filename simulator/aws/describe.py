@@ -22,6 +22,7 @@ _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
     "private-ip-address": lambda instance: instance.private_ip,
     "client-token": lambda instance: instance.token,
     "image-id": lambda instance: instance.image_id,
+    "capacity-reservation-id": lambda instance: instance.reservation,
     "instance-lifecycle": lambda instance: "spot" if instance.pool.capacity_type == labels.SPOT else "",
 }
 """What filters by field compare."""
@@ -124,6 +125,14 @@ class InstanceCalls:
         }
         if instance.instance_profile:
             described["IamInstanceProfile"] = {"Arn": instance.instance_profile}
+        if instance.reservation:
+            described["CapacityReservationId"] = instance.reservation
+            described["CapacityReservationSpecification"] = {
+                "CapacityReservationPreference": "capacity-reservations-only",
+                "CapacityReservationTarget": {"CapacityReservationId": instance.reservation},
+            }
+        if instance.market:
+            described["InstanceLifecycle"] = instance.market
         if instance.pool.capacity_type == labels.SPOT:
             described["InstanceLifecycle"] = "spot"
             described["SpotInstanceRequestId"] = instance.id.replace("i-", "sir-", 1)

@@ -24,6 +24,7 @@ _NO_CAPACITY: Final = frozenset(
         "VcpuLimitExceeded",
         "UnfulfillableCapacity",
         "Unsupported",
+        "ReservationCapacityExceeded",
     }
 )
 _TRY_AGAIN: Final = frozenset({"RequestLimitExceeded", "InternalError", "IdempotentParameterMismatch"})

@@ -48,7 +48,7 @@ class _Statement(msgspec.Struct):
 
 
 class Exchange:
-    """Sells instances by pool. Reserved capacity is not sold.
+    """Sells instances by pool. Reserved capacity is paid for already (`simulator.aws.reservations`).
 
     Attributes:
         price_changes: How often prices changed so far.
@@ -131,8 +131,10 @@ class Exchange:
         return next((s for s in reversed(self._statements) if s.selection.matches(pool)), None)
 
     def _present(self, instance_type: InstanceType) -> tuple[Offering, ...]:
+        """Reserved ones are left out: an EC2NodeClass has to select a reservation."""
+
         def now(offering: Offering) -> Offering:
             price = self._prices.get(Pool(instance_type.name, offering.zone, offering.capacity_type))
             return offering if price is None else msgspec.structs.replace(offering, price=price)
 
-        return tuple(now(offering) for offering in instance_type.offerings)
+        return tuple(now(offering) for offering in instance_type.offerings if not offering.reservation_id)

@@ -21,6 +21,7 @@ from simulator.aws.filters import tags_of
 from simulator.aws.instances import Instance, Instances, Subnet
 from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.network import Network
+from simulator.aws.reservations import BLOCK, INTERRUPTIBLE, Reservations
 from simulator.aws.templates import Template
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
@@ -32,6 +33,9 @@ OVERRIDES_MAX: Final = 300
 
 FindTemplate = Callable[[Mapping[str, Any]], Template]
 """Finds the template that a fleet names; raises AwsError."""
+
+_MARKETS: Final = {"capacity-block": BLOCK, "reserved-capacity": INTERRUPTIBLE}
+"""Target capacity type of a fleet → market type of its templates."""
 
 _BY_PRIORITY: Final = ("prioritized", "capacity-optimized-prioritized")
 
@@ -61,6 +65,7 @@ class Fleets:
         network: Network,
         find_template: FindTemplate,
         checks: LaunchChecks,
+        reservations: Reservations,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
@@ -69,6 +74,7 @@ class Fleets:
         self._network = network
         self._find_template = find_template
         self._checks = checks
+        self._reservations = reservations
         self._by_token: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -92,9 +98,10 @@ class Fleets:
 
     def _launch(self, request: dict[str, Any]) -> dict[str, Any]:
         target = request["TargetCapacitySpecification"]
-        spot = target.get("DefaultTargetCapacityType", labels.ON_DEMAND) == labels.SPOT
+        kind = target.get("DefaultTargetCapacityType", labels.ON_DEMAND)
+        spot = kind == labels.SPOT
         options = request.get("SpotOptions" if spot else "OnDemandOptions", {})
-        choices = self._choices(request, labels.SPOT if spot else labels.ON_DEMAND)
+        choices = self._choices(request, labels.SPOT if spot else labels.ON_DEMAND, kind)
         choices.sort(key=self._order(options.get("AllocationStrategy", "lowest-price")))
         fleet = self._instances.new_id("fleet")
         self._fill(choices, int(target["TotalTargetCapacity"]), request, fleet)
@@ -104,10 +111,12 @@ class Fleets:
             "Instances": [self._launched(choice) for choice in choices if choice.launched],
         }
 
-    def _choices(self, request: dict[str, Any], capacity_type: str) -> list[_Choice]:
+    def _choices(self, request: dict[str, Any], capacity_type: str, kind: str) -> list[_Choice]:
         choices: list[_Choice] = []
         for config in request["LaunchTemplateConfigs"]:
             template = self._find_template(config["LaunchTemplateSpecification"])
+            if _MARKETS.get(kind, "") != template.market:
+                raise AwsError("InvalidFleetConfiguration", f"{kind} does not go with market type '{template.market}'")
             for override in config.get("Overrides") or [{}]:
                 choices.append(self._choice(len(choices), template, override, capacity_type))
         if len(choices) > OVERRIDES_MAX:
@@ -123,7 +132,7 @@ class Fleets:
         name = override.get("InstanceType") or template.instance_type
         return _Choice(
             index=index,
-            pool=Pool(name, zone, capacity_type),
+            pool=self._reservations.pool_for(template, Pool(name, zone, capacity_type)),
             subnet=subnet,
             template=template,
             override=dict(override),
@@ -154,8 +163,11 @@ class Fleets:
         subnet = choice.subnet
         if subnet is None:
             return "InvalidSubnetID.NotFound", f"The subnet ID '{choice.override.get('SubnetId')}' does not exist"
-        code = self._exchange.refuses(choice.pool)
-        if code:
+        if choice.template.reservation:
+            full = self._reservations.refuses(choice.template, choice.pool)
+            if full is not None:
+                return full
+        elif code := self._exchange.refuses(choice.pool):
             return code, f"There is no {choice.pool.instance_type} capacity in {choice.pool.zone}"
         if subnet.free <= 0:
             return NO_ADDRESSES, f"There are not enough free addresses in subnet '{subnet.id}'"
@@ -186,6 +198,7 @@ class Fleets:
             security_groups=template.security_groups,
             instance_profile=template.instance_profile,
         )
+        self._reservations.take(instance, template)
         choice.launched.append(instance.id)
         self._instances.launch(instance)
 

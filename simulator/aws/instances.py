@@ -30,6 +30,7 @@ MAINTENANCE_NOTICE: Final = timedelta(days=14)
 
 STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
+RESERVATION_WARNING: Final = "EC2 Capacity Reservation Instance Interruption Warning"
 REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
 STATUS_CHECK: Final = "statusCheck"
 HEALTH: Final = "AWS Health Event"
@@ -55,6 +56,8 @@ class Instance(msgspec.Struct, kw_only=True):
     Attributes:
         price: Nano-dollars per hour at its launch.
         user_data: As in its launch template, base64.
+        reservation: Id of the capacity reservation that it was launched into and still is in; empty for none.
+        market: The market type of its launch: `capacity-block` among others; empty for the usual ones.
         impaired_since: Since when it fails its status check; None while it is well.
     """
 
@@ -73,6 +76,8 @@ class Instance(msgspec.Struct, kw_only=True):
     state: str = PENDING
     ended_at: datetime | None = None
     impaired_since: datetime | None = None
+    reservation: str = ""
+    market: str = ""
 
     @property
     def is_alive(self) -> bool:
@@ -103,6 +108,7 @@ class Instances:
         self._bus = bus
         self._all: dict[str, Instance] = {}
         self._on_launch: list[Callable[[Instance], None]] = []
+        self._on_change: list[Callable[[], None]] = []
         self._on_end: list[Callable[[Instance], None]] = []
 
     def on_launch(self, listener: Callable[[Instance], None]) -> None:
@@ -181,6 +187,21 @@ class Instances:
             if instance.is_alive:
                 self._end(instance, by)
 
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` before an instance's price changes."""
+        self._on_change.append(listener)
+
+    def change_pool(self, instance: Instance, pool: Pool, price: int) -> None:
+        """The instance has left its reservation: from now on it is in this pool at this price."""
+        for listener in self._on_change:
+            listener()
+        instance.pool, instance.price, instance.reservation, instance.market = pool, price, "", ""
+
+    def reclaim(self, instance_ids: Iterable[str]) -> None:
+        """EC2 takes instances back."""
+        for instance_id in instance_ids:
+            self._reclaim(self.get(instance_id))
+
     def interrupt(self, instance: Instance, kind: str) -> None:
         """Give notice: `spot` (reclaimed after two minutes), `rebalance` (a recommendation), `scheduledChange`.
 
@@ -197,7 +218,8 @@ class Instances:
         if kind == STATUS_CHECK:
             instance.impaired_since = self._clock.now()
         elif kind == "spot":
-            self._bus("aws.ec2", SPOT_WARNING, {"instance-id": instance.id, "instance-action": "terminate"})
+            warning = RESERVATION_WARNING if instance.reservation else SPOT_WARNING
+            self._bus("aws.ec2", warning, {"instance-id": instance.id, "instance-action": "terminate"})
         elif kind == "rebalance":
             self._bus("aws.ec2", REBALANCE, {"instance-id": instance.id})
         else:
@@ -250,8 +272,8 @@ def stamp(moment: datetime) -> str:
 
 
 def is_spot(instance: Instance) -> bool:
-    """Whether EC2 may take it back."""
-    return instance.pool.capacity_type == labels.SPOT
+    """Whether EC2 may take it back: spot, or in a reservation that may be interrupted."""
+    return instance.pool.capacity_type == labels.SPOT or instance.market == "interruptible-capacity-reservation"
 
 
 def _maintenance(instance_id: str, start: datetime) -> dict[str, Any]:

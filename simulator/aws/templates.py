@@ -19,7 +19,7 @@ _ONLY_VERSION: Final = ("1", "$Latest", "$Default")
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a launch template; user data is base64."""
+    """One version of a launch template; user data is base64, `reservation` the id of the one that it launches into."""
 
     id: str
     name: str
@@ -31,6 +31,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     instance_profile: str = ""
     tags: dict[str, str] = {}
+    reservation: str = ""
+    market: str = ""
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +140,8 @@ def read_template(template_id: str, name: str, number: int, data: Mapping[str, A
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(g for card in interfaces for g in card.get("Groups") or [])]
     profile = data.get("IamInstanceProfile") or {}
+    asked = data.get("CapacityReservationSpecification") or {}
+    target = asked.get("CapacityReservationTarget") or {}
     return Template(
         id=template_id,
         name=name,
@@ -149,4 +153,6 @@ def read_template(template_id: str, name: str, number: int, data: Mapping[str, A
         security_groups=tuple(dict.fromkeys(groups)),
         instance_profile=profile.get("Name") or profile.get("Arn") or "",
         tags=tags_of(data, "instance"),
+        reservation=target.get("CapacityReservationId", ""),
+        market=(data.get("InstanceMarketOptions") or {}).get("MarketType", ""),
     )

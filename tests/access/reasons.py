@@ -26,6 +26,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "ec2:CreateLaunchTemplate": _LAUNCH,
     "ec2:CreateTags": "Tags what a launch creates, in the same call.",
     "ec2:DeleteLaunchTemplate": "Prunes launch templates that are long out of use.",
+    "ec2:DescribeCapacityReservations": _LOOKS_UP,
     "ec2:DescribeImages": _LOOKS_UP,
     "ec2:DescribeInstanceStatus": "Finds instances that fail their status checks.",
     "ec2:DescribeInstanceTypeOfferings": _MARKET,
@@ -133,6 +134,7 @@ BY_LAMBDA: Final[Mapping[str, str]] = {
 _MISSING: Final = "An object that is not there yet is told as missing, not as denied."
 _CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
 _RESOLVES: Final = {
+    "ec2:DescribeCapacityReservations": _CLASS,
     "ec2:DescribeImages": _CLASS,
     "ec2:DescribeSecurityGroups": _CLASS,
     "ec2:DescribeSubnets": _CLASS,

@@ -38,7 +38,8 @@ def life(folder: Path) -> Path:
         {"at": "30m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
         {"at": "50m", "delete": [{"kind": "NodePool", "name": "default", "namespace": ""}]},
     ]
-    return _written(folder, [a_class_manifest(), pool, _BUDGET, deployment(6, cpu="3")], steps, "60m", "catalog.json")
+    reserving = a_class_manifest(capacityReservationSelectorTerms=[{"tags": {"team": "ml"}}])
+    return _written(folder, [reserving, pool, _BUDGET, deployment(6, cpu="3")], steps, "60m", "catalog.json")
 
 
 def market(folder: Path) -> Path:

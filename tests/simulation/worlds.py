@@ -72,9 +72,11 @@ def deployment(replicas: int, name: str = "web", cpu: str = "1") -> dict[str, An
 
 
 def write(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]], **spec: Any) -> Path:
-    """A scenario over these objects."""
+    """A scenario over these objects, and the usual EC2NodeClass where they bring none."""
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
-    (folder / "objects.yaml").write_text(yaml.safe_dump_all([a_class_manifest(), *objects]))
+    brings_class = any(found["kind"] == "EC2NodeClass" for found in objects)
+    usual = () if brings_class else (a_class_manifest(),)
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all([*usual, *objects]))
     scenario = {
         "apiVersion": "fleetwright.dev/v1",
         "kind": "Scenario",

@@ -19,8 +19,8 @@ _FREE_IN_AWS: Final = (
 )
 _NOT_IN_OVERLAYS: Final = _PLACEMENT | {
     labels.RESERVATION_ID,
-    f"{labels.AWS_GROUP}/capacity-reservation-type",
-    f"{labels.AWS_GROUP}/capacity-reservation-interruptible",
+    labels.RESERVATION_TYPE,
+    labels.RESERVATION_INTERRUPTIBLE,
     f"{labels.AWS_GROUP}/instance-tenancy",
 }
 

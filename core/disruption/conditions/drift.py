@@ -64,7 +64,7 @@ class DriftCheck:
         wanted = _image_for(node_class, claim, instance_type)
         if wanted and claim.image_id and claim.image_id != wanted:
             return DriftReason.AMI_DRIFT
-        return _network_reason(node_class, claim)
+        return _network_reason(node_class, claim) or _reservation_reason(node_class, claim)
 
 
 def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
@@ -73,6 +73,14 @@ def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
     if groups and claim.security_groups and groups != frozenset(claim.security_groups):
         return DriftReason.SECURITY_GROUP_DRIFT
     return DriftReason.SUBNET_DRIFT if subnets and claim.subnet_id and claim.subnet_id not in subnets else ""
+
+
+def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:
+    """A claim whose reservation has ended loses the label soon, and has not drifted then (Karpenter)."""
+    held = claim.labels.get(labels.RESERVATION_ID, "")
+    if node_class.reservations is None or not held or held in node_class.reservations:
+        return ""
+    return DriftReason.CAPACITY_RESERVATION_DRIFT
 
 
 def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:

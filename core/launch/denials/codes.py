@@ -49,6 +49,7 @@ class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _MORE_OFFERINGS: Final = "Wait, or admit more instance types, zones or capacity types in the NodePool."
+_RESERVATION: Final = "Wait, or enlarge the capacity reservation; pods get other capacity where the NodePool admits it."
 _PERMISSION: Final = "Permit the action that the message names in the role of the functions, or lift what denies it."
 _IMAGE: Final = "Correct amiSelectorTerms of the EC2NodeClass, or share the image with this account."
 _NETWORK: Final = (
@@ -67,8 +68,16 @@ RULES: Final = (
             "InsufficientCapacity",
             "UnfulfillableCapacity",
             "Unsupported",
-            "ReservationCapacityExceeded",
             "SpotMaxPriceTooLow",
+        )
+    ),
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.OFFERINGS, advice=_RESERVATION, begins=code.endswith("."))
+        for code in (
+            "ReservationCapacityExceeded",
+            "CapacityReservationExpired",
+            "InvalidCapacityReservationId.",
+            "InvalidCapacityReservationState",
         )
     ),
     LaunchErrorRule(

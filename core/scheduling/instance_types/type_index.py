@@ -9,6 +9,7 @@ from itertools import accumulate
 from operator import or_
 from typing import Final
 
+from core import labels
 from core.identity_cache import ByIdentity
 from core.model.catalogue import InstanceType, Offering
 from core.scheduling.instance_types.price_order import PriceOrder
@@ -16,8 +17,11 @@ from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.memo import memo
 
-Market = tuple[str, str, str]
-"""Zone, capacity type and reservation: where and how a type is available."""
+Market = tuple[str, ...]
+"""Zone, capacity type, and id, type and interruptibility of a reservation: where and how a type is available."""
+
+RESERVATION_KEYS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
+"""Labels that a node gets from its reservation."""
 
 LISTS_REMEMBERED: Final = 16
 
@@ -71,7 +75,10 @@ index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
 
 def market_of(offering: Offering) -> Market:
     """Return where and how an offering is available."""
-    return (offering.zone, offering.capacity_type, offering.reservation_id)
+    if not offering.reservation_id:
+        return (offering.zone, offering.capacity_type, "", "", "")
+    own = offering.reservation_labels()
+    return (offering.zone, offering.capacity_type, *(own.get(key, "") for key in RESERVATION_KEYS))
 
 
 def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:

@@ -10,12 +10,12 @@ from core import labels
 from core.model.catalogue import Offering
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.instance_types.price_order import PriceOrder
-from core.scheduling.instance_types.type_index import Market, TypeIndex, market_of
+from core.scheduling.instance_types.type_index import RESERVATION_KEYS, Market, TypeIndex, market_of
 from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 
-OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
+OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, *RESERVATION_KEYS)
 """Labels that a node gets from its offering; the parts of a `Market`, in its order."""
 
 MarketRequirements = tuple[Requirement | None, ...]
@@ -58,7 +58,7 @@ class TypeOfferings:
     def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Zones and capacity types in which any of these types is on offer under the requirements."""
         found = [market for market in self._met(reqs) if self._index.markets[market] & among]
-        return tuple(sorted({zone for zone, _, _ in found})), tuple(sorted({capacity for _, capacity, _ in found}))
+        return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
 
     def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
         """The values of one of `OFFERING_KEYS` with which any of these types is on offer under the requirements; sorted."""

@@ -107,9 +107,12 @@ class Interruptions:
     def _interrupt(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         report.decide(DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id}")
         now = self._clock.now()
-        if found.reason == TerminationReason.SPOT_INTERRUPTED and record.machine is not None:
+        if record.machine is not None:
             offering = record.machine.offering
-            self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), report)
+            if found.reason == TerminationReason.SPOT_INTERRUPTED:
+                self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), report)
+            elif found.reason == TerminationReason.RESERVATION_INTERRUPTED:
+                self._avoid(offering.key, report)
         if found.reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore":
             return
         brake = self._stores.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
@@ -148,6 +151,8 @@ def read_event(event: Any) -> Interruption | None:
     instance, told_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
     if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
         return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), told_at and told_at + SPOT_NOTICE)
+    if kind == ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"):
+        return Interruption(TerminationReason.RESERVATION_INTERRUPTED, (instance,), told_at and told_at + SPOT_NOTICE)
     if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
         return Interruption(TerminationReason.REBALANCE_RECOMMENDED, (instance,), told_at and told_at + REPLACED_WITHIN)
     if kind == ("aws.ec2", "EC2 Instance State-change Notification"):

@@ -50,6 +50,7 @@ def order_of(
     *,
     cluster: str,
     avoided_subnets: tuple[str, ...] = (),
+    uses_reservations: bool = True,
 ) -> LaunchOrder:
     """Return the order for the claim's instance; the same record always gives the same order."""
     plan, named = record.plan, {offering.instance_type for offering in record.offerings}
@@ -74,6 +75,7 @@ def order_of(
         is_ranked=record.is_ranked,
         avoided_subnets=avoided_subnets,
         tenancy=tenancy(plan.requirements),
+        uses_reservations=uses_reservations,
     )
 
 

@@ -15,14 +15,13 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
     """Describe `instance`. For a type that is not in the catalogue, shape and labels come from what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
     found = next((known for known in types if known.name == instance.instance_type), None)
-    offering = Offering(
-        instance.instance_type, instance.zone, instance.capacity_type, _price(found, instance) if found else 0
-    )
+    offering = offering_of(instance, found)
     own = {
         labels.INSTANCE_TYPE: instance.instance_type,
         labels.ZONE: instance.zone,
         labels.CAPACITY_TYPE: instance.capacity_type,
         labels.TENANCY: tenancy(plan.requirements),
+        **offering.reservation_labels(),
     }
     return Machine(
         instance_id=instance.instance_id,
@@ -34,6 +33,19 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         labels=(_type_labels(found, plan) if found else {}) | own,
         capacity=_attached(found.capacity, instance) if found else {},
         allocatable=_attached(found.allocatable(), instance) if found else {},
+    )
+
+
+def offering_of(instance: Instance, found: InstanceType | None) -> Offering:
+    """Return what the instance was launched as, at the price of its type where that is known."""
+    return Offering(
+        instance_type=instance.instance_type,
+        zone=instance.zone,
+        capacity_type=instance.capacity_type,
+        price=_price(found, instance) if found else 0,
+        reservation_id=instance.reservation_id,
+        reservation_type=instance.reservation_type,
+        interruptible=instance.interruptible,
     )
 
 
@@ -54,5 +66,5 @@ def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
 
 
 def _price(found: InstanceType, instance: Instance) -> int:
-    where = (instance.zone, instance.capacity_type)
-    return next((o.price for o in found.offerings if (o.zone, o.capacity_type) == where), 0)
+    where = (instance.zone, instance.capacity_type, instance.reservation_id)
+    return next((o.price for o in found.offerings if (o.zone, o.capacity_type, o.reservation_id) == where), 0)

@@ -46,12 +46,13 @@ STORE_ATTEMPTS: Final = 3
 class Launcher:
     """Turns planned claims into records, and records into instances."""
 
-    def __init__(self, cloud: CloudProvider, stores: Stores, *, cluster: str) -> None:
+    def __init__(self, cloud: CloudProvider, stores: Stores, *, cluster: str, uses_reservations: bool = True) -> None:
         self._cloud = cloud
         self._claims = stores.claims
         self._breakers = stores.breakers
         self._gate = LaunchGate(stores.denials, stores.unavailable)
         self._cluster = cluster
+        self._uses_reservations = uses_reservations
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
         """Return the record to store before the launch, or why there is none where nothing can be launched."""
@@ -81,7 +82,14 @@ class Launcher:
             record = self._claims.change(record, asked)
         try:
             avoided = admission.avoided_subnets
-            order = order_of(record, node_class, catalogue, cluster=self._cluster, avoided_subnets=avoided)
+            order = order_of(
+                record,
+                node_class,
+                catalogue,
+                cluster=self._cluster,
+                avoided_subnets=avoided,
+                uses_reservations=self._uses_reservations,
+            )
             launched = self._cloud.launch(order)
         except InsufficientCapacityError as error:
             self._gate.learn(record, node_class, error.refused, error.call, now, report)
@@ -193,7 +201,7 @@ def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedO
 
 
 def _key_of(instance: Instance) -> OfferingKey:
-    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type)
+    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

@@ -118,7 +118,8 @@ class NodeClaimMirror:
 
     def _bring(self, name: str, wanted: Mirrored, known: Mirrored | None = None) -> None:
         if known is not None and wanted.labels != known.labels:
-            self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"labels": wanted.labels}})
+            dropped: dict[str, str | None] = dict.fromkeys(sorted(known.labels.keys() - wanted.labels.keys()))
+            self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"labels": {**dropped, **wanted.labels}}})
         status = {**wanted.status, "conditions": wanted.written_conditions()}
         self._kubernetes.patch(NODE_CLAIMS, name, {"status": status}, subresource="status")
         if wanted.is_leaving and not (known is not None and known.is_leaving):

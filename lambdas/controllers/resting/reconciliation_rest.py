@@ -45,6 +45,7 @@ class ReconciliationRest:
         self._whole_at: datetime | None = None
         self._told_at: datetime | None = None
         self._world = self._brakes = b""
+        self._follows_reservations = False
 
     def due(self, instances: Sequence[Instance], now: datetime) -> Look:
         """Return what this round has to observe, according to the table, EC2 and the NodePools.
@@ -66,7 +67,8 @@ class ReconciliationRest:
         if has_changed or self._stores.commands.all() or not is_in_order(claims, instances):
             return Look.WHOLE
         # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
-        if not claims or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
+        # Capacity reservations change and end without an event.
+        if not claims or self._follows_reservations or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
             return Look.WITHOUT_PODS
         return Look.NONE
 
@@ -85,6 +87,7 @@ class ReconciliationRest:
         if world != self._world:
             self.record_change(now)
         self._world, self._looked_at = world, looked_at
+        self._follows_reservations = any(map(selects_reservations, view.node_classes.values()))
         if is_whole:
             self._whole_at = looked_at
 
@@ -97,6 +100,11 @@ class ReconciliationRest:
     def end(self) -> None:
         """Observe everything in the next round: something failed, or could not be read."""
         self._looked_at = None
+
+
+def selects_reservations(manifest: JsonObject) -> bool:
+    """Whether an EC2NodeClass has terms for capacity reservations."""
+    return bool((manifest.get("spec") or {}).get("capacityReservationSelectorTerms"))
 
 
 def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:

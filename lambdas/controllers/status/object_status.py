@@ -11,6 +11,7 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
+from core.catalogue.reservations import written_places
 from core.disruption.budgets.node_pool_budgets import unreadable
 from core.disruption.rollouts import Rollout
 from core.launch.denials.denial import LaunchDenial
@@ -23,6 +24,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
+from lambdas.controllers.resting.reconciliation_rest import selects_reservations
 from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.metric_names import CHANGED_NODE_CLASSES
@@ -32,6 +34,9 @@ from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.run_report import RunReport
 
 Attempt = Callable[[str, Callable[[], object]], bool]
+
+RESERVATIONS_EVERY: Final = timedelta(minutes=1)
+"""The same for a class that selects capacity reservations: others use them too, and they end (Karpenter)."""
 
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved again; images and subnets may change without an event (Karpenter)."""
@@ -110,16 +115,21 @@ class ObjectStatus:
             self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
             return False
         key, now = (name, _generation(manifest)), self._clock.now()
-        if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + RESOLVE_EVERY:
+        every = RESERVATIONS_EVERY if selects_reservations(manifest) else RESOLVE_EVERY
+        if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + every:
             self._patch(kinds.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
-        status = self._cloud.resolve(manifest)
+        status, places = _without_places(self._cloud.resolve(manifest))
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[key] = now
         if self._patch(kinds.EC2_NODE_CLASSES, manifest, status):
             report.count(CHANGED_NODE_CLASSES)
-        hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
-        self._annotate(kinds.EC2_NODE_CLASSES, manifest, hashes)
+        own: dict[str, str | None] = {
+            labels.NODECLASS_HASH: node_class.spec_hash,
+            labels.NODECLASS_HASH_VERSION: HASH_VERSION,
+        }
+        own[labels.RESERVATION_PLACES] = written_places(places) if places else None
+        self._annotate(kinds.EC2_NODE_CLASSES, manifest, own)
         return _is_ready({"status": status})
 
     def _write_pool(
@@ -183,7 +193,8 @@ class ObjectStatus:
         found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})
         return self._statuses.write(found, status)
 
-    def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str]) -> None:
+    def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations that differ; None removes one."""
         present = (manifest.get("metadata") or {}).get("annotations") or {}
         if all(present.get(key) == value for key, value in annotations.items()):
             return
@@ -218,6 +229,15 @@ def _paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
             return condition("DisruptionPaused", "True", problem, reason="InvalidBudget")
         return condition("DisruptionPaused", "False", reason="NoBrakeEngaged")
     return condition("DisruptionPaused", "True", brake.message, reason=brake.kind)
+
+
+def _without_places(status: JsonObject) -> tuple[JsonObject, dict[str, int]]:
+    """Return the status in Karpenter's form, and the places of each reservation."""
+    found = status.get("capacityReservations")
+    if found is None:
+        return status, {}
+    entries = [{key: value for key, value in one.items() if key != "places"} for one in found]
+    return {**status, "capacityReservations": entries}, {one["id"]: one["places"] for one in found}
 
 
 def _is_ready(manifest: Mapping[str, Any]) -> bool | None:

@@ -17,6 +17,7 @@ from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
 from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.gathered import Gathered
 from lambdas.adapters.aws.node_class.ami import Images
+from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
@@ -37,7 +38,7 @@ class AwsServices(msgspec.Struct, frozen=True):
 class Ec2Cloud:
     """Launches, describes and terminates one cluster's instances, and resolves its EC2NodeClasses."""
 
-    def __init__(self, services: AwsServices, *, cluster: str, clock: Clock) -> None:
+    def __init__(self, services: AwsServices, *, cluster: str, clock: Clock, uses_reservations: bool = True) -> None:
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -51,6 +52,7 @@ class Ec2Cloud:
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             InstanceProfiles(services.iam, cluster=cluster, region=services.region),
+            CapacityReservations(services.ec2, self._instances) if uses_reservations else None,
             clock,
         )
 

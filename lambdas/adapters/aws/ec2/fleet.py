@@ -10,6 +10,7 @@ from core.catalogue.node_class import EC2NodeClass
 from core.errors import InvalidInputError
 from core.launch.denials.codes import NO_IMAGE_OR_SUBNET, NOT_RENDERED
 from core.launch.render import RenderedLaunch, render_launch
+from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet_errors import failure, refusal, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
@@ -119,6 +120,7 @@ class FleetLauncher:
             instance_type=instance_type,
             zone=zone,
             capacity_type=rendered.offerings[0].capacity_type,
+            **_reservation_of(instance_type, zone, rendered.offerings),
             state="pending",
             launched_at=self._clock.now(),
             image_id=override.get("ImageId") or _image_of(choice, rendered),
@@ -155,6 +157,18 @@ def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Map
             found: Sequence[Mapping[str, Any]] = interfaces[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]
             return found
     return ()
+
+
+def _reservation_of(instance_type: str, zone: str, offerings: Sequence[Offering]) -> JsonObject:
+    """Return the reservation of the offering that was launched: a request has one for each type and zone."""
+    for offering in offerings:
+        if offering.reservation_id and (offering.instance_type, offering.zone) == (instance_type, zone):
+            return {
+                "reservation_id": offering.reservation_id,
+                "reservation_type": offering.reservation_type,
+                "interruptible": offering.interruptible,
+            }
+    return {}
 
 
 def _image_of(choice: Mapping[str, Any], rendered: RenderedLaunch) -> str:

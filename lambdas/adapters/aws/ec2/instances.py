@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
+from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION
+from core.launch.reservation_target import INTERRUPTIBLE, ONLY_RESERVED
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Instance, JsonObject, NotFoundError
 
@@ -39,6 +42,12 @@ class Instances:
         """Return the living instance that was launched for a claim; the first by id if there are several. Raises PortError."""
         found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
         return next((instance for instance in _in_order(found) if instance.is_alive), None)
+
+    def in_reservations(self, reservation_ids: Sequence[str]) -> dict[str, int]:
+        """Return reservation id → how many living instances of ours it holds. Raises PortError."""
+        wanted = [*self._ours(), {"Name": "capacity-reservation-id", "Values": sorted(reservation_ids)}]
+        held = Counter(found.reservation_id for found in self._described(wanted) if found.is_alive)
+        return {identity: held[identity] for identity in sorted(reservation_ids)}
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate the instances.
@@ -87,7 +96,7 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         instance_id=described["InstanceId"],
         instance_type=described["InstanceType"],
         zone=described["Placement"]["AvailabilityZone"],
-        capacity_type=labels.SPOT if _is_spot(described) else labels.ON_DEMAND,
+        capacity_type=_capacity_type(described),
         state=described["State"]["Name"],
         launched_at=described["LaunchTime"],
         private_dns_name=described.get("PrivateDnsName") or "",
@@ -96,7 +105,31 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         subnet_id=described.get("SubnetId") or "",
         security_groups=tuple(sorted(group["GroupId"] for group in described.get("SecurityGroups") or ())),
         tags={tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()},
+        **_reservation(described),
     )
+
+
+def _capacity_type(described: Mapping[str, Any]) -> str:
+    if _is_spot(described):
+        return labels.SPOT
+    return labels.RESERVED if _is_reserved(described) else labels.ON_DEMAND
+
+
+def _is_reserved(described: Mapping[str, Any]) -> bool:
+    """Whether it was launched into a reservation and still is in one; EC2 may fill an open one with any other (Karpenter)."""
+    asked = described.get("CapacityReservationSpecification") or {}
+    return bool(described.get("CapacityReservationId")) and asked.get("CapacityReservationPreference") == ONLY_RESERVED
+
+
+def _reservation(described: Mapping[str, Any]) -> JsonObject:
+    if not _is_reserved(described):
+        return {}
+    lifecycle = described.get("InstanceLifecycle")
+    return {
+        "reservation_id": described["CapacityReservationId"],
+        "reservation_type": CAPACITY_BLOCK if lifecycle == CAPACITY_BLOCK else DEFAULT_RESERVATION,
+        "interruptible": lifecycle == INTERRUPTIBLE,
+    }
 
 
 def _is_spot(described: Mapping[str, Any]) -> bool:

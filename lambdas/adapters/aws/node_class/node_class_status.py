@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,7 @@ from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
+from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
@@ -36,16 +38,26 @@ class NodeClassResolver:
     """Resolves classes."""
 
     def __init__(
-        self, cluster: EksCluster, network: NetworkSelection, images: Images, profiles: InstanceProfiles, clock: Clock
+        self,
+        cluster: EksCluster,
+        network: NetworkSelection,
+        images: Images,
+        profiles: InstanceProfiles,
+        reservations: CapacityReservations | None,
+        clock: Clock,
     ) -> None:
+        """`reservations` is None where the feature gate ReservedCapacity is off."""
         self._cluster = cluster
         self._network = network
         self._images = images
         self._profiles = profiles
+        self._reservations = reservations
         self._clock = clock
 
     def resolve(self, manifest: JsonObject) -> JsonObject:
-        """Return the whole status. A part that AWS denies or does not find makes its condition False.
+        """Return the whole status, and the `places` of each capacity reservation.
+
+        A part that AWS denies or does not find makes its condition False.
 
         Raises:
             TransientError: If AWS cannot answer now; the current status stays valid.
@@ -83,6 +95,9 @@ class NodeClassResolver:
             ),
         }
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
+        found["capacityReservations"] = None  # nothing is said of them where the gate is off
+        if self._reservations is not None:
+            verdicts["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
     def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
@@ -122,6 +137,18 @@ def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any
     except DeniedError as error:
         return _Verdict("NotAllowed", str(error))
     return _Verdict() if found[field] else _Verdict(missing, "the selector terms match nothing")
+
+
+def _reserved(
+    found: JsonObject, reservations: CapacityReservations, node_class: EC2NodeClass, now: datetime
+) -> _Verdict:
+    """Resolve the reservations; none is fine (Karpenter)."""
+    found["capacityReservations"] = []
+    try:
+        found["capacityReservations"] = reservations.resolve(node_class, now)
+    except DeniedError as error:
+        return _Verdict("NotAllowed", str(error))
+    return _Verdict()
 
 
 def _judged(manifest: JsonObject) -> _Verdict | None:

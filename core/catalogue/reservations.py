@@ -1,0 +1,115 @@
+"""Adds the capacity reservations that an EC2NodeClass selects to its instance types, as offerings of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.catalogue.node_class import EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
+from core.errors import InvalidInputError
+from core.model.catalogue import Catalogue, InstanceType, Offering
+
+PRICE_SHARE: Final = 10_000_000
+"""A place that is paid for already costs this fraction of the on-demand price (Karpenter): next to nothing, and a smaller
+machine still less than a larger one."""
+
+
+def with_reservations(
+    catalogue: Catalogue, node_classes: Iterable[Mapping[str, Any]], held: Mapping[str, int], now: datetime
+) -> Catalogue:
+    """Return the catalogue in which each class's types are also offered in its reservations.
+
+    Args:
+        catalogue: The market. A reservation that it has already is not added again.
+        node_classes: EC2NodeClass manifests with their status.
+        held: Reservation id → how many claims have a place in it or are on their way to one.
+        now: A reservation that has ended by then takes nothing.
+    """
+    by_class = dict(catalogue.by_node_class)
+    for manifest in node_classes:
+        if not (manifest.get("status") or {}).get("capacityReservations"):
+            continue
+        try:
+            node_class = read_node_class(manifest)
+        except InvalidInputError:
+            continue  # it launches nothing, and its validation says why
+        by_class[node_class.name] = _with_offerings(catalogue.types_for(node_class.name), node_class, held, now)
+    return Catalogue(default=catalogue.default, by_node_class=by_class)
+
+
+def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]:
+    """Return the resolved reservations of a class, with their places as far as known."""
+    known = _places(node_class.metadata.annotations.get(labels.RESERVATION_PLACES, ""))
+    return tuple(
+        one if one.places is not None else msgspec.structs.replace(one, places=known.get(one.id))
+        for one in node_class.status.capacity_reservations
+    )
+
+
+def ends_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when the reservation ends, None where it has no end or an unreadable one."""
+    try:
+        return datetime.fromisoformat(reservation.end_time) if reservation.end_time else None
+    except ValueError:
+        return None
+
+
+def written_places(places: Mapping[str, int]) -> str:
+    """Return the value of the annotation `labels.RESERVATION_PLACES`."""
+    return msgspec.json.encode(dict(sorted(places.items()))).decode()
+
+
+def _places(text: str) -> dict[str, int]:
+    """Read the annotation; users may write anything there."""
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, int])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def _with_offerings(
+    types: tuple[InstanceType, ...], node_class: EC2NodeClass, held: Mapping[str, int], now: datetime
+) -> tuple[InstanceType, ...]:
+    by_type: dict[str, list[CapacityReservation]] = {}
+    for reservation in reservations_of(node_class):
+        by_type.setdefault(reservation.instance_type, []).append(reservation)
+
+    def offered(found: InstanceType) -> InstanceType:
+        own = {offering.reservation_id for offering in found.offerings}
+        added = [
+            _offering(found, one, node_class.zones, held.get(one.id, 0), now)
+            for one in by_type.get(found.name, ())
+            if one.id not in own
+        ]
+        return msgspec.structs.replace(found, offerings=(*found.offerings, *added)) if added else found
+
+    return tuple(map(offered, types))
+
+
+def _offering(
+    found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], held: int, now: datetime
+) -> Offering:
+    """Return the offering; unavailable where nothing can be launched, so that it still prices running nodes."""
+    left = max(0, (reservation.places or 0) - held)
+    end = ends_at(reservation)
+    has_ended = reservation.state == EXPIRING or (end is not None and end <= now)
+    # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
+    # only has none.
+    there = [o.available for o in found.offerings if o.zone == reservation.availability_zone and not o.reservation_id]
+    fits = reservation.availability_zone in zones and (not there or any(there))
+    listed = [o.price for o in found.offerings if o.capacity_type == labels.ON_DEMAND]
+    return Offering(
+        instance_type=found.name,
+        zone=reservation.availability_zone,
+        capacity_type=labels.RESERVED,
+        price=max(1, min(listed) // PRICE_SHARE) if listed else 0,
+        available=bool(left) and fits and not has_ended,
+        reservation_id=reservation.id,
+        reservation_capacity=left,
+        reservation_type=reservation.reservation_type,
+        interruptible=reservation.interruptible,
+    )

@@ -1,0 +1,133 @@
+"""Finds the capacity reservations of an EC2NodeClass: in EC2's words on-demand capacity reservations and capacity blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from core.catalogue.node_class import (
+    ACTIVE,
+    CAPACITY_BLOCK,
+    DEFAULT_RESERVATION,
+    EXPIRING,
+    EC2NodeClass,
+    ReservationTerm,
+)
+from core.launch.placement import SHARED
+from lambdas.adapters.aws.ec2.instances import Instances
+from lambdas.adapters.aws.node_class.network import tag_filters
+from lambdas.adapters.aws.service import AwsService
+from lambdas.ports import JsonObject, NotFoundError
+
+EXPIRES_WITHIN: Final = timedelta(minutes=40)
+"""A capacity block this near its end takes no new instances (Karpenter): EC2 ends those in it half an hour before."""
+
+_PAGE: Final = 1000
+_KINDS: Final = (DEFAULT_RESERVATION, CAPACITY_BLOCK)
+_CRITERIA: Final = ("open", "targeted")
+_LINUX: Final = "Linux/UNIX"
+_WINDOWS: Final = "Windows"
+
+
+class CapacityReservations:
+    """Looks reservations up by the terms of a class."""
+
+    def __init__(self, ec2: AwsService, instances: Instances) -> None:
+        self._ec2 = ec2
+        self._instances = instances
+
+    def resolve(self, node_class: EC2NodeClass, now: datetime) -> list[JsonObject]:
+        """Return `status.capacityReservations`, by id, each with `places` besides. Raises PortError.
+
+        Left out are those that are over, that the class's images cannot be launched into, and dedicated ones.
+        """
+        found: dict[str, JsonObject] = {}
+        for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
+            if _is_usable(described, node_class, now):
+                found[described["CapacityReservationId"]] = described
+        held = self._instances.in_reservations(sorted(found)) if found else {}
+        return [{**_entry(found[one], now), "places": _places(found[one], held[one])} for one in sorted(found)]
+
+    def _matching(self, terms: Sequence[ReservationTerm]) -> Iterator[JsonObject]:
+        ids = sorted({term.id for term in terms if term.id})
+        yield from self._by_id(ids)
+        for term in terms:
+            if not term.id:
+                yield from self._ec2.items(
+                    "DescribeCapacityReservations", "CapacityReservations", Filters=_filters(term), MaxResults=_PAGE
+                )
+
+    def _by_id(self, ids: Sequence[str]) -> Iterable[JsonObject]:
+        """EC2 refuses a whole call for one unknown id; then each id is asked for alone."""
+        if not ids:
+            return ()
+        try:
+            return list(
+                self._ec2.items(
+                    "DescribeCapacityReservations",
+                    "CapacityReservations",
+                    CapacityReservationIds=list(ids),
+                    Filters=_filters(ReservationTerm()),
+                )
+            )
+        except NotFoundError:
+            if len(ids) == 1:
+                return ()
+            return [described for one in ids for described in self._by_id([one])]
+
+
+def _filters(term: ReservationTerm) -> list[JsonObject]:
+    named = {
+        "state": ACTIVE,
+        "owner-id": term.owner_id,
+        "instance-match-criteria": term.instance_match_criteria,
+    }
+    filters: list[JsonObject] = [{"Name": name, "Values": [value]} for name, value in named.items() if value]
+    return [*filters, *tag_filters(term.tags)]
+
+
+def _is_usable(described: JsonObject, node_class: EC2NodeClass, now: datetime) -> bool:
+    end = described.get("EndDate")
+    return bool(
+        described.get("State") == ACTIVE
+        and (end is None or end > now)
+        and described.get("ReservationType", DEFAULT_RESERVATION) in _KINDS
+        and described.get("InstanceMatchCriteria") in _CRITERIA
+        and described.get("Tenancy", SHARED) == SHARED
+        and _is_of_platform(described, node_class)
+    )
+
+
+def _is_of_platform(described: JsonObject, node_class: EC2NodeClass) -> bool:
+    """A class that brings its own images may use any platform: only its owner knows what they are billed as."""
+    family = node_class.family
+    if not node_class.alias:
+        return True
+    platform: str = described.get("InstancePlatform", _LINUX)
+    return platform == (_WINDOWS if family.windows_build else _LINUX)
+
+
+def _entry(described: JsonObject, now: datetime) -> JsonObject:
+    kind, end = described.get("ReservationType", DEFAULT_RESERVATION), described.get("EndDate")
+    expires = kind == CAPACITY_BLOCK and end is not None and end - now <= EXPIRES_WITHIN
+    entry = {
+        "id": described["CapacityReservationId"],
+        "instanceType": described["InstanceType"],
+        "availabilityZone": described["AvailabilityZone"],
+        "ownerID": described.get("OwnerId", ""),
+        "instanceMatchCriteria": described["InstanceMatchCriteria"],
+        "reservationType": kind,
+        "state": EXPIRING if expires else ACTIVE,
+    }
+    if end is not None:
+        entry["endTime"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {**entry, "interruptible": True} if described.get("Interruptible") else entry
+
+
+def _places(described: JsonObject, held: int) -> int:
+    """Return how many of our instances fit: what is free, and what ours hold.
+
+    An instance that is launched between the two calls is in both figures; the whole size bounds the error.
+    """
+    return int(min(described.get("AvailableInstanceCount", 0) + held, described.get("TotalInstanceCount", 0)))

@@ -1,0 +1,202 @@
+"""Capacity reservations and capacity blocks through the real handlers: found, planned for, launched into, left in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from core import labels
+from simulator.run import Result
+from tests.builders import a_class_manifest
+from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
+
+OURS: dict[str, Any] = {"id": "cr-1", "instanceType": "test.large", "zone": "zone-a", "total": 2}
+BLOCK: dict[str, Any] = {**OURS, "id": "cr-block", "type": "capacity-block"}
+TYPES = ["reserved", "spot", "on-demand"]
+
+
+def node_class(*terms: dict[str, Any]) -> dict[str, Any]:
+    return a_class_manifest(capacityReservationSelectorTerms=list(terms or ({"id": "cr-1"},)))
+
+
+def pool(capacity_types: list[str] = TYPES, **spec: Any) -> dict[str, Any]:
+    found = node_pool(**spec)
+    found["spec"]["template"]["spec"]["requirements"][0]["values"] = capacity_types
+    return found
+
+
+def launched(result: Result) -> list[str]:
+    return [found["capacityType"] for found in named(result, "instanceLaunched")]
+
+
+def last(result: Result, kind: str, name: str = "") -> dict[str, Any]:
+    found = [o["object"] for o in named(result, "objectApplied") if o["kind"] == kind and name in o["name"]]
+    return dict(found[-1])
+
+
+def refused(result: Result) -> list[str]:
+    return [found["code"] for found in named(result, "launchRefused")]
+
+
+def test_paid_places_are_used_first_and_no_more_than_there_are(tmp_path: Path) -> None:
+    result = play(tmp_path, node_class(), pool(), deployment(3, cpu="12"), capacityReservations=[OURS], duration="10m")
+    assert_lawful(result)
+    assert sorted(launched(result)) == ["reserved", "reserved", "spot"]
+    assert refused(result) == []
+    status = last(result, "EC2NodeClass")["status"]
+    assert status["capacityReservations"] == [
+        {
+            "id": "cr-1",
+            "instanceType": "test.large",
+            "availabilityZone": "zone-a",
+            "ownerID": "123456789012",
+            "instanceMatchCriteria": "targeted",
+            "reservationType": "default",
+            "state": "active",
+        }
+    ]
+    ready = {c["type"]: c["status"] for c in status["conditions"]}
+    assert ready["CapacityReservationsReady"] == ready["Ready"] == "True"
+    nodes = [o["object"]["metadata"]["labels"] for o in named(result, "objectApplied") if o["kind"] == "Node"]
+    reserved = [found for found in nodes if found.get(labels.CAPACITY_TYPE) == "reserved"]
+    assert {found[labels.RESERVATION_ID] for found in reserved if labels.RESERVATION_ID in found} == {"cr-1"}
+    assert {found[labels.RESERVATION_TYPE] for found in reserved if labels.RESERVATION_TYPE in found} == {"default"}
+
+
+def test_pods_that_come_later_find_only_the_places_that_are_left(tmp_path: Path) -> None:
+    """The claims in a reservation are counted, not only what EC2 said two minutes ago."""
+    later = [{"at": s, "scale": {"kind": "Deployment", "name": "web", "replicas": n}} for s, n in ((60, 2), (90, 3))]
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(),
+        deployment(1, cpu="12"),
+        steps=later,
+        capacityReservations=[OURS],
+        duration="10m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved", "spot"]
+    assert refused(result) == []
+
+
+def test_a_place_that_somebody_took_meanwhile_is_remembered_and_other_capacity_bought(tmp_path: Path) -> None:
+    steps = [
+        {"at": 50, "capacityReservation": {**OURS, "others": 2}},
+        {"at": 55, "apply": [deployment(2, cpu="12")]},
+    ]
+    result = play(tmp_path, node_class(), pool(), steps=steps, capacityReservations=[OURS], duration="10m")
+    assert_lawful(result)
+    assert result.summary["podsScheduled"] == 2
+    assert "ReservationCapacityExceeded" in refused(result)
+    assert len(refused(result)) <= 2
+    assert set(launched(result)) == {"spot"}
+
+
+def test_nothing_is_launched_into_a_reservation_that_the_class_does_not_select(tmp_path: Path) -> None:
+    open_one = {**OURS, "instanceMatchCriteria": "open"}
+    result = play(
+        tmp_path,
+        node_class({"tags": {"team": "ml"}}),
+        pool(["reserved", "on-demand"]),
+        deployment(1, cpu="12"),
+        capacityReservations=[open_one],
+        duration="5m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["on-demand"]
+
+
+def test_without_the_gate_reservations_are_left_to_ec2(tmp_path: Path) -> None:
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(),
+        deployment(1, cpu="12"),
+        capacityReservations=[OURS],
+        featureGates={"ReservedCapacity": False},
+        duration="5m",
+    )
+    assert launched(result) == ["spot"]
+    status = last(result, "EC2NodeClass")["status"]
+    assert "CapacityReservationsReady" not in {c["type"] for c in status["conditions"]}
+
+
+def test_instances_of_a_reservation_that_ends_run_on_as_on_demand_ones(tmp_path: Path) -> None:
+    """Their price is no longer paid, which the summary's dollars say from then on."""
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(["reserved", "on-demand"]),
+        deployment(2, cpu="12"),
+        capacityReservations=[{**OURS, "ends": "10m"}],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved"]
+    assert happened(result, "instanceTerminated") == []
+    node, claim = last(result, "Node")["metadata"], last(result, "NodeClaim")["metadata"]
+    for found in (node, claim):
+        assert found["labels"][labels.CAPACITY_TYPE] == "on-demand"
+        assert labels.RESERVATION_ID not in found["labels"]
+    assert 0.7 < result.summary["dollars"] < 0.9  # two machines at 0.8 dollars for half an hour
+
+
+def test_nodes_leave_a_reservation_that_the_class_no_longer_selects(tmp_path: Path) -> None:
+    steps = [{"at": "10m", "apply": [node_class({"tags": {"team": "ml"}})]}]
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(["reserved", "on-demand"]),
+        deployment(2, cpu="12"),
+        steps=steps,
+        capacityReservations=[OURS],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
+    reasons = {event.fields.get("reason") for event in happened(result, "nodeTainted")}
+    assert reasons == {"Drifted"}
+
+
+def test_the_nodes_of_a_capacity_block_leave_before_ec2_takes_them(tmp_path: Path) -> None:
+    """EC2 ends them half an hour before the block's end; replacements come first."""
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved", "on-demand"]),
+        deployment(2, cpu="12"),
+        capacityReservations=[{**BLOCK, "ends": "60m"}],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "reserved", "on-demand", "on-demand"]
+    assert {event.fields["by"] for event in happened(result, "instanceTerminated")} == {"api"}
+    assert result.summary["podsPending"] == 0
+
+
+def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: Path) -> None:
+    blocks = [{**BLOCK, "starts": "20m"}, {**BLOCK, "id": "cr-old", "ends": "39m"}]
+    both = node_class({"id": "cr-block"}, {"id": "cr-old"})
+    result = play(
+        tmp_path, both, pool(["reserved"]), deployment(1, cpu="12"), capacityReservations=blocks, duration="30m"
+    )
+    assert_lawful(result)
+    (found,) = happened(result, "instanceLaunched")
+    assert found.fields["capacityType"] == "reserved"
+    assert found.t >= "2026-11-20T00:20"
+
+
+def test_an_interruptible_place_that_its_owner_takes_back_is_replaced_elsewhere(tmp_path: Path) -> None:
+    steps = [{"at": "10m", "interrupt": {"zone": "zone-a"}}]
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(["reserved", "on-demand"]),
+        deployment(1, cpu="12"),
+        steps=steps,
+        capacityReservations=[{**OURS, "interruptible": True}],
+        duration="12m30s",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved", "on-demand"]

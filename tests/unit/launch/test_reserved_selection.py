@@ -1,0 +1,37 @@
+"""Which reserved offerings one request asks for."""
+
+from __future__ import annotations
+
+from core import labels
+from core.launch.reserved_selection import admits_reservation, in_one_request
+from core.model.catalogue import Offering
+from core.model.values.requirements import Requirement
+
+
+def reserved(
+    identity: str, kind: str = "default", price: int = 1, places: int = 1, *, interruptible: bool = False
+) -> Offering:
+    return Offering("p5.48xlarge", "zone-a", labels.RESERVED, price, True, identity, places, kind, interruptible)
+
+
+def ids(*offerings: Offering) -> list[str]:
+    return [offering.reservation_id for offering in in_one_request(offerings)]
+
+
+def test_one_kind_and_of_each_place_the_reservation_with_most_places() -> None:
+    usual = reserved("cr-1"), reserved("cr-2", places=5)
+    assert ids(reserved("cr-b", "capacity-block"), *usual, reserved("cr-i", interruptible=True)) == ["cr-2"]
+
+
+def test_the_kind_with_the_cheapest_offering_wins_and_one_block_is_enough() -> None:
+    blocks = reserved("cr-b", "capacity-block"), reserved("cr-c", "capacity-block")
+    assert ids(reserved("cr-1", price=2), *blocks) == ["cr-b"]
+
+
+def test_a_claim_is_held_to_what_it_was_planned_for() -> None:
+    """Another reservation's places are promised to other claims."""
+    planned = [Requirement.one_of(labels.RESERVATION_ID, "cr-1")]
+    assert admits_reservation(planned, reserved("cr-1"))
+    assert not admits_reservation(planned, reserved("cr-2"))
+    assert admits_reservation(planned, Offering("p5.48xlarge", "zone-a", labels.ON_DEMAND, 1))
+    assert not admits_reservation([Requirement.one_of(labels.RESERVATION_TYPE, "capacity-block")], reserved("cr-1"))
