@@ -41,6 +41,11 @@ def with_reservations(
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
+def selects_reservations(node_class: Mapping[str, Any]) -> bool:
+    """Whether an EC2NodeClass manifest has terms for capacity reservations."""
+    return bool((node_class.get("spec") or {}).get("capacityReservationSelectorTerms"))
+
+
 def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]:
     """Return the resolved reservations of a class, with their places as far as known."""
     known = _places(node_class.metadata.annotations.get(labels.RESERVATION_PLACES, ""))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.catalogue.reservations import selects_reservations
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import ObjectProblem, assemble
@@ -223,7 +224,8 @@ class Observer:
         options, now = self._settings.options(), self._clock.now()
         if options.feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
-        claims = self._stores.claims.all()
+        reserves = any(map(selects_reservations, objects[kinds.EC2_NODE_CLASSES]))
+        claims = self._stores.claims.all() if reserves else ()
         snapshot, _ = assemble(
             objects,
             now=now,

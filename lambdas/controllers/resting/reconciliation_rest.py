@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.catalogue.reservations import selects_reservations
 from core.disruption.conditions.expiration import expired
 from core.lifecycle.records import ClaimRecord
 from lambdas.observation.cluster_state import ClusterState
@@ -100,11 +101,6 @@ class ReconciliationRest:
     def end(self) -> None:
         """Observe everything in the next round: something failed, or could not be read."""
         self._looked_at = None
-
-
-def selects_reservations(manifest: JsonObject) -> bool:
-    """Whether an EC2NodeClass has terms for capacity reservations."""
-    return bool((manifest.get("spec") or {}).get("capacityReservationSelectorTerms"))
 
 
 def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:

@@ -11,7 +11,7 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
-from core.catalogue.reservations import written_places
+from core.catalogue.reservations import selects_reservations, written_places
 from core.disruption.budgets.node_pool_budgets import unreadable
 from core.disruption.rollouts import Rollout
 from core.launch.denials.denial import LaunchDenial
@@ -24,7 +24,6 @@ from core.reasons.decision import DecisionKind
 from core.reasons.node import NodeReason
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
-from lambdas.controllers.resting.reconciliation_rest import selects_reservations
 from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.metric_names import CHANGED_NODE_CLASSES

@@ -159,3 +159,20 @@ def test_network(launched: dict[str, Any], selected: dict[str, Any], expected: s
     pool = a_pool()
     node_class = NodeClass(name=pool.node_class.name, **selected)
     assert reason(changed(**launched), pool, node_classes=(node_class,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("selected", "expected"),
+    [
+        (("cr-1", "cr-2"), ""),
+        (("cr-2",), DriftReason.CAPACITY_RESERVATION_DRIFT),
+        ((), DriftReason.CAPACITY_RESERVATION_DRIFT),
+        (None, ""),
+    ],
+)
+def test_a_reservation_that_is_not_selected_any_more(selected: tuple[str, ...] | None, expected: str) -> None:
+    """Where the class says nothing of reservations, as with the gate off, all reserved nodes would be replaced."""
+    pool = a_pool()
+    claim = changed(labels={**CLAIM.labels, labels.RESERVATION_ID: "cr-1"})
+    node_class = NodeClass(name=pool.node_class.name, reservations=selected)
+    assert reason(claim, pool, node_classes=(node_class,)) == expected
