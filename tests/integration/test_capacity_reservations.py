@@ -31,7 +31,7 @@ def found(terms: list[dict[str, Any]], *reservations: Reservation, alias: str = 
     ec2 = AwsService(world.client("ec2", config=PATIENT))
     images = {"amiSelectorTerms": [{"alias": alias}]}
     manifest = a_class_manifest(capacityReservationSelectorTerms=terms, **images)
-    finder = CapacityReservations(ec2, Instances(ec2, cluster="shop"))
+    finder = CapacityReservations(ec2, Instances(ec2, cluster="shop").in_reservations)
     return {entry["id"]: entry for entry in finder.resolve(read_node_class(manifest), world.clock.now())}
 
 

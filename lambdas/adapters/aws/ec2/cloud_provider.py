@@ -52,7 +52,7 @@ class Ec2Cloud:
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             InstanceProfiles(services.iam, cluster=cluster, region=services.region),
-            CapacityReservations(services.ec2, self._instances) if uses_reservations else None,
+            CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
             clock,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,7 +15,6 @@ from core.catalogue.node_class import (
     ReservationTerm,
 )
 from core.launch.placement import SHARED
-from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.node_class.network import tag_filters
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import JsonObject, NotFoundError
@@ -31,11 +30,16 @@ _WINDOWS: Final = "Windows"
 
 
 class CapacityReservations:
-    """Looks reservations up by the terms of a class."""
+    """Looks reservations up by the terms of a class.
 
-    def __init__(self, ec2: AwsService, instances: Instances) -> None:
+    Args:
+        ec2: The client.
+        held: Reservation ids → how many living instances of ours each holds.
+    """
+
+    def __init__(self, ec2: AwsService, held: Callable[[Sequence[str]], Mapping[str, int]]) -> None:
         self._ec2 = ec2
-        self._instances = instances
+        self._held = held
 
     def resolve(self, node_class: EC2NodeClass, now: datetime) -> list[JsonObject]:
         """Return `status.capacityReservations`, by id, each with `places` besides. Raises PortError.
@@ -46,7 +50,7 @@ class CapacityReservations:
         for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
             if _is_usable(described, node_class, now):
                 found[described["CapacityReservationId"]] = described
-        held = self._instances.in_reservations(sorted(found)) if found else {}
+        held = self._held(sorted(found)) if found else {}
         return [{**_entry(found[one], now), "places": _places(found[one], held[one])} for one in sorted(found)]
 
     def _matching(self, terms: Sequence[ReservationTerm]) -> Iterator[JsonObject]:
