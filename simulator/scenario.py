@@ -15,6 +15,7 @@ from core.model.values.duration import parse_duration
 from lambdas.settings import Settings, problem_of
 from lambdas.wiring import BY_NAME
 from simulator import calls, faults
+from simulator.capacity_reservation import CapacityReservation
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests
 
 API_VERSION: Final = "fleetwright.dev/v1"
@@ -88,30 +89,6 @@ class Subnet(_Wire, frozen=True, kw_only=True):
 
     zone: str
     free_addresses: int
-
-
-class CapacityReservation(_Wire, frozen=True, kw_only=True):
-    """A capacity reservation or capacity block of the account; one of a known id is replaced, with its instances.
-
-    Attributes:
-        total: How many instances it holds; `others` of its places are taken by somebody else.
-        starts, ends: From when it is active and when it is over, counted from now; None: at once, never.
-        cancel: End the one of this id now. What else is given does not count.
-    """
-
-    id: str
-    instance_type: str = ""
-    zone: str = ""
-    total: int = 1
-    others: int = 0
-    type: Literal["default", "capacity-block"] = "default"
-    instance_match_criteria: Literal["open", "targeted"] = "targeted"
-    interruptible: bool = False
-    owner_id: str = ""
-    tags: dict[str, str] = {}
-    starts: timedelta | None = None
-    ends: timedelta | None = None
-    cancel: bool = False
 
 
 class Interrupt(_Wire, frozen=True, kw_only=True):

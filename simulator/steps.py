@@ -18,11 +18,12 @@ from simulator.aws.boot import Boot
 from simulator.aws.exchange import Selection
 from simulator.aws.instances import STATUS_CHECK, Instance, is_spot
 from simulator.aws.reservations import Reservation
+from simulator.capacity_reservation import CapacityReservation
 from simulator.cluster import Cluster
 from simulator.cluster.objects import name_of
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
-from simulator.scenario import ALL, Brake, CapacityReservation, Fault, Interrupt, Step
+from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
 
 USER = "user"
 T = TypeVar("T")
