@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run cases, print the table, keep everything as JSON."""
+"""`python -m benchmarks`: run cases, print the table, store everything as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXAMPLES: Final = """examples:
 
 
 def main() -> int:
-    """Run what the arguments ask for; 1 where a plan was wrong or a case failed."""
+    """Run the requested cases; returns 1 if a plan was wrong or a case failed."""
     arguments = _arguments()
     try:
         cases = selected(arguments.only, quick=arguments.quick)
@@ -85,7 +85,7 @@ def _budgets(text: str) -> list[float]:
 
 
 def _peer(arguments: argparse.Namespace) -> tuple[Peer | None, str]:
-    """Karpenter, or why it is not asked."""
+    """Karpenter, or the reason why it is skipped."""
     if arguments.no_peer:
         return None, "not asked"
     peer = Peer(arguments.work, arguments.peer_memory)

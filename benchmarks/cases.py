@@ -1,4 +1,4 @@
-"""Every case of the benchmark: what is planned for, how long is searched, how often it is repeated."""
+"""Every case of the benchmark: its workload, its time budgets, its number of repetitions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from benchmarks.workloads.openb import files_missing, openb_cpu, openb_gpu
 from benchmarks.workloads.services import available, lognormal, ruled, skewed
 
 REPEATS: Final = 5
-"""Of the greedy plan; the median counts."""
+"""Repetitions of the greedy plan; the median counts."""
 
 SEEDS: Final = range(11, 18)
 """For workloads that are drawn several times."""
 
 QUICK_BUDGET_MAX: Final = 2.0
-"""Longer searches are left out where two minutes must do."""
+"""Longer searches are left out of the selection for two minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ SEEDED: Final = (
     *_seeded("skewed-1k", skewed, 1_000),
     *_seeded("skewed-1k-64", skewed, 1_000, cpus_max=64),
 )
-"""The smallest workloads with other dice, to be asked for by name: with a dozen nodes, chance decides about a hundredth."""
+"""The smallest workloads with other seeds, on request: with a dozen nodes, chance decides about a hundredth."""
 
 
 def budgets_of(case: Case, *, quick: bool) -> list[float]:
@@ -119,14 +119,14 @@ def budgets_of(case: Case, *, quick: bool) -> list[float]:
 
 
 def selected(only: str, *, quick: bool) -> list[Case]:
-    """The cases that are asked for.
+    """The requested cases.
 
     Args:
-        only: Names with commas between; a name that ends in `*` stands for all that begin so. Empty for all.
-        quick: Only those of the quick selection, where `only` names none.
+        only: Names separated by commas; a name that ends in `*` stands for all with that beginning. Empty for all.
+        quick: Only those of the quick selection, if `only` names none.
 
     Raises:
-        ValueError: If a name is not known; names those that are.
+        ValueError: If a name is not known; the message lists the known names.
     """
     if not only:
         return [case for case in CASES if case.is_quick or not quick]

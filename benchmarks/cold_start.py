@@ -39,7 +39,7 @@ CONTROLLERS: Final = {
     "reconcile": "reconciliation",
     "refresh_catalogue": "catalogue_refresh",
 }
-"""Function → what it asks the application for."""
+"""Function → the attribute of the application that it uses."""
 
 ENVIRONMENT: Final = {
     "AWS_ACCESS_KEY_ID": "x",

@@ -20,7 +20,7 @@ _CATALOGUE: Final = "catalog.json"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a workload lies."""
+    """The files of a workload."""
 
     folder: Path
 
@@ -41,11 +41,11 @@ class Files:
 
     @property
     def manifests(self) -> tuple[Path, Path]:
-        """What `-f` takes."""
+        """The value for `-f`."""
         return self.cluster, self.folder / _PODS
 
     def digest(self) -> str:
-        """Tells one workload's contents from another's."""
+        """A digest of a workload's contents."""
         found = hashlib.sha256()
         for path in (self.cluster, self.catalogue, *self.pages):
             found.update(path.read_bytes())
@@ -53,7 +53,7 @@ class Files:
 
 
 def written(workload: Workload, folder: Path) -> Files:
-    """Write a workload to a folder, over what lies there of an earlier one."""
+    """Write a workload to a folder, replacing an earlier one."""
     pages = folder / _PODS
     pages.mkdir(parents=True, exist_ok=True)
     for old in pages.iterdir():

@@ -1,4 +1,4 @@
-"""How many instance types a launch may choose from: the wider the choice, the rarer a launch fails or a spot node goes."""
+"""How many instance types a launch may choose from: with more types, launches fail and spot nodes end less often."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.model.snapshot import Snapshot
 
 TYPES_MIN: Final = 15
 BAND: Final = (8, 5)
-"""Types count that cost up to 1.6 times the claim's cheapest."""
+"""Types count if they cost up to 1.6 times the claim's cheapest."""
 
 _CATEGORY: Final = "karpenter.k8s.aws/instance-category"
 _GENERAL: Final = ("c", "m", "r")

@@ -1,6 +1,6 @@
-"""Plans one workload in a process of its own and prints what it took: `python -m benchmarks.measure FOLDER …`.
+"""Plans one workload in its own process and prints the measured figures: `python -m benchmarks.measure FOLDER …`.
 
-A process for each case keeps the peak memory and the first, cold plan apart from what other cases left behind.
+A process for each case keeps the peak memory and the first, cold plan separate from other cases.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PAGES_AS_MANIFESTS_MAX: Final = 20
 
 _BUDGET_REPEATED_MAX: Final = 2.0
 _REPEATING_SECONDS_MAX: Final = 10.0
-"""No further plan is made after so many seconds: one that outruns its budget shows at the first try."""
+"""No further plan is made after so many seconds: a plan that exceeds its budget shows at the first try."""
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ class Repeats(msgspec.Struct, frozen=True):
 
 
 def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged: bool) -> JsonObject:
-    """Everything that is to be known of one workload, seconds and dollars per hour."""
+    """All figures of one workload, in seconds and dollars per hour."""
     started = time.perf_counter()
     snapshot = decoded(files)
     decode_seconds = time.perf_counter() - started
@@ -137,7 +137,7 @@ def decoded(files: Files) -> Snapshot:
 
 
 def _manifests_seconds(files: Files) -> float:
-    """How long the command line takes to read the same as manifests."""
+    """How long the command line takes to read the same objects as manifests."""
     parser = argparse.ArgumentParser()
     plan_command.configure(parser)
     given = [part for path in files.manifests for part in ("-f", str(path))]
@@ -156,7 +156,7 @@ def _times(runs: Sequence[_Run]) -> JsonObject:
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """One plan and the time it took. `seconds` includes preparing, solving, and the garbage collection deferred to the end."""
+    """One plan and its time. `seconds` includes preparing, solving, and the garbage collection deferred to the end."""
 
     plan: Plan
     seconds: float
@@ -219,7 +219,7 @@ def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process ever held; unlike getrusage's figure it does not begin with the parent's."""
+    """The peak memory of this process; unlike getrusage's figure, it does not begin with the parent's."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

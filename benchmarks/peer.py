@@ -18,15 +18,15 @@ _PLAN_SECONDS_MAX: Final = 600
 
 
 class PeerError(Exception):
-    """Karpenter cannot be asked; the message says why."""
+    """Karpenter cannot be run; the message says why."""
 
 
 class Peer:
-    """Asks Karpenter, or remembers what it said of the same files.
+    """Runs Karpenter, or returns its stored answer for the same files.
 
     Args:
         build: Folder for the program.
-        memory: File that keeps answers; None to ask anew each time. Written in any case.
+        memory: File with stored answers; None to run it each time. It is always written.
     """
 
     def __init__(self, build: Path, memory: Path | None) -> None:
@@ -53,7 +53,7 @@ class Peer:
             raise PeerError(f"go build failed: {lines[-1]}")
 
     def plan(self, files: Files, repeats: int) -> dict[str, Any]:
-        """What Karpenter plans: `seconds` is the median time in its scheduler, decoding and preparing left out.
+        """Karpenter's plan: `seconds` is the median time in its scheduler, without decoding and preparing.
 
         Raises:
             PeerError: If it fails or takes too long.

@@ -1,4 +1,4 @@
-"""Where the time of a plan goes, part by part of the planner and function by function."""
+"""Where the time of a plan goes, by part of the planner and by function."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Function = tuple[str, int, str]
 
 
 def profiled(files: Files, budget_seconds: float | None) -> str:
-    """Tables for the greedy plan and, where a budget is given, for an improved one. Profiling itself doubles the time."""
+    """Tables for the greedy plan and, if a budget is given, for an improved one. Profiling itself doubles the time."""
     snapshot = decoded(files)
     Planner(with_steps(snapshot, 0)).plan()
     parts = []
@@ -73,7 +73,7 @@ def _tables(stats: pstats.Stats) -> str:
 
 
 def _own_seconds(stats: pstats.Stats) -> dict[Function, float]:
-    """Time spent in each of our functions; what built-in and foreign functions take counts for whoever calls them."""
+    """Time spent in each of our functions; built-in and third-party functions count for their caller."""
     found: dict[Function, float] = {}
     for function, (_, _, own, _, callers) in stats.stats.items():  # type: ignore[attr-defined]  # not in the stubs
         if _is_ours(function[0]):

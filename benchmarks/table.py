@@ -55,7 +55,7 @@ def reading_rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def below_bound(result: dict[str, Any]) -> bool:
-    """Whether any plan that places every pod costs less than a lower bound says is possible: then a proof is wrong."""
+    """Whether a complete plan costs less than a lower bound: then a proof is wrong."""
     plans = [result[key] for key in ("greedy", "peer") if key in result] + result.get("improved", [])
     whole = [plan["cost"] for plan in plans if not plan["unschedulable"]]
     bounds = [plan["lowerBound"] for plan in plans if plan.get("lowerBound") is not None]
@@ -63,9 +63,9 @@ def below_bound(result: dict[str, Any]) -> bool:
 
 
 def gives_up_more(result: dict[str, Any]) -> bool:
-    """Whether compared plans place different pods: improved ones another number than greedy, or we fewer than Karpenter.
+    """Whether compared plans place different pods: improved and greedy ones, or ours fewer than Karpenter's.
 
-    A plan that leaves pods without a place saves nothing by that.
+    A plan that leaves pods over saves nothing by that.
     """
     greedy = result["greedy"]["unschedulable"] if "greedy" in result else 0
     improved = [plan["unschedulable"] for plan in result.get("improved", [])]

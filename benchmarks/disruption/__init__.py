@@ -1,1 +1,1 @@
-"""What a fragmented cluster costs once disruption has done its work, beside its proven minimum and Karpenter's own moves."""
+"""The cost of a fragmented cluster after disruption, beside its proven minimum and the result of Karpenter's own moves."""

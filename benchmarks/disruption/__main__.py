@@ -23,7 +23,7 @@ _HEADINGS: Final = (
 
 
 def main() -> None:
-    """Measure what the arguments ask for."""
+    """Measure the requested cases."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.disruption", description=__doc__)
     parser.add_argument("--nodes", type=_numbers, default=[500], help="sizes, with commas between (default: 500)")
     parser.add_argument("--seeds", type=_numbers, default=[11, 12, 13], help="(default: 11,12,13)")

@@ -64,7 +64,7 @@ class _Service:
     hosts: dict[str, int] = field(default_factory=dict)
 
     def may_join(self, place: _Place) -> bool:
-        """Whether one more pod keeps the service's rule and the node's goal."""
+        """Whether one more pod respects the service's rule and the node's target."""
         if self.cpu > place.cpu or self.memory > place.memory or place.slots < 1:
             return False
         if self.rule == "zone-spread" and self.zones[place.zone] > min(self.zones.values()):
@@ -72,7 +72,7 @@ class _Service:
         return self.hosts.get(place.name, 0) < _HOSTNAME_MAX.get(self.rule, 10**6)
 
     def join(self, place: _Place, *, is_protected: bool) -> JsonObject:
-        """One more pod there."""
+        """Add one more pod to the node."""
         place.cpu -= self.cpu
         place.memory -= self.memory
         place.slots -= 1
@@ -123,7 +123,7 @@ class _Service:
 
 @dataclass(slots=True)
 class _Place:
-    """What a node may be filled with yet: thousandths of a core, MiB, pods."""
+    """What a node can still take: thousandths of a core, MiB, pods."""
 
     name: str
     zone: str

@@ -1,4 +1,4 @@
-"""From what an hour used to dollars a month, at list prices of us-east-1 and without any free allowance."""
+"""From the usage of an hour to dollars a month, at list prices of us-east-1 and without any free allowance."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BYTES_A_NODE: Final = 3_000
 
 
 def monthly(found: Played) -> dict[str, float]:
-    """What a month of such hours costs, by what it is for, in dollars."""
+    """The cost of a month of such hours, by purpose, in dollars."""
     counts, usage = found.usage.counts, found.usage
     cost = {
         "functions": sum(usage.gigabyte_seconds.values()) * PRICES["gigabyteSeconds"]
@@ -58,7 +58,7 @@ def monthly(found: Played) -> dict[str, float]:
 
 
 def watched() -> int:
-    """How many metrics alarms look at: the runbook says so, and a test holds it to the templates."""
+    """How many metrics the alarms read: the runbook states it, and a test compares it with the templates."""
     found = re.search(r"alarms look at (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
     if found is None:
         raise LookupError(f"{RUNBOOK} does not say how many metrics alarms look at")

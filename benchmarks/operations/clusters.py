@@ -1,4 +1,4 @@
-"""The clusters that are measured: so many nodes, and a working hour in which workloads grow and shrink."""
+"""The measured clusters: so many nodes, and a working hour in which workloads grow and shrink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JsonObject = dict[str, Any]
 
 
 def scenario(folder: Path, nodes: int) -> Path:
-    """Write the scenario of a cluster into `folder`; its file."""
+    """Write the scenario of a cluster into `folder` and return its path."""
     path = folder / "scenario.yaml"
     spec = {
         "start": "2026-11-23T08:00:00Z",

@@ -1,4 +1,4 @@
-"""Plays a cluster and counts what is used in its measured hour."""
+"""Plays a cluster and counts the usage of its measured hour."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from simulator.world import QUICK, World, open_world
 
 
 class Played:
-    """What is known after a cluster was played.
+    """The result of playing a cluster.
 
     Attributes:
-        usage: What was used in the measured hour, and every metric from the start.
-        nodes: How many nodes there are at the end.
-
+        usage: The usage of the measured hour, and every metric from the start.
+        nodes: How many nodes exist at the end.
     """
 
     def __init__(self, world: World, usage: Usage, since: datetime) -> None:

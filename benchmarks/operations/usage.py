@@ -1,4 +1,4 @@
-"""What is billed of the functions, counted while they run in the embedded world."""
+"""The billed usage of the functions, counted while they run in the embedded world."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from simulator.record import Event
 from simulator.world import World
 
 PROCESSOR_SECONDS_PER_OBJECT: Final = {"disrupt": 13.6e-5, "reconcile": 9.4e-5, "provision": 11.5e-5, "execute": 8.7e-5}
-"""Of a whole processor, for each object that the API server lists: `make scale` with 100,000 pods (ADR 30)."""
+"""CPU seconds for each object that the API server lists: `make scale` with 100,000 pods (ADR 30)."""
 
 PROCESSOR_SECONDS_A_RUN: Final = 0.05
-"""Of a warm sandbox that lists nothing."""
+"""CPU seconds of a warm sandbox that lists nothing."""
 
 WHOLE_PROCESSOR_MB: Final = 1769
 READ_UNIT, WRITE_UNIT = 4096, 1024
@@ -36,12 +36,12 @@ _WRITES: Final = {"PutItem", "UpdateItem", "DeleteItem"}
 
 
 class Usage:
-    """Counts from now on until it is read; everything before `since` is the warm-up.
+    """Counts usage from now until it is read; everything before `since` is the warm-up.
 
     Attributes:
         seconds: Gigabyte-seconds by function.
-        counts: Everything else by its name in the bill.
-        series: Metric → (moment, value) of every value that the functions told.
+        counts: All other usage by its name in the bill.
+        series: Metric → (moment, value) of every value that the functions reported.
     """
 
     def __init__(self, world: World, since: datetime) -> None:
@@ -64,7 +64,7 @@ class Usage:
 
     @property
     def output(self) -> io.TextIOBase:
-        """Where the functions' standard output goes: metrics in CloudWatch's embedded format."""
+        """Receives the functions' standard output: metrics in CloudWatch's embedded format."""
         return _Output(self)
 
     def told(self, line: str) -> None:
@@ -126,7 +126,7 @@ class _Output(io.TextIOBase):
         self._begun = ""
 
     def write(self, text: str) -> int:
-        """Take a part of the output and count its whole lines."""
+        """Receive a part of the output and count its complete lines."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._usage.told(line)

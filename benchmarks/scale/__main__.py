@@ -19,16 +19,16 @@ JsonObject = dict[str, Any]
 
 MEASURED: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
 SHARE_MAX: Final = 0.75
-"""Of its memory and time that a function may use: what is measured on one cluster is not the largest that there will be."""
+"""The share of its memory and time that a function may use: larger clusters than the measured one exist."""
 
 WHOLE_PROCESSOR_MB: Final = 1769
-"""Memory at which Lambda gives a whole processor; less memory, so much less of it."""
+"""Memory at which Lambda gives a whole processor; less memory gives proportionally less."""
 
 LIMIT_SECONDS: Final = 900
 
 
 def main() -> int:
-    """Print a line for each function, write the JSON; 1 where one needs more than its share of memory or its time."""
+    """Print a line for each function and write the JSON; returns 1 if one exceeds its share of memory or its time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=100_000)
@@ -45,13 +45,13 @@ def main() -> int:
 
 
 def _measure(function: str, url: str) -> JsonObject:
-    """One function in a process of its own, with what it asked for."""
+    """One function in its own process, with its requests."""
     _counts(url)
     command = [sys.executable, "-m", "benchmarks.scale.function", function, "--url", url]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)  # noqa: S603 - our own module
     if answer.returncode:
         raise SystemExit(f"{function} failed:\n{answer.stderr[-4000:]}")
-    found: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # before it: logs
+    found: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # earlier lines are logs
     spec = BY_NAME[function]
     found["requestsOfAllRuns"] = _counts(url)
     found["memoryMegabytes"] = spec.memory_mb
@@ -67,7 +67,7 @@ def _measure(function: str, url: str) -> JsonObject:
 
 
 def _counts(url: str) -> JsonObject:
-    """What was asked for since the last time."""
+    """The requests since the last call."""
     found: JsonObject = urllib3.request("GET", f"{url}/counts").json()
     return found
 

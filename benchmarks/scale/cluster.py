@@ -35,7 +35,7 @@ _ALLOCATABLE: Final = {"cpu": "15890m", "memory": "60000000Ki", "pods": "234", "
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """How large it is. Pods beyond `pending` are bound, as many to each node."""
+    """The size of the cluster. Pods beyond `pending` are bound, equally many to each node."""
 
     nodes: int
     pods: int
@@ -94,7 +94,7 @@ def instance_id(index: int) -> str:
 
 
 def claim(index: int) -> ClaimRecord:
-    """The claim of a node, at rest."""
+    """The claim of a node, with nothing left to do."""
     pool, zone = f"pool-{index % POOLS}", ZONES[index % len(ZONES)]
     labels = {key: value for key, value in _node_labels(index).items() if key != "kubernetes.io/hostname"}
     offering = Offering(TYPE, zone, "on-demand", 768_000_000)
@@ -133,7 +133,7 @@ def claim(index: int) -> ClaimRecord:
 
 
 def command() -> CommandRecord:
-    """A consolidation of one node that is due for its second look."""
+    """A consolidation of one node that is due for validation."""
     found = Command(
         reason="Underutilized", method="single", nodes=(node_name(20),), claims=(claim_name(20),), savings=1
     )

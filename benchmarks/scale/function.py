@@ -1,4 +1,4 @@
-"""Runs one function once beside the served cluster, in this process, and prints what it took as one JSON object."""
+"""Runs one function once beside the served cluster, in this process, and prints its figures as one JSON object."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REGION: Final = "us-east-1"
 
 
 class Context:
-    """What Lambda tells a handler of its invocation."""
+    """Lambda's context of the invocation."""
 
     memory_limit_in_mb = 0
     invoked_function_arn = function_version = log_stream_name = log_group_name = "measured"
@@ -51,17 +51,17 @@ class Context:
 
 
 RESTING: Final = ("disrupt", "reconcile")
-"""What does nothing for a while after a run that found nothing to do."""
+"""The resting times of a function after a run that found nothing to do."""
 
 BETWEEN: Final = timedelta(hours=1)
 """From one measured invocation of these to the next; no rest lasts longer."""
 
 
 class Clock(SystemClock):
-    """The day of the cluster, going on at the machine's pace."""
+    """The clock of the cluster, advancing with the machine's."""
 
     later: ClassVar = timedelta(0)
-    """Moved on between invocations: right after the first one functions would rest, and nothing be measured."""
+    """The clock advances between invocations: otherwise, functions would rest after the first one."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -72,17 +72,17 @@ class Clock(SystemClock):
 
 
 class Market:
-    """The built-in market, as the sandbox holds it once it was read."""
+    """The built-in market, as the sandbox holds it once it has been read."""
 
     def __init__(self) -> None:
         self._builder = CatalogueBuilder(builtin_shapes(REGION), builtin_market(REGION))
 
     def facts(self) -> MarketFacts | None:
-        """Not asked for in what is measured."""
+        """Never called in the measured runs."""
         return None
 
     def save(self, facts: MarketFacts) -> None:
-        """There is nothing to keep."""
+        """Nothing to store."""
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         """The catalogue for these classes."""
@@ -119,14 +119,14 @@ def _measured(handler: Callable[..., Any], function: str, events: Sequence[JsonO
 
 
 def _peak() -> int:
-    """The most that was resident, megabytes; `getrusage` would count what the starting process had before the fork."""
+    """The peak resident memory, megabytes; `getrusage` would include the starting process before the fork."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]
     return int(kilobytes) // 1024
 
 
 def _events(function: str) -> list[JsonObject]:
-    """Two invocations of one sandbox, as most are: what the first leaves behind counts too."""
+    """Two invocations of one sandbox, as is usual: memory left by the first counts too."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
         second_look = [json.dumps({"command": COMMAND})]

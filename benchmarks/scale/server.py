@@ -1,6 +1,6 @@
-"""The cluster over HTTP, in a process of its own: an API server with pages and selectors, a table, and EC2.
+"""The cluster over HTTP, in its own process: an API server with pages and selectors, a table, and EC2.
 
-It answers what the functions ask in the measured cases, and nothing that they do changes it.
+It answers the requests of the measured runs, and none of them changes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NODE_SELECTOR: Final = re.compile(r"spec\.nodeName=([^,]*)")
 
 
 class World:
-    """What is served, made once: lists of the API server by page, rows by partition. Counts what is asked for."""
+    """The served data, made once: lists of the API server by page, rows by partition. Counts requests."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -64,7 +64,7 @@ class World:
             "body": packed(msgspec.json.encode(record)),
         }
         self._row[partition, name] = item
-        if isinstance(record, ClaimRecord):  # a command in a look would keep `disrupt` from deciding
+        if isinstance(record, ClaimRecord):  # a command in progress would keep `disrupt` from deciding
             self._rows.setdefault(partition, []).append(item)
 
     def pages(self, resource: Resource) -> list[bytes]:
@@ -136,7 +136,7 @@ class World:
         )
 
     def ec2(self, form: dict[str, list[str]]) -> str:
-        """EC2's answer; what the measured cases do not need is empty."""
+        """EC2's answer; empty for calls that the measured runs do not need."""
         action = form["Action"][0]
         self.counts[f"ec2 {action}"] += 1
         token, items = "", ""
@@ -152,7 +152,7 @@ class World:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one world."""
+    """Serves one cluster."""
 
     daemon_threads = True
 
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _paged(objects: Iterator[JsonObject]) -> Iterator[bytes]:
@@ -234,7 +234,7 @@ def _paged(objects: Iterator[JsonObject]) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Serve until killed; the port is printed once all is there."""
+    """Serve until killed; prints the port when ready."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("nodes", "pods", "pending"):
         parser.add_argument(f"--{name}", type=int, required=True)

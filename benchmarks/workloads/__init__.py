@@ -1,1 +1,1 @@
-"""What is planned for: seeded pods, NodePools, nodes and catalogues, as manifests that any planner can read."""
+"""Workloads: seeded pods, NodePools, nodes and catalogues, as manifests that any planner can read."""

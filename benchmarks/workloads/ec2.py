@@ -1,4 +1,4 @@
-"""EC2 types with real shapes and on-demand prices, and what every node of such a cluster runs."""
+"""EC2 types with real shapes and on-demand prices, and the usual DaemonSets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILE: Final = "ec2-us-east-1.catalog.json.gz"
 
 
 def ec2_catalogue(data: Path) -> JsonObject:
-    """The catalogue in the data folder; where there is none, the built-in one cut to the same families and zones."""
+    """The catalogue in the data folder; if there is none, the built-in one reduced to the same families and zones."""
     path = data / _FILE
     if path.is_file():
         found: JsonObject = json.loads(gzip.decompress(path.read_bytes()))

@@ -1,4 +1,4 @@
-"""Kubernetes manifests by the handful of fields that the workloads vary."""
+"""Kubernetes manifests with the few fields that the workloads vary."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PodShape:
     spec: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, name: str, *, node: str = "") -> JsonObject:
-        """One pod of it; pending where no node is named."""
+        """One pod of the service; pending if no node is named."""
         requests = {"cpu": f"{self.cpu}m", "memory": f"{self.memory}Mi"}
         resources: JsonObject = {"requests": requests}
         if self.gpus:
@@ -70,7 +70,7 @@ class PodShape:
 
 
 def numbered(shapes: Iterator[PodShape]) -> list[JsonObject]:
-    """Pending pods, numbered in their order, so that by name and by age they sort the same everywhere."""
+    """Pending pods, numbered in order, so that their order by name equals their order by age."""
     return [shape.manifest(f"pod-{number:06d}") for number, shape in enumerate(shapes)]
 
 

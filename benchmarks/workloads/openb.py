@@ -65,7 +65,7 @@ def _shape(row: Mapping[str, str]) -> PodShape:
 
 
 def _is_sold(shape: PodShape, catalogue: JsonObject) -> bool:
-    """Whether any type is large enough and of the right model; a generous guess at what DaemonSets leave."""
+    """Whether any type is large enough and of the right model, with a generous estimate of what DaemonSets leave."""
     for kind in catalogue["instanceTypes"]:
         if _models(shape) and kind["requirements"][f"{LABEL}gpu-name"][0] not in _models(shape):
             continue

@@ -27,9 +27,9 @@ class Rules:
     """Which share of the services has which rule.
 
     Attributes:
-        zone_spread: Level over zones.
+        zone_spread: Spread over zones.
         apart: Replicas on different hosts, by anti-affinity.
-        host_spread: Replicas level on hosts, by a spread.
+        host_spread: Replicas spread over hosts.
         skew_most: Largest maxSkew of such a spread.
     """
 
@@ -74,23 +74,23 @@ def lognormal(pods: int, services: int, catalogue: JsonObject, *, cpus_max: int 
 
 
 def skewed(pods: int, catalogue: JsonObject, *, cpus_max: int = 0, seed: int = 1) -> Workload:
-    """Half of the pods want much memory for their CPU, half little; 120 services."""
+    """Half of the pods request much memory for their CPU, half little; 120 services."""
     shapes = drawn_services("m", pods // 2, 60, _MEMORY_HEAVY, seed=seed)
     shapes += drawn_services("c", pods - pods // 2, 60, _CPU_HEAVY, seed=seed + 7)
     return Workload(numbered(_pods(shapes)), ec2_cluster(cpus_max), plain_types(catalogue))
 
 
 def ruled(pods: int, services: int, catalogue: JsonObject) -> Workload:
-    """Services that spread over zones, keep their replicas on different hosts or level on them, or both."""
+    """Services that spread over zones, keep their replicas on different hosts or spread them over hosts, or both."""
     return _ruled(pods, services, catalogue, _SOME_RULES)
 
 
 def available(pods: int, services: int, catalogue: JsonObject) -> Workload:
-    """Services as teams write them that follow the usual advice for availability.
+    """Services of teams that follow the usual advice for availability.
 
-    Every service is level over zones. Half keep their replicas on different hosts, a fifth are level on hosts, which for new
-    nodes says the same; the others do not mind. Shares are set by that advice, sizes and replicas are those of the services
-    without rules: neither was chosen by what planners make of them.
+    Every service is spread over zones. Half keep their replicas on different hosts; a fifth spread them over hosts,
+    which for new nodes is the same; the others have no rule for hosts. The shares follow that advice, sizes and
+    replicas are those of the services without rules: neither was chosen by its effect on planners.
     """
     return _ruled(pods, services, catalogue, _FOR_AVAILABILITY)
 
