@@ -12,7 +12,7 @@ from core import labels
 from core.api import status
 from core.api.translation import node_claim as translated
 from core.disruption.conditions.drift import DriftCheck
-from core.errors import InvalidInputError
+from core.errors import InvalidInputError, invariant
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
 from core.lifecycle.takeover.adopted_claim import adopted, adopted_plan
@@ -78,8 +78,9 @@ class Adopter:
             PortError: If a part could not be done; the next run goes on from there.
         """
         record, instance, site = candidate.record, candidate.instance, self._site
-        if record is None or instance is None:
-            return
+        invariant(record is not None and instance is not None, f"{candidate.subject} is not to be adopted")
+        assert record is not None  # noqa: S101 - tells the type checker what the line above ensures
+        assert instance is not None  # noqa: S101
         if candidate.standing is Standing.ADOPTABLE:
             record = self._stored(record)
         site.tag(instance, ownership.our_tags(record, site.cluster))

@@ -10,6 +10,7 @@ import msgspec
 from cli.takeover.site import Site, nodes_by_provider_id, with_market, written_taints
 from core import labels
 from core.disruption.conditions.drift import DriftCheck
+from core.errors import invariant
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
 from core.lifecycle.takeover.release import (
@@ -90,8 +91,8 @@ class Releaser:
             PortError: If a part could not be done; the next run goes on from there.
         """
         site, held = self._site, found.held
-        if held is None:
-            return
+        invariant(held is not None, f"{found.subject} is not to be released")
+        assert held is not None  # noqa: S101 - tells the type checker what the line above ensures
         record = held.record
         if record.machine is None:
             self._give_up(record)

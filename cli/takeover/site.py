@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -103,7 +103,7 @@ class Site:
         if present:
             self._ec2.call("DeleteTags", Resources=[instance.instance_id], Tags=present)
 
-    def patch(self, resource: Resource, name: str, patch_of: Any) -> None:
+    def patch(self, resource: Resource, name: str, patch_of: Callable[[Any], JsonObject]) -> None:
         """Patch an object as it is at that moment; `patch_of(object)` returns the patch. Raises PortError."""
         for attempt in range(1, TRIES + 1):
             present = self.kubernetes.get(resource, name)

@@ -22,7 +22,9 @@ from cli.schemas import ANSWERS
 from cli.takeover import site as site_module
 from cli.takeover.site import Site
 from core import labels
+from core.lifecycle.draining.deletion import leaving, tainted
 from core.manifests.wire import api_resources as kinds
+from core.reasons.termination import TerminationReason
 from lambdas.adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
 from lambdas.adapters.aws.service import AwsService
 from lambdas.application.adapters import Adapters
@@ -429,6 +431,38 @@ def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
     assert [item["drift"] for item in operator.answers[1][0]["items"]] == ["NodePoolDrifted"] * 3
     assert named(result, "instanceTerminated") == []
     assert_lawful(result)
+
+
+def test_a_drain_that_has_begun_is_called_off(played: Any) -> None:
+    """Karpenter decides anew: its node takes pods again, and its NodeClaim does not say that it goes."""
+
+    def script(operator: Operator) -> None:
+        def begin() -> None:
+            claims = operator.site().stores.claims
+            record = claims.all()[0]
+            going = leaving(record, TerminationReason.UNDERUTILIZED, "m", operator.world.clock.now())
+            claims.change(record, tainted(going, operator.world.clock.now()))
+            operator.store.patch(
+                kinds.NODES,
+                record.node_name,
+                {
+                    "metadata": {"labels": {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}},
+                    "spec": {"taints": [{"key": labels.DISRUPTED_TAINT, "effect": "NoSchedule"}]},
+                },
+            )
+
+        operator.at(5, operator.switch("stop"))
+        operator.at(7, begin)
+        operator.at(7.5, operator.act(release))
+        operator.at(7.6, lambda: assert_karpenters(operator))
+
+    operator, result = played(script, duration="8m")
+    assert operator.states(0) == ["released"] * 3
+    assert operator.reserved().get("nodes", 0) == 0
+    told = {c["type"] for obj in operator.objects("NodeClaim") for c in obj["status"]["conditions"]}
+    assert not {"DisruptionReason", "Drained"} & told
+    assert all(labels.EXCLUDE_FROM_BALANCERS not in node["metadata"]["labels"] for node in operator.objects("Node"))
+    assert named(result, "podEvicted") == []
 
 
 def test_what_cannot_change_hands_says_why(played: Any) -> None:

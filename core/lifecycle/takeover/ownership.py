@@ -19,7 +19,7 @@ from core.model.values.taints import DISRUPTED, HELD, Taint
 JsonObject = dict[str, Any]
 
 _API: Final = f"{labels.CORE_GROUP}/v1"
-_OURS_ON_NODES: Final = (labels.CLAIM, labels.CLAIM_SPEC, REASON_ANNOTATION)
+_OURS_ON_NODES: Final = (labels.CLAIM, labels.CLAIM_SPEC, labels.DECISION, REASON_ANNOTATION)
 
 
 def node_made_ours(record: ClaimRecord, finalizers: Sequence[str], owners: Sequence[JsonObject]) -> JsonObject:
