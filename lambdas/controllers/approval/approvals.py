@@ -110,12 +110,22 @@ class Approvals:
         report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
         return Settled(tuple(waiting), tuple(approved))
 
-    def begun(self, proposal: Proposal, report: RunReport) -> None:
-        """End an approved proposal whose command is stored. Raises PortError."""
+    def begin(self, proposal: Proposal, report: RunReport) -> bool:
+        """End an approved proposal whose command is about to be stored; return whether it may be.
+
+        First, and conditionally: a rejection of the same moment wins. After a crash in between the command is proposed anew.
+
+        Raises:
+            PortError: If the table cannot be written.
+        """
         by = proposal.verdict.by if proposal.verdict is not None else ""
         now, message = self._clock.now(), f"approved by {by}"
         end = ProposalEnd(reason=CommandReason.APPROVED, message=message, at=now)
-        self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
+        try:
+            self._store.change(proposal, msgspec.structs.replace(proposal, end=end))
+        except ConflictError as error:
+            report.decide(DecisionKind.SKIP, proposal.id, reason_of(error), str(error))
+            return False
         report.decide(DecisionKind.APPROVE, proposal.id, CommandReason.APPROVED, message)
         report.outcomes.append(
             DecisionOutcome(
@@ -127,6 +137,7 @@ class Approvals:
                 message=message,
             )
         )
+        return True
 
     def divided(
         self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport

@@ -201,10 +201,9 @@ class DisruptionController:
         commands = [command for _, command in settled.approved]
         unhindered = self._unhindered(commands, view, records, brakes, self._clock.now(), report)
         for proposal, command in settled.approved:
-            if command in unhindered:
+            if command in unhindered and self._approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
                 self._store(proposal.id, command, report)
-                self._approvals.begun(proposal, report)
         if unhindered:
             self._rest.end()
         return bool(unhindered)

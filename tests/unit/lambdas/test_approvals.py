@@ -196,13 +196,14 @@ def test_a_topic_that_fails_is_tried_again(lab: Lab) -> None:
     assert len(lab.topic.told) == 1
 
 
-def test_a_crash_between_command_and_proposal_starts_it_once(lab: Lab) -> None:
-    """The command is stored first: an approval must not get lost."""
+def test_after_a_crash_before_the_command_is_stored_it_is_proposed_anew(lab: Lab) -> None:
+    """At worst a person is asked twice; nothing begins twice."""
     disrupt_and_tell(lab)
     say(lab, approve=True)
+    first = the_proposal(lab)
 
     def dies(call: str) -> None:
-        if lab.rows.commands and call == "write":
+        if call == "write" and lab.rows.proposals[first.id].end is not None:
             lab.rows.before_call = lambda _: None
             raise TransientError("dynamodb:PutItem", "the function dies")
 
@@ -210,12 +211,28 @@ def test_a_crash_between_command_and_proposal_starts_it_once(lab: Lab) -> None:
     with pytest.raises(TransientError):
         lab.disrupt()
     lab.restart()
+    lab.clock.advance(minutes=1)
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+    assert lab.rows.commands == {}
+    assert sorted(lab.rows.proposals) != [first.id]
+
+
+def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
+    """Whoever changes their mind in time is heard."""
     disrupt_and_tell(lab)
-    lab.tick(8, seconds=15)
-    assert lab.kubernetes.names(kinds.NODES) == []
+    say(lab, approve=True)
+    kept = lab.app.adapters.proposals.all
+
+    def read_too_early() -> tuple[Proposal, ...]:
+        found = kept()
+        say(lab, approve=False)
+        return found
+
+    lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
     disrupt_and_tell(lab)
-    end = the_proposal(lab).end
-    assert end is None or end.reason == CommandReason.APPROVED
+    assert lab.rows.commands == {}
+    lab.app.adapters.proposals.all = kept  # type: ignore[method-assign]
+    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_tell(lab)
 
 
 def test_an_unwritable_ledger_proposes_nothing(lab: Lab) -> None:
