@@ -13,10 +13,10 @@ _WEEKDAY: Final = re.compile(r"(?<![#\d])\d")
 
 
 def next_fire(expression: str, after: datetime) -> datetime | None:
-    """When the schedule fires next, strictly after `after`; None for never again.
+    """When the schedule fires next, strictly after `after`; None if never.
 
     Raises:
-        ValueError: If the expression is none that EventBridge Scheduler takes.
+        ValueError: If EventBridge Scheduler would refuse the expression.
     """
     match = re.fullmatch(r"(cron|at|rate)\((.*)\)", expression.strip())
     if match is None:

@@ -36,7 +36,7 @@ class OwnCatalogue:
         self._facts = facts
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:  # noqa: ARG002 - the types are as they are
-        """The types at the present prices, the same for every EC2NodeClass."""
+        """The types at current prices, the same for every EC2NodeClass."""
         changes = self._exchange.price_changes
         if self._present is None or self._present[0] != changes:
             self._present = (changes, Catalogue(default=self._exchange.present_types()))

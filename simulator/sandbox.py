@@ -206,7 +206,7 @@ class Sandboxes:
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What Lambda tells a handler of its invocation."""
+    """Lambda's context of an invocation."""
 
     function_name: str
     memory_limit_in_mb: int

@@ -104,7 +104,7 @@ class Interrupt(_Wire, frozen=True, kw_only=True):
 
 
 class DeleteNodes(_Wire, frozen=True, kw_only=True):
-    """Somebody deletes the Node objects of this share of the nodes."""
+    """A user deletes the Node objects of this share of the nodes."""
 
     fraction: float = 1.0
 

@@ -78,7 +78,7 @@ class Fleets:
         self._by_token: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Launch what is asked for, as far as there is capacity.
+        """Launch the requested instances, as far as there is capacity.
 
         Raises:
             AwsError: For a malformed request or a token that was used for another one.

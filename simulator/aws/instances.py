@@ -127,7 +127,7 @@ class Instances:
         """One instance.
 
         Raises:
-            AwsError: If there is none of this id.
+            AwsError: If the id is unknown.
         """
         found = self._all.get(instance_id)
         if found is None:

@@ -57,7 +57,7 @@ class Network:
                 subnet.free = free
 
     def take_address(self, subnet: Subnet) -> str:
-        """The next address of the subnet that nobody holds. The caller has made sure that one is free."""
+        """The next free address of the subnet. The caller has made sure that there is one."""
         block = IPv4Network(subnet.network)
         size = block.num_addresses - _RESERVED - 1
         while True:

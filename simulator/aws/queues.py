@@ -42,7 +42,9 @@ class Queue:
         self.dead: list[Message] = []
 
     def receive(self, now: datetime, at_most: int, visibility: timedelta) -> list[Message]:
-        """Take what is visible, the oldest first; what came too often goes to the dead-letter queue instead."""
+        """Receive visible messages, the oldest first; messages that were received too often go to the dead-letter
+        queue.
+        """
         taken: list[Message] = []
         for message in list(self.messages.values()):
             if len(taken) == at_most:
@@ -88,10 +90,10 @@ class Queues:
         self._on_message = listener
 
     def get(self, name: str) -> Queue:
-        """The queue of this name.
+        """The queue with this name.
 
         Raises:
-            AwsError: If there is none.
+            AwsError: If it does not exist.
         """
         found = self._queues.get(name)
         if found is None:

@@ -27,7 +27,7 @@ class _Schedule(msgspec.Struct, frozen=True):
 
 
 class Schedules:
-    """Answers the Scheduler's calls for one group, and fires what is enabled."""
+    """Answers the Scheduler's calls for one group, and fires enabled schedules."""
 
     def __init__(self, clock: VirtualClock, group: str) -> None:
         self._clock = clock

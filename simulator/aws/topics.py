@@ -21,7 +21,7 @@ class PublishedMessage(msgspec.Struct, frozen=True):
 
 
 class Topics:
-    """Answers SNS's calls for one topic. Subscribers are people, who are not played."""
+    """Answers SNS's calls for one topic. Subscribers are people and are not simulated."""
 
     def __init__(self, account: str, region: str, name: str) -> None:
         self.arn = f"arn:aws:sns:{region}:{account}:{name}"

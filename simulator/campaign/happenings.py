@@ -83,7 +83,7 @@ def _boots(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
 
 
 def _losses(rng: Random, moment: Any) -> Iterator[JsonObject]:
-    """The table loses its newest rows or all, or is put back to what it was a while ago."""
+    """The table loses its newest rows or all, or is restored to an earlier state."""
     if rng.random() < 0.12:
         at = moment()
         lost = rng.choice(({"lose": 3}, {"lose": "all"}, {"restore": "2m"}, {"restore": "5m"}))
@@ -91,7 +91,7 @@ def _losses(rng: Random, moment: Any) -> Iterator[JsonObject]:
 
 
 def _deleted_nodes(rng: Random, moment: Any) -> Iterator[JsonObject]:
-    """Somebody runs `kubectl delete node`."""
+    """A user runs `kubectl delete node`."""
     if rng.random() < 0.2:
         yield {"at": moment(), "deleteNodes": {"fraction": rng.choice((0.2, 0.5, 1.0))}}
 

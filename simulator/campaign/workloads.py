@@ -53,7 +53,7 @@ def _deployment(rng: Random, name: str, *, replicas: int) -> JsonObject:
 
 
 def _hostile_deployment(rng: Random, name: str) -> JsonObject:
-    """One whose pods ask for a label value that is none, and that a shell would take for a command."""
+    """A workload whose pods require an invalid label value, which a shell would read as a command."""
     template = _template(rng, name)
     term = {"matchExpressions": [{"key": "example.com/team", "operator": "In", "values": [rng.choice(_HOSTILE)]}]}
     required = {"nodeSelectorTerms": [term]}

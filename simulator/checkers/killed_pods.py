@@ -1,4 +1,4 @@
-"""Pods that die with their instance: who terminates an instance has drained its node before (Karpenter, termination)."""
+"""Pods that die with their instance: a node must be drained before its instance is terminated (Karpenter, termination)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of NodePools: what one has of what it may have at most."""
+"""Limits of NodePools: current usage against the maximum."""
 
 from __future__ import annotations
 

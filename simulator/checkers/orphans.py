@@ -1,4 +1,4 @@
-"""Judges orphans: what is left over at the end although nothing needs it or knows of it."""
+"""Judges orphans: objects and instances left at the end that nothing needs or knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OrphanJudge:
         self._report = report
 
     def finish(self, now: datetime) -> None:
-        """Judge what is there at the end."""
+        """Judge the final state."""
         with_node = {node.instance for node in self._ledger.nodes.values()}
         for name, instance in sorted(self._ledger.instances.items()):
             settled = now - instance.launched_at > UNREGISTERED_MAX

@@ -1,4 +1,4 @@
-"""JSON merge patch (RFC 7386) without changing what is patched."""
+"""JSON merge patch (RFC 7386) without changing the patched object."""
 
 from __future__ import annotations
 

@@ -205,10 +205,10 @@ class Store:
         by: str = CONTROLLER,
         cause: str = "",
     ) -> None:
-        """Delete an object. A pod that runs gets its grace; finalizers are waited for.
+        """Delete an object. A running pod gets its grace; finalizers are waited for.
 
         Raises:
-            NotFoundError: If there is none.
+            NotFoundError: If it does not exist.
             ConflictError: If `uid` is given and differs.
         """
         obj = self.get(resource, name, namespace)

@@ -76,7 +76,7 @@ def read(item: Item, path: tuple[str | int, ...]) -> Value | None:
 
 
 def holds(tree: Any, item: Item, scope: Scope) -> bool:
-    """Whether the condition holds for the item, which is empty where there is none."""
+    """Whether the condition holds for the item; a missing item is empty."""
     name, operands = tree.name, tree.operands
     if name == "OR":
         return holds(operands[0], item, scope) or holds(operands[1], item, scope)

@@ -15,7 +15,10 @@ Where = tuple[str | int, ...]
 
 
 def check_changes(changes: tuple[Change, ...], scope: Scope) -> None:
-    """Check what can be told without the item: that no two paths overlap, and what is added or deleted. Raises AwsError."""
+    """Check, without the item, that no two paths overlap, and that values are valid for ADD and DELETE.
+
+    Raises AwsError.
+    """
     _check_overlaps([scope.path(change.path) for change in changes])
     for change in changes:
         allowed = _OPERANDS.get(change.clause)

@@ -35,7 +35,7 @@ def kind_of(value: Value) -> str:
 
 
 def number(text: str) -> Decimal:
-    """A number as it is compared and added. Raises AwsError for what is none."""
+    """A number as it is compared and added. Raises AwsError if it is malformed."""
     try:
         return _NUMBERS.create_decimal(text)
     except Inexact:
@@ -59,7 +59,7 @@ def written(amount: Decimal) -> str:
 
 
 def taken_in(item: Item) -> Item:
-    """A copy of what a request brings, with numbers as DynamoDB writes them. Raises AwsError for what is no value."""
+    """A copy of a request's value, with numbers as DynamoDB writes them. Raises AwsError if it is malformed."""
     return {name: _taken_in(value) for name, value in item.items()}
 
 

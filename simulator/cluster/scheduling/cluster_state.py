@@ -25,7 +25,7 @@ from simulator.cluster.store import Change, Store
 
 
 class NodeRoom:
-    """One node: what it offers and what is taken of it."""
+    """One node: its allocatable, and what its pods use."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -111,7 +111,7 @@ class Scheduler:
             self._store.clock.after(SCHEDULER_DELAY, self._try_all)
 
     def _try_all(self) -> None:
-        """Try every waiting pod in its turn, on the node that it is nominated for first; in vain, and that is wiped off."""
+        """Try every pending pod in turn, on its nominated node first; a failed attempt removes the nomination."""
         self._is_due = False
         failed: dict[int, str] = {}
         verdicts: list[tuple[JsonObject, str]] = []

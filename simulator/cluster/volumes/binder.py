@@ -46,7 +46,7 @@ class VolumeBinder:
         store.watch(self._pod_created, kinds.PODS)
 
     def bind_for(self, pod: JsonObject, node: JsonObject) -> None:
-        """Bind what the pod claims and what is not bound yet, on this node."""
+        """Bind the pod's unbound claims, on this node."""
         for claim in claims_of(self._store, pod):
             if claim is not None and not is_bound(claim):
                 volume = next((v for v in suitable_volumes(self._store, claim) if admits_node(v, node)), None)
@@ -95,7 +95,9 @@ class VolumeBinder:
                 self._bind(claim, self._provision(claim, zone))
 
     def _some_zone(self, storage_class: JsonObject | None) -> str:
-        """A zone for a volume that nobody waits for: drawn from where the class allows or nodes are; empty for none yet."""
+        """A zone for a volume that no pod waits for: drawn from the zones of the class or of nodes; empty if there is
+        none yet.
+        """
         allowed = (storage_class or {}).get("allowedTopologies") or ()
         zones = {
             zone

@@ -46,7 +46,7 @@ def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resourc
 
 
 def _standing(obj: JsonObject) -> tuple[object, ...]:
-    """What a controller looks at in what it owns: not who is bound where, nor why."""
+    """What a controller observes of its objects: neither their node nor scheduling reasons."""
     status = status_of(obj)
     counts = {key: value for key, value in status.items() if key != "conditions"}
     over = [c["type"] for c in status.get("conditions") or () if c["status"] == "True" and c["type"] != "PodScheduled"]

@@ -38,7 +38,7 @@ class StatefulSets:
         self._report(stateful_set)
 
     def _raise(self, stateful_set: JsonObject, pods: dict[str, JsonObject]) -> bool:
-        """Create what is missing; true when all wanted pods are there, and ready where order matters."""
+        """Create missing pods; true if all wanted pods exist, and are ready where order matters."""
         for ordinal in _ordinals(stateful_set):
             pod = pods.get(f"{name_of(stateful_set)}-{ordinal}")
             if pod is not None and is_finished(pod) and not is_deleting(pod):
@@ -50,7 +50,7 @@ class StatefulSets:
         return True
 
     def _lower(self, stateful_set: JsonObject, pods: dict[str, JsonObject]) -> bool:
-        """Take away what is too much, the highest ordinal first; true when nothing is."""
+        """Delete surplus pods, the highest ordinal first; true if there are none."""
         wanted = {f"{name_of(stateful_set)}-{ordinal}" for ordinal in _ordinals(stateful_set)}
         surplus = sorted((name for name in pods if name not in wanted), key=_ordinal_of, reverse=True)
         for name in surplus:
