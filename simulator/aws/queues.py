@@ -42,9 +42,7 @@ class Queue:
         self.dead: list[Message] = []
 
     def receive(self, now: datetime, at_most: int, visibility: timedelta) -> list[Message]:
-        """Receive visible messages, the oldest first; messages that were received too often go to the dead-letter
-        queue.
-        """
+        """Receive visible messages, oldest first; those received too often go to the dead-letter queue."""
         taken: list[Message] = []
         for message in list(self.messages.values()):
             if len(taken) == at_most:

@@ -95,9 +95,7 @@ class VolumeBinder:
                 self._bind(claim, self._provision(claim, zone))
 
     def _some_zone(self, storage_class: JsonObject | None) -> str:
-        """A zone for a volume that no pod waits for: drawn from the zones of the class or of nodes; empty if there is
-        none yet.
-        """
+        """A zone for a volume that no pod waits for, from those of the class or of nodes; empty if there is none yet."""
         allowed = (storage_class or {}).get("allowedTopologies") or ()
         zones = {
             zone
