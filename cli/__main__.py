@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "resume": "release the kill switch",
     "adopt": "which nodes of Karpenter would be ours, and make them so: no node is replaced",
     "release": "which nodes would be Karpenter's again, and make them so",
+    "drain": "let every node go and leave nothing behind, before the stack is removed",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "what-if": "a recorded period under other NodePools, budgets or prices",

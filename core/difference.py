@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.disruption.conditions.drift import DriftCheck
+from core.labels import HASH_VERSION
 from core.model.node_claim import LAUNCHED, Condition, NodeClaim
 from core.model.node_pool import NodeClass, NodePool
 from core.model.snapshot import Snapshot

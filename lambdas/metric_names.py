@@ -1,6 +1,7 @@
 """Names of the counts on which alarms or graphs are based, shared by the code that counts and the code that watches.
 
 Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name with a capital letter (`in_cloudwatch`).
+Counts that one person answers in one way share an alarm (`ALARMS`): an alarm costs for each metric that it looks at.
 """
 
 from __future__ import annotations
@@ -8,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-OLDEST_CLEAN_SWEEP: Final = "oldestCleanSweepSeconds"
-"""Seconds since the longest-waiting sweep of `reconcile` was last clean; written by every run, so that silence is a bad sign.
+from core.brakes.brake import BrakeKind
 
-At least 1, since zeros become no metric. Stored only every few minutes: an alarm needs a threshold of fifteen minutes or more.
-"""
+STALE_SWEEPS: Final = "staleSweeps"
+"""Sweeps of `reconcile` that have not been clean for half an hour."""
 
 FAILED_SWEEPS: Final = "failedSweeps"
 """Sweeps of this run that failed, entirely or for one of their objects."""
@@ -88,6 +88,34 @@ def in_cloudwatch(count: str) -> str:
     return count[:1].upper() + count[1:]
 
 
+ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "failed-runs": (FAILED_RUNS, STALE_SWEEPS),
+    "denied": (DENIED_CALLS, LAUNCH_DENIALS, ESTIMATED_PRICES, stopped_by(BrakeKind.UNREADABLE)),
+    "stopped-itself": (
+        stopped_by(BrakeKind.POOL_BREAKER),
+        stopped_by(BrakeKind.POOL_PROBE),
+        stopped_by(BrakeKind.UNKNOWN_INSTANCES),
+        LEDGER_FAILURES,
+    ),
+    "held-back": (
+        stopped_by(BrakeKind.STOP),
+        stopped_by(BrakeKind.PAUSE),
+        stopped_by(BrakeKind.ALARM),
+        stopped_by(BrakeKind.ZONAL_SHIFT),
+        BUDGETS_CLOSED_FOR_A_WEEK,
+    ),
+    "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED),
+}
+"""Alarm → the counts that set it off. No count is in two of them."""
+
+_ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
+
+
+def alarm_count(alarm: str) -> str:
+    """Return the count that adds up an alarm's own."""
+    return _ALARM_COUNTS[alarm]
+
+
 class Metric(NamedTuple):
     """How CloudWatch keeps a count: its unit, and the question that it answers on a graph or in an alarm."""
 
@@ -119,16 +147,15 @@ METRICS: Final[Mapping[str, Metric]] = {
     FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),
     LEDGER_FAILURES: Metric("Count", "How many decisions were not written to the ledger?"),
-    ESTIMATED_PRICES: Metric("Count", "Are on-demand prices estimated?"),
-    OLDEST_CLEAN_SWEEP: Metric("Seconds", "How long ago was the sweep that waits longest last clean?"),
+    STALE_SWEEPS: Metric("Count", "How many sweeps have not been clean for half an hour?"),
     STOPPED: Metric("Count", "How often did a brake hold something back?"),
-    "stoppedByBrakeUnreadable": Metric("Count", "How often because a brake cannot be read?"),
-    "stoppedByNodePoolBreakerOpen": Metric("Count", "How often because new nodes do not join?"),
-    SWEEP_BRAKE: Metric("Count", "Are so many instances without a claim that none is terminated?"),
     DRAINS_BLOCKED: Metric("Count", "How many drains have stood still for a quarter of an hour?"),
     DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
-    ROLLOUTS_STOPPED: Metric("Count", "How many NodePools' rollouts stand because replacements did not become ready?"),
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
+    **{
+        name: Metric("Count", f"How much of what the alarm `{alarm}` is about?")
+        for alarm, name in _ALARM_COUNTS.items()
+    },
 }
 """The counts that CloudWatch keeps; the others are only logged. A metric costs $0.30 a month while it is written each hour."""

@@ -19,7 +19,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
-from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, METRICS, in_cloudwatch
+from lambdas.metric_names import ALARMS, DENIED_CALLS, FAILED_RUNS, METRICS, alarm_count, in_cloudwatch
 from lambdas.run_report import Decision, RunReport
 
 NAMESPACE: Final = "Fleetwright"
@@ -142,7 +142,8 @@ class _Counts:
 
 
 def _write(counts: Counter[str], calls: Counter[str]) -> None:
-    """Write nonzero counts as metrics where they are kept, log the others, and report refused calls by action."""
+    """Write nonzero counts as metrics where they are kept, log the others, and report alarms' causes and refused calls."""
+    counts = counts + _alarming(counts)
     told = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
     if told:
         logger.info("counted", extra={"counts": told})
@@ -160,6 +161,17 @@ def _write(counts: Counter[str], calls: Counter[str]) -> None:
             metric.add_dimension("action", call[:100])
     if metrics.provider.metric_set:
         metrics.flush_metrics()
+
+
+def _alarming(counts: Counter[str]) -> Counter[str]:
+    """Return the sum of each alarm's counts, and log which they are: whoever is woken looks for the cause."""
+    found: Counter[str] = Counter()
+    for alarm, names in ALARMS.items():
+        causes = {name: counts[name] for name in names if counts[name]}
+        if causes:
+            logger.warning("alarming", extra={"alarm": alarm, "causes": causes})
+            found[alarm_count(alarm)] = sum(causes.values())
+    return found
 
 
 def _log(decision: Decision) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from cli.schemas.answer import JsonAnswer, PricesAnswer
 from cli.schemas.period import ReportAnswer, WhatIfAnswer
+from cli.schemas.removal import DrainAnswer
 from cli.schemas.status import KillSwitchChangeAnswer, ProposalsAnswer, StatusAnswer
 from cli.schemas.takeover import AdoptionAnswer, ReleaseAnswer
 
@@ -226,6 +227,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "pause": KillSwitchChangeAnswer,
     "adopt": AdoptionAnswer,
     "release": ReleaseAnswer,
+    "drain": DrainAnswer,
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,
 }

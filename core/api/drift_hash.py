@@ -1,7 +1,7 @@
 """Computes drift hashes: two objects have equal hashes if a node made from one needs no replacement under the other.
 
-The hashes and their version are our own: they cover the same fields as Karpenter's, and are not equal to Karpenter's. Hashes of
-different versions are never compared, so nodes of Karpenter's do not drift when we take over.
+The hashes and their version (`labels.HASH_VERSION`) are our own: they cover the same fields as Karpenter's, and are not equal
+to Karpenter's. Hashes of different versions are never compared, so nodes of Karpenter's do not drift when we take over.
 
 What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors, prefix
 count and the family as written. Lists are sets; what has its default, and lists and maps without entries, count as absent. An
@@ -19,9 +19,6 @@ from core.api.schemas.ec2_node_class import EC2NodeClassSpec, ami_family
 from core.api.schemas.node_pool import Template
 from core.model.values import quantity
 from core.model.values.duration import parse_duration
-
-HASH_VERSION: Final = "fleetwright-v2"
-"""Changes with the set of hashed fields, and with the default of a hashed field."""
 
 _DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
 _DYNAMIC: Final = (

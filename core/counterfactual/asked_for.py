@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
+from core.labels import HASH_VERSION
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.overlay import NodeOverlay

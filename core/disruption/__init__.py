@@ -1,8 +1,31 @@
-"""Decides which nodes are disrupted, and when: candidates, budgets, methods that find commands, and validation."""
+"""Decides which nodes are disrupted, and when: candidates, budgets, methods that find commands, and validation.
 
-from core.disruption.budgets.window_schedules import window_schedules
-from core.disruption.conditions.expiration import expired
-from core.disruption.decision import disrupt, startable
-from core.disruption.validation import Validation
+Its parts are imported when they are first asked for: functions that only read what was moved, or when budgets open, load no
+planner in a cold start.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from core.disruption.budgets.window_schedules import window_schedules
+    from core.disruption.conditions.expiration import expired
+    from core.disruption.decision import disrupt, startable
+    from core.disruption.validation import Validation
 
 __all__ = ["Validation", "disrupt", "expired", "startable", "window_schedules"]
+
+_MODULES: Final = {
+    "Validation": "validation",
+    "disrupt": "decision",
+    "expired": "conditions.expiration",
+    "startable": "decision",
+    "window_schedules": "budgets.window_schedules",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of `__all__` from its module."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

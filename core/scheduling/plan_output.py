@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
+from core.labels import HASH_VERSION
 from core.model.plan import BufferRoom, PlannedClaim
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements

@@ -40,7 +40,7 @@ OPERATIONS: Final = (
         "Sum",
     ),
     Graph("Stopped by a brake", ("Stopped",), "Sum"),
-    Graph("Seconds since the oldest clean sweep", ("OldestCleanSweepSeconds",)),
+    Graph("Sweeps that have not been clean for half an hour", ("StaleSweeps",)),
     Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
     Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
 )

@@ -71,6 +71,11 @@ class Adapters:
         if catalogues is not None:
             self.catalogues = catalogues
 
+    @property
+    def region(self) -> str:
+        """The region of the session."""
+        return str(self._session.region_name)
+
     @cached_property
     def queues(self) -> FunctionQueues:
         """The queue that wakes `provision`, and the one that wakes `execute`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
+from core.labels import HASH_VERSION
 from core.model.node_pool import NodeClass, NodePool
 
 

@@ -68,6 +68,13 @@ _FOR_DEFAULT_SPREADS: Final = (
 """The kinds that tell which pods a default constraint selects."""
 
 
+class OwnRows(msgspec.Struct, frozen=True):
+    """Commands and claims as read together."""
+
+    commands: tuple[CommandRecord, ...]
+    claims: tuple[ClaimRecord, ...]
+
+
 class Stores(msgspec.Struct, frozen=True):
     """Inputs besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
 
@@ -81,6 +88,11 @@ class Stores(msgspec.Struct, frozen=True):
     moves: MoveHistoryStore
     brakes: Brakes
     breakers: Breakers
+
+    def own_rows(self) -> OwnRows:
+        """Read commands before claims: a claim that a finished command removed is gone from both."""
+        commands = self.commands.all()
+        return OwnRows(commands, self.claims.all())
 
 
 class Observer:
@@ -120,14 +132,18 @@ class Observer:
         """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
 
-    def observe_without_pods(self) -> ClusterState:
+    def observe_without_pods(self, rows: OwnRows | None = None) -> ClusterState:
         """Observe nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything needs repair.
+
+        Args:
+            rows: Commands and claims that were read just now.
 
         Raises:
             PortError: If the observation fails.
         """
         rejected: list[ObjectProblem] = []
-        commands, records = self._stores.commands.all(), self._stores.claims.all()
+        rows = rows or self._stores.own_rows()
+        commands, records = rows.commands, rows.claims
         objects: dict[Resource, tuple[Any, ...]] = {
             kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)
         }

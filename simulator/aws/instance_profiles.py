@@ -74,6 +74,31 @@ class InstanceProfiles:
         profile.roles.append(role)
         return {}
 
+    def remove_role(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:RemoveRoleFromInstanceProfile. Raises AwsError if there is no such profile, or it has not the role."""
+        profile, role = self._find(request["InstanceProfileName"]), request["RoleName"]
+        if role not in profile.roles:
+            raise AwsError("NoSuchEntity", f"The role with name {role} cannot be found.", 404)
+        profile.roles.remove(role)
+        return {}
+
+    def delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:DeleteInstanceProfile. Raises AwsError if there is none, or it has a role."""
+        name = request["InstanceProfileName"]
+        if self._find(name).roles:
+            raise AwsError(
+                "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.", 409
+            )
+        del self._profiles[name]
+        return {}
+
+    def list_all(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:ListInstanceProfiles, on one page."""
+        prefix = request.get("PathPrefix", "/")
+        found = [name for name, profile in self._profiles.items() if profile.described["Path"].startswith(prefix)]
+        profiles = [self.get({"InstanceProfileName": name})["InstanceProfile"] for name in sorted(found)]
+        return {"InstanceProfiles": profiles, "IsTruncated": False}
+
     def _find(self, name: str) -> _Profile:
         found = self._profiles.get(name)
         if found is None:

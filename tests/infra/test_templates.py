@@ -179,6 +179,7 @@ def test_both_dashboards_show_what_the_functions_tell(provisioner: Template) -> 
     counted |= {f"decisions{DecisionKind[kind].capitalize()}" for kind in used}
     counted |= {value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)}
     counted |= {metric_names.stopped_by(kind) for kind in BrakeKind}
+    counted |= set(map(metric_names.alarm_count, metric_names.ALARMS))
     assert set(metric_names.METRICS) <= counted
     pages = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()
     names = set(re.findall(r'Fleetwright\\*",\\*"(\w+)', json.dumps([p["Properties"]["DashboardBody"] for p in pages])))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.disruption.prices import ReplacementOptions
+from core.labels import HASH_VERSION
 from core.model.node_pool import NodePool
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
+from core.labels import HASH_VERSION
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, Moments
 from core.model import node_claim as conditions
 from core.model.node import Node

@@ -11,7 +11,6 @@ import msgspec
 from core.brakes.brake import action_of
 from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.validation import Validation
 from core.gc_pause import collector_paused
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.model.plan import Command
@@ -60,6 +59,10 @@ class CommandValidator:
         begun = self._clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
         with collector_paused():
+            from core.disruption.validation import (
+                Validation,  # the planner: few messages of `execute` are about commands
+            )
+
             validation = Validation([record.command for record in due], view.snapshot)
         for record in due:
             if self._clock.now() - begun > CHECKS_FOR:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -32,6 +32,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
+from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.target_keeper import TargetKeeper
 from lambdas.controllers.resting.budget_rest import BudgetRest
@@ -52,17 +53,11 @@ Karpenter decides again after five minutes; what changes for it in the meantime 
 """
 
 
-POD_EVENTS_PER_LOOK: Final = 500
-"""Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
-minute, indefinitely."""
-
 STORING: Final = timedelta(seconds=45)
 """Kept for the ledger and for storing commands, some milliseconds each, once deciding is over."""
 
 Commands = list[tuple[str, Command]]
 """Commands with their ids."""
-
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Rests(NamedTuple):
@@ -282,20 +277,6 @@ class DisruptionController:
         report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
             report.count(f"blocked{reason}", number)
-
-
-def write_pod_events(stores: Stores, view: ClusterState) -> None:
-    """Store on which nodes pods came or went; a concurrent write wins, and the next observation finds the event again.
-
-    If there are many, those whose last event is the oldest come first. A node whose event is not stored counts as one that is
-    still changing, so it is consolidated later, never earlier.
-    """
-    oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
-    for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
-        try:
-            stores.claims.change(before, after)
-        except ConflictError:
-            continue
 
 
 def _decided(snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:

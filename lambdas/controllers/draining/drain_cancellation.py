@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from core.api.translation import node_pool
 from core.errors import InvalidInputError
 from core.lifecycle import steps
 from core.lifecycle.draining.deletion import given_back
@@ -56,6 +55,8 @@ class DrainCancellation:
 
     def _restored(self, record: ClaimRecord, step: steps.GiveBack) -> ClaimRecord | None:
         """Return the claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
+        from core.api.translation import node_pool  # pydantic: most drains end, and no function starts with this
+
         try:
             pool = node_pool(self._kubernetes.get(kinds.NODE_POOLS, record.plan.node_pool))
         except (NotFoundError, InvalidInputError):

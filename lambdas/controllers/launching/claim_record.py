@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
+from core.labels import HASH_VERSION
 from core.launch.placement import tenancy
 from core.launch.selection import Selection, select_offerings
 from core.lifecycle.rebuilding import claim_tags

@@ -21,14 +21,17 @@ from lambdas.metric_names import (
     BUDGETS_CLOSED_FOR_A_WEEK,
     CHANGED_NODE_CLASSES,
     FAILED_SWEEPS,
-    OLDEST_CLEAN_SWEEP,
     SKIPPED_SWEEPS,
+    STALE_SWEEPS,
 )
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
 from lambdas.run_report import RunReport
 from lambdas.store import SweepLog, SweepState
+
+STALE_AFTER: Final = timedelta(minutes=30)
+"""How long a sweep may not be clean before a person is told. Clean times are stored every `WRITES_EVERY` only."""
 
 WRITES_EVERY: Final = timedelta(minutes=5)
 """How old the clean times in the table may be; a sweep that fails or is clean again is stored at once."""
@@ -59,14 +62,12 @@ class Reconciliation:
         seen = self._look(boundary)
         if seen is None:
             report.count("resting")
-            report.count(OLDEST_CLEAN_SWEEP, 1)  # every sweep was clean when the rest began; zeros become no metric
             return
         stored = self._stored(boundary)
         states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
         now = self._clock.now()
-        overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
-        # At least one: zeros become no metric, and an alarm treats missing data as bad.
-        report.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
+        stale = [sweep for sweep in self._sweeps if now - states[sweep.name].clean_at - sweep.every >= STALE_AFTER]
+        report.count(STALE_SWEEPS, len(stale))
         if _worth_writing(stored, states):
             boundary.attempt("sweep states", lambda: self._log.write(states))
         if report.counts.get(
@@ -95,12 +96,12 @@ class Reconciliation:
 
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """Observe the cluster, without pods where that is enough; None where the last observation is still valid."""
-        due = Look.WHOLE if instances is None else self._rest.due(instances, self._clock.now())
+        looked_at = self._clock.now()
+        due, rows = (Look.WHOLE, None) if instances is None else self._rest.due(instances, looked_at)
         if due is Look.NONE:
             return None
-        looked_at = self._clock.now()
         if due is Look.WITHOUT_PODS:
-            view = self._observer.observe_without_pods()
+            view = self._observer.observe_without_pods(rows)
             if self._rest.suffices(view):
                 self._rest.seen(view, looked_at, self._clock.now(), is_whole=False)
                 return view

@@ -8,7 +8,6 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from core import labels
-from core.api.translation import node_pool as translated_pool
 from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.giving_back import is_last_check_due
@@ -126,8 +125,12 @@ class NodeStateReader:
         """Return the limits of a NodePool, none where it is gone or cannot be read."""
         known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
         if node_pool not in known:
+            from core.api.translation import (
+                node_pool as translated,  # pydantic: only replacements of a node ask for limits
+            )
+
             try:
-                known[node_pool] = translated_pool(self._kubernetes.get(kinds.NODE_POOLS, node_pool)).limits
+                known[node_pool] = translated(self._kubernetes.get(kinds.NODE_POOLS, node_pool)).limits
             except (NotFoundError, InvalidInputError):
                 known[node_pool] = {}
         return known[node_pool]

@@ -19,7 +19,7 @@ from lambdas.controllers.launching.launch_waves import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
-from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, pending_work
+from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
@@ -39,7 +39,8 @@ BUSY: Final = timedelta(seconds=5)
 class Provisioning:
     """Controller of `provision`. Without pending pods or capacity buffers it lists pods and claims, and stops.
 
-    Takes the lease before observing: a run that loses it would observe for nothing.
+    Takes the lease before observing: a run that loses it would observe for nothing. A tick looks first whether anything waits
+    at all: on most of them nothing does, and taking and releasing the lease are two writes.
     """
 
     observer: Observer
@@ -73,6 +74,8 @@ class Provisioning:
             skipped(brake, "launches", report)
             return
         heard_at = self.clock.now()
+        if not is_news and self._is_quiet():
+            return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
             report.decide(
@@ -95,6 +98,12 @@ class Provisioning:
         """
         with suppress(PortError):  # pods need not wait for that
             self.stores.changes.record(self.clock.now())
+
+    def _is_quiet(self) -> bool:
+        """Whether no pod is without a node, no claim has a next step that a plan would take, and no buffer may want room."""
+        if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
+            return False
+        return not any(record.deletion is not None or is_unlaunched(record) for record in self.stores.claims.all())
 
     def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once no more pods arrive."""

@@ -16,7 +16,7 @@ from core.catalogue.reservations import selects_reservations
 from core.disruption.conditions.expiration import expired
 from core.lifecycle.records import ClaimRecord
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Stores
+from lambdas.observation.observer import OwnRows, Stores
 from lambdas.ports import Instance, JsonObject, PortError
 
 LOOKS_EVERY: Final = timedelta(minutes=4)
@@ -48,8 +48,8 @@ class ReconciliationRest:
         self._world = self._brakes = b""
         self._follows_reservations = False
 
-    def due(self, instances: Sequence[Instance], now: datetime) -> Look:
-        """Return what this round has to observe, according to the table, EC2 and the NodePools.
+    def due(self, instances: Sequence[Instance], now: datetime) -> tuple[Look, OwnRows | None]:
+        """Return what this round has to observe, according to the table, EC2 and the NodePools, and the rows it was judged by.
 
         Raises:
             PortError: If the table does not answer, or the API server.
@@ -61,17 +61,17 @@ class ReconciliationRest:
         brakes = msgspec.json.encode((*told_of, stores.denials.all()))
         is_braked_anew, self._brakes = brakes != self._brakes, brakes
         if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_LOOKS_EVERY:
-            return Look.WHOLE
-        claims = self._stores.claims.all()
+            return Look.WHOLE, None
+        rows = self._stores.own_rows()
         told = self._stores.changes.last()
         has_changed = told is not None and told != self._told_at and told >= looked_at
-        if has_changed or self._stores.commands.all() or not is_in_order(claims, instances):
-            return Look.WHOLE
+        if has_changed or rows.commands or not is_in_order(rows.claims, instances):
+            return Look.WHOLE, rows
         # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
         # Capacity reservations change and end without an event.
-        if not claims or self._follows_reservations or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
-            return Look.WITHOUT_PODS
-        return Look.NONE
+        if not rows.claims or self._follows_reservations or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
+            return Look.WITHOUT_PODS, rows
+        return Look.NONE, rows
 
     def suffices(self, view: ClusterState) -> bool:
         """Whether an observation without pods is enough, since nothing in it is new or due."""

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.catalogue.reservations import selects_reservations, written_places
 from core.disruption.budgets.node_pool_budgets import unreadable
 from core.disruption.rollouts import Rollout
+from core.labels import HASH_VERSION
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds

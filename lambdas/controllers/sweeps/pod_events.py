@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.disruption.disruption import write_pod_events
+from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.observation.observer import Stores
 

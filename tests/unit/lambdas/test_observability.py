@@ -171,3 +171,20 @@ def test_a_run_in_virtual_time_is_not_cut_off_by_real_seconds(
     with observability.unwatched():
         run(work, written, Cut)
     assert not timers
+
+
+def test_causes_of_an_alarm_are_one_metric_and_a_line_that_names_them(written: StringIO) -> None:
+    """If this failed, whoever is woken would know that something is denied, and not what."""
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.count("launchDenials", 2)
+        report.count("estimatedPrices", 1)
+        report.count("drainsBlockedForADay", 0)
+        raise TransientError("kube:list nodes", "timeout")
+
+    lines = run(work, written, TransientError)
+    alarming = {line["alarm"]: line["causes"] for line in lines if line.get("message") == "alarming"}
+    assert alarming == {"failed-runs": {"failedRuns": 1}, "denied": {"launchDenials": 2, "estimatedPrices": 1}}
+    found = metrics_of(lines)
+    assert (found["AlarmDenied"], found["AlarmFailedRuns"]) == (3, 1)
+    assert "AlarmNodesStay" not in found

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from lambdas.controllers.disruption.disruption import POD_EVENTS_PER_LOOK, write_pod_events
+from lambdas.controllers.disruption.pod_event_store import POD_EVENTS_PER_LOOK, write_pod_events
 from lambdas.observation.cluster_state import ClusterState
 from tests.builders import NOW
 from tests.fakes.lab import Lab

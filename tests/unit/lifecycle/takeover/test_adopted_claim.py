@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from core import labels
-from core.api.drift_hash import HASH_VERSION
 from core.api.translation import node_claim
 from core.disruption.conditions.drift import DriftCheck
+from core.labels import HASH_VERSION
 from core.lifecycle.mirror.node_claim_object import mirrored
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.lifecycle.takeover.adopted_claim import UNKNOWN_HASH, adopted, adopted_plan

@@ -1,0 +1,70 @@
+"""`fleetwright drain --all`: lets every node of an installation go, and leaves nothing behind for `cdk destroy`."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from typing import Final
+
+from cli import arguments as shared
+from cli import output
+from cli.cluster.installation import add_installation
+from cli.errors import DONE, NEGATIVE, InputError
+
+_PATIENCE: Final = "1h"
+_EXAMPLES: Final = """examples:
+  fleetwright drain --cluster prod --all
+  fleetwright drain --cluster prod --all --yes
+  fleetwright drain --cluster prod --all --yes --grace-period 10m --timeout 30m
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    add_installation(parser, is_required=True)
+    parser.add_argument("--region", metavar="REGION", help="where the cluster is (default: that of the credentials)")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        required=True,
+        help="every node; for one NodePool `kubectl delete nodepool` does it",
+    )
+    parser.add_argument(
+        "--grace-period",
+        metavar="DURATION",
+        help="how long PodDisruptionBudgets and do-not-disrupt may hold a node; then its pods are deleted (default: as the "
+        "NodePools' terminationGracePeriod says)",
+    )
+    parser.add_argument(
+        "--timeout", metavar="DURATION", default=_PATIENCE, help="how long to wait (default: %(default)s)"
+    )
+    parser.add_argument("--yes", action="store_true", help="act; without it nothing is changed")
+    shared.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what would end, or end it; negative while something is left."""
+    from cli.cluster.installation import find_installation
+    from cli.removal.documents import drain_table, remaining_names
+    from cli.removal.draining import drain_all
+    from cli.removal.made_by_us import open_made
+
+    given = arguments.grace_period
+    grace = _duration("--grace-period", given) if given is not None else None
+    patience = _duration("--timeout", arguments.timeout)
+    installation = find_installation(
+        arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
+    )
+    document, is_done = drain_all(open_made(installation), is_acting=arguments.yes, grace=grace, patience=patience)
+    output.show(document, arguments.output, drain_table, drain_table, remaining_names)
+    return DONE if is_done else NEGATIVE
+
+
+def _duration(option: str, given: str) -> timedelta:
+    from core.model.values.duration import parse_duration
+
+    found = parse_duration(given)
+    if found is None or found < timedelta(0):
+        raise InputError(f"{option}: {given!r} is no duration", hint="give one such as 0s, 10m or 1h30m")
+    return found

@@ -1,0 +1,72 @@
+"""The answer of `drain`, as data and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cli import output
+from cli.output import JsonObject, counted
+from cli.plan_document import API_VERSION
+from cli.removal.made_by_us import Made
+from core.lifecycle.records import ClaimRecord
+
+
+def drain_document(cluster: str, made: Made, hindrances: Sequence[str], *, is_acting: bool) -> JsonObject:
+    """Everything that is there, with `state` of claims running, draining or terminating."""
+    known = {record.instance_id for record in made.claims}
+    others = [f"Instance/{name}" for name in made.instances if name not in known]
+    others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in made.objects]
+    others += [f"LaunchTemplate/{name}" for name in made.templates]
+    others += [f"InstanceProfile/{name}" for name in made.profiles]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Drain",
+        "cluster": cluster,
+        "acting": is_acting,
+        "hindrances": list(hindrances),
+        "items": [_claim(record) for record in made.claims],
+        "leftovers": others,
+    }
+
+
+def drain_table(document: JsonObject) -> str:
+    """What there is, what is in the way, and what to do next."""
+    rows = [
+        tuple(item[key] for key in ("state", "subject", "node", "nodePool", "message")) for item in document["items"]
+    ]
+    parts = [output.table(("STATE", "SUBJECT", "NODE", "NODEPOOL", "WHY"), rows) if rows else ""]
+    parts += ["\n".join(document["leftovers"]), _next(document)]
+    return output.wrapped("\n\n".join(part for part in parts if part))
+
+
+def remaining_names(document: JsonObject) -> str:
+    """Everything that is there, as kubectl names it."""
+    return "\n".join([item["subject"].lower() for item in document["items"]] + document["leftovers"])
+
+
+def _claim(record: ClaimRecord) -> JsonObject:
+    deletion = record.deletion
+    state = "running" if deletion is None else "draining" if deletion.terminated_at is None else "terminating"
+    return {
+        "subject": f"NodeClaim/{record.name}",
+        "state": state,
+        "node": record.node_name,
+        "instance": record.instance_id,
+        "nodePool": record.plan.node_pool,
+        "message": deletion.message if deletion is not None else "",
+    }
+
+
+def _next(document: JsonObject) -> str:
+    cluster, claims, others = document["cluster"], document["items"], document["leftovers"]
+    told = [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
+    if not claims and not others:
+        told.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
+    elif document["acting"] and not document["hindrances"]:
+        told.append("Time is up. What is left goes on by itself; run the command again to see it end and to clean up.")
+    elif not document["acting"]:
+        told.append(
+            f"`fleetwright drain --cluster {cluster} --all --yes` ends {counted(len(claims), 'node')}, all NodePools and "
+            "EC2NodeClasses and what was made for them. Keep the manifests; pods find no new nodes afterwards."
+        )
+    return "\n".join(told)

@@ -1,0 +1,198 @@
+"""What an installation made, in the cluster and in the account, and how each of it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from core import labels
+from core.brakes.brake import Action
+from core.lifecycle.mirror.node_claim_object import is_mirror
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from lambdas.adapters.aws.service import PATIENT, AwsService
+from lambdas.application.adapters import Adapters
+from lambdas.clock import SystemClock
+from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
+from lambdas.ports import ConflictError, JsonObject, NotFoundError
+
+if TYPE_CHECKING:
+    from cli.cluster.installation import Installation
+
+PROFILE_PAGES_MAX: Final = 100
+"""Pages of a hundred instance profiles; an account has a thousand at most, unless its quota was raised."""
+
+_TEMPLATE_PREFIX: Final = "fleetwright/"
+_KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/termination"})
+"""Finalizers that only Karpenter takes off, so that an object would stay for ever without it."""
+
+
+class Made(msgspec.Struct, frozen=True):
+    """All that is left of an installation's making.
+
+    Attributes:
+        claims: The claims, by name.
+        instances: Running instances with our tag, by id.
+        objects: NodePools, EC2NodeClasses, mirrored NodeClaims and Nodes with our finalizer: (kind, name), in order.
+        templates, profiles: Names of launch templates and instance profiles.
+    """
+
+    claims: tuple[ClaimRecord, ...]
+    instances: tuple[str, ...]
+    objects: tuple[tuple[Resource, JsonObject], ...]
+    templates: tuple[str, ...]
+    profiles: tuple[str, ...]
+
+    @property
+    def runs(self) -> bool:
+        """Whether a node of ours may still have pods."""
+        return bool(self.claims or self.instances)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is left."""
+        return not (self.runs or self.objects or self.templates or self.profiles)
+
+
+class MadeByUs:
+    """Looks at an installation's making and ends it.
+
+    Args:
+        adapters: The functions' adapters, with the user's own permissions.
+        ec2, iam: The services that are called beyond what functions call.
+    """
+
+    def __init__(self, adapters: Adapters, ec2: AwsService, iam: AwsService) -> None:
+        self.clock, self.pause = adapters.clock, adapters.pause
+        self.cluster = adapters.settings.cluster_name
+        self._kubernetes, self._stores, self._cloud = adapters.kubernetes, adapters.stores, adapters.cloud
+        self._brakes = adapters.brakes
+        self._karpenter = KarpenterPresence(adapters.kubernetes, adapters.clock)
+        self._ec2, self._iam = ec2, iam
+        self._path = f"/fleetwright/{adapters.region}/{self.cluster}/"
+
+    def hindrances(self) -> list[str]:
+        """Return what keeps the nodes from going now, each with what to do. Raises PortError."""
+        found = []
+        namespace = self._karpenter.namespace()
+        theirs = sum(1 for obj in self._kubernetes.list(kinds.NODE_CLAIMS).items if not is_mirror(obj))
+        if namespace or theirs:
+            there = f"runs: its Lease is held in namespace {namespace}" if namespace else "has NodeClaims here"
+            found.append(
+                f"Karpenter {there}, and with the NodePools its nodes would end. Let Karpenter end its own first, or make them "
+                "ours with `fleetwright adopt`; to leave ours to it, use `fleetwright release` instead"
+            )
+        brake = self._brakes.engaged().stopping(Action.DELETED_POOL)
+        if brake is not None:
+            found.append(f"{brake.message}: no node is drained; `fleetwright resume --cluster {self.cluster}`")
+        return found
+
+    def look(self) -> Made:
+        """Look at all of it. Raises PortError."""
+        claims = self._stores.claims.all()
+        ours = {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self.cluster]}
+        templates = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=[ours], MaxResults=200)
+        names = (template["LaunchTemplateName"] for template in templates)
+        instances = (found for found in self._cloud.instances() if found.is_alive and labels.CLAIM in found.tags)
+        return Made(
+            claims=claims,
+            instances=tuple(sorted(found.instance_id for found in instances)),
+            objects=tuple(self._objects()),
+            templates=tuple(sorted(name for name in names if name.startswith(_TEMPLATE_PREFIX))),
+            profiles=tuple(sorted(self._profiles())),
+        )
+
+    def delete_node_pools(self, made: Made) -> None:
+        """Delete every NodePool: nothing is launched from then on, and the functions drain the nodes. Raises PortError."""
+        self._delete(made, kinds.NODE_POOLS)
+
+    def bound_drains(self, made: Made, grace: timedelta) -> None:
+        """Let no drain take longer than `grace` from its beginning: pods that are left then are deleted. Raises PortError."""
+        for record in made.claims:
+            deletion = record.deletion
+            if deletion is None or deletion.terminated_at is not None:
+                continue
+            deadline = deletion.asked_at + grace
+            if deletion.deadline is None or deadline < deletion.deadline:
+                bounded = msgspec.structs.replace(deletion, deadline=deadline, is_final=True)
+                with suppress(ConflictError):  # a function has just written it: the next round does it
+                    self._stores.claims.change(record, msgspec.structs.replace(record, deletion=bounded))
+
+    def clean(self, made: Made) -> None:
+        """End what no node needs any more; classes first, since `reconcile` makes a profile for each that there is.
+
+        Raises:
+            PortError: If a part could not be done; the next round goes on from there.
+        """
+        for resource in (kinds.NODE_CLAIMS, kinds.EC2_NODE_CLASSES):
+            self._delete(made, resource)
+        for resource, obj in made.objects:
+            if resource is kinds.NODES:
+                self._free(resource, obj, frozenset({labels.TERMINATION_FINALIZER}))
+        for name in made.templates:
+            with suppress(NotFoundError):
+                self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
+        for name in made.profiles:
+            with suppress(NotFoundError):
+                self._delete_profile(name)
+
+    def _objects(self) -> Iterator[tuple[Resource, JsonObject]]:
+        for resource in (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES):
+            yield from ((resource, obj) for obj in self._kubernetes.list(resource).items)
+        yield from (
+            (kinds.NODE_CLAIMS, obj) for obj in self._kubernetes.list(kinds.NODE_CLAIMS).items if is_mirror(obj)
+        )
+        for node in self._kubernetes.list(kinds.NODES).items:
+            if labels.TERMINATION_FINALIZER in node.metadata.finalizers:
+                metadata = {"name": node.metadata.name, "finalizers": list(node.metadata.finalizers)}
+                yield kinds.NODES, {"metadata": metadata}
+
+    def _delete(self, made: Made, resource: Resource) -> None:
+        for found, obj in made.objects:
+            if found is not resource:
+                continue
+            metadata = obj["metadata"]
+            with suppress(NotFoundError):
+                if not metadata.get("deletionTimestamp"):
+                    self._kubernetes.delete(resource, metadata["name"], uid=str(metadata.get("uid") or ""))
+                self._free(resource, obj, _KARPENTERS | {labels.TERMINATION_FINALIZER})
+
+    def _free(self, resource: Resource, obj: JsonObject, finalizers: frozenset[str]) -> None:
+        """Take these finalizers off; those of others stay, and keep the object."""
+        present = list(obj["metadata"].get("finalizers") or ())
+        others = [name for name in present if name not in finalizers]
+        if others != present:
+            with suppress(NotFoundError):
+                self._kubernetes.patch(resource, obj["metadata"]["name"], {"metadata": {"finalizers": others or None}})
+
+    def _profiles(self) -> Iterator[str]:
+        more: dict[str, Any] = {}
+        for _ in range(PROFILE_PAGES_MAX):
+            page = self._iam.call("ListInstanceProfiles", PathPrefix=self._path, **more)
+            yield from (profile["InstanceProfileName"] for profile in page["InstanceProfiles"])
+            if not page.get("IsTruncated"):
+                return
+            more = {"Marker": page["Marker"]}
+
+    def _delete_profile(self, name: str) -> None:
+        """Delete an instance profile; IAM refuses as long as it has its role."""
+        for role in (
+            self._iam.call("GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"].get("Roles") or ()
+        ):
+            self._iam.call("RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role["RoleName"])
+        self._iam.call("DeleteInstanceProfile", InstanceProfileName=name)
+
+
+def open_made(installation: Installation) -> MadeByUs:
+    """Return what an installation made; nothing is asked yet."""
+    session = installation.session
+    return MadeByUs(
+        Adapters(installation.settings, session, SystemClock()),
+        AwsService(make=lambda: session.client("ec2", config=PATIENT)),
+        AwsService(make=lambda: session.client("iam", config=PATIENT)),
+    )

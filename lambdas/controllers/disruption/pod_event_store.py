@@ -1,0 +1,30 @@
+"""Stores on which nodes pods came or went, for `disrupt` and `reconcile` alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Stores
+from lambdas.ports import ConflictError
+
+POD_EVENTS_PER_LOOK: Final = 500
+"""Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
+minute, indefinitely."""
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def write_pod_events(stores: Stores, view: ClusterState) -> None:
+    """Store on which nodes pods came or went; a concurrent write wins, and the next observation finds the event again.
+
+    If there are many, those whose last event is the oldest come first. A node whose event is not stored counts as one that is
+    still changing, so it is consolidated later, never earlier.
+    """
+    oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
+    for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
+        try:
+            stores.claims.change(before, after)
+        except ConflictError:
+            continue

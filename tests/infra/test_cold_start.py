@@ -1,0 +1,51 @@
+"""What each function loads until its controller is there, which is what a cold start costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from benchmarks.cold_start import CONTROLLERS, ENVIRONMENT
+from lambdas.wiring import BY_NAME, FUNCTIONS
+from tests.infra.conftest import ROOT
+
+LOADED: Final = """
+import sys
+from importlib import import_module
+function, controller = sys.argv[1:]
+import_module(f"lambdas.handlers.{function}")
+getattr(import_module("lambdas.bootstrap").application(), controller)
+print(*sys.modules)
+"""
+
+SOLVER: Final = ("numpy", "highspy")
+SCHEMAS: Final = ("pydantic", "core.api.schemas")
+"""The models of users' objects: the first run that reads a NodePool loads them."""
+
+PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.packing.optimize")
+NO_CLUSTER: Final = ("lambdas.observation.observer", "lambdas.controllers.node_lifecycle")
+"""What only functions need that look at the cluster."""
+
+LIGHT: Final = ("watch_audit_log", "refresh_catalogue")
+
+
+def test_the_benchmark_knows_every_function() -> None:
+    assert set(CONTROLLERS) == set(BY_NAME)
+
+
+@pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
+def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
+    """One import too many is felt by every pod that waits for a node, and nothing else tells of it."""
+    command = [sys.executable, "-c", LOADED, function, CONTROLLERS[function]]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    answer = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    loaded = set(answer.stdout.split())
+    forbidden = (*SOLVER, *SCHEMAS)
+    if not BY_NAME[function].needs_solver:
+        forbidden += PLANNER
+    if function in LIGHT:
+        forbidden += NO_CLUSTER
+    assert [name for name in forbidden if name in loaded] == []

@@ -1,0 +1,214 @@
+"""`drain --all` in the embedded world: every node goes, and nothing is left of what was made for them."""
+
+from __future__ import annotations
+
+import io
+import json
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import simulator.run
+from cli.cluster.installation import Installation
+from cli.commands import drain
+from cli.removal import made_by_us
+from cli.removal.made_by_us import MadeByUs
+from cli.schemas import ANSWERS
+from core import labels
+from core.manifests.wire import api_resources as kinds
+from lambdas.adapters.aws.service import AwsService
+from lambdas.application.adapters import Adapters
+from lambdas.side_by_side import TaskRunners, in_turn
+from simulator.run import Result
+from simulator.world import World, open_world
+from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "remove.md"
+BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+class Operator:
+    """A person who drains at chosen minutes of a world.
+
+    Attributes:
+        answers: What the command printed, in order, with its exit codes.
+        called: The AWS calls that it made.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.answers: list[tuple[dict[str, Any], int]] = []
+        self.called: set[str] = set()
+        self._is_asking = False
+        world.account.wire.listen(self._heard)
+
+    def _heard(self, call: Any, _: Any) -> None:
+        if self._is_asking:
+            self.called.add(call.name)
+
+    def at(self, minutes: float, act: Callable[[], None]) -> None:
+        self.world.clock.after(timedelta(minutes=minutes), act)
+
+    def made(self) -> MadeByUs:
+        world, session = self.world, self.world.account.session
+        adapters = Adapters(
+            world._settings(),
+            session,
+            world.clock,
+            kubernetes=world.cluster.api,
+            catalogues=world._catalogues,
+            pause=lambda _: None,
+            run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
+        )
+        return MadeByUs(adapters, AwsService(session.client("ec2")), AwsService(session.client("iam")))
+
+    def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
+        """One look and one step, as a person has who interrupts the command."""
+        given = Namespace(
+            cluster="fleetwright", region=None, profile=None, stack=None, yes=acts, output="json", timeout="0s"
+        )
+        given.all, given.grace_period = True, grace
+
+        def run() -> None:
+            self._is_asking = True
+            with redirect_stdout(io.StringIO()) as out:
+                code = drain.run(given)
+            self._is_asking = False
+            msgspec.json.decode(out.getvalue(), type=ANSWERS["drain"])
+            self.answers.append((json.loads(out.getvalue()), code))
+
+        return run
+
+    def switch(self, mode: str) -> Callable[[], None]:
+        def turn() -> None:
+            self.world.account.brakes.mode = mode
+
+        return turn
+
+    def left(self) -> dict[str, list[Any]]:
+        """What is there of the functions' making, asked of the world itself."""
+        session, nodes = self.world.account.session, list(self.world.cluster.objects("Node"))
+        found = {kind: list(self.world.cluster.objects(kind)) for kind in ("NodePool", "EC2NodeClass", "NodeClaim")}
+        templates = session.client("ec2").describe_launch_templates()["LaunchTemplates"]
+        profiles = session.client("iam").list_instance_profiles()["InstanceProfiles"]
+        schedules = session.client("scheduler").list_schedules(GroupName=self.world._settings().schedule_group)
+        running = [one for one in self.world.account.instances.all() if one.state == "running"]
+        claims = self.made().look().claims
+        of_account = {"templates": templates, "profiles": profiles, "schedules": schedules["Schedules"]}
+        return {**found, **of_account, "nodes": nodes, "instances": running, "claims": list(claims)}
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
+    def playing(script: Callable[[Operator], None], *objects: dict[str, Any]) -> tuple[Operator, Result]:
+        operators: list[Operator] = []
+
+        @contextmanager
+        def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
+            with open_world(*arguments, **options) as world:
+                operators.append(Operator(world))
+                script(operators[0])
+                yield world
+
+        def find(cluster: str, **_: Any) -> Installation:
+            world = operators[0].world
+            session: Any = world.account.session
+            return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
+
+        monkeypatch.setattr(simulator.run, "open_world", hooked)
+        monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+        monkeypatch.setattr(made_by_us, "open_made", lambda _: operators[0].made())
+        window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
+        pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}, window]})
+        result = play(tmp_path, pool, deployment(3, cpu="12"), *objects, duration="40m")
+        return operators[0], result
+
+    return playing
+
+
+def test_every_node_goes_and_nothing_is_left(played: Any) -> None:
+    """A role with a profile cannot be deleted, a node with our finalizer neither, and an instance without functions runs on."""
+    before: list[dict[str, list[Any]]] = []
+    left: list[dict[str, list[Any]]] = []
+
+    def script(operator: Operator) -> None:
+        operator.at(8, lambda: before.append(operator.left()))
+        operator.at(8.1, operator.drain(acts=False))
+        operator.at(8.2, operator.drain())
+        operator.at(8.3, operator.drain())
+        operator.at(25, operator.drain())
+        operator.at(30, operator.drain(acts=False))
+        operator.at(31, lambda: left.append(operator.left()))
+
+    operator, result = played(script)
+    assert {kind: len(found) for kind, found in before[0].items()} == {
+        "NodePool": 1,
+        "EC2NodeClass": 1,
+        "NodeClaim": 3,
+        "nodes": 3,
+        "instances": 3,
+        "claims": 3,
+        "templates": len(before[0]["templates"]),
+        "profiles": 1,
+        "schedules": 2,
+    }
+    assert before[0]["templates"]
+    assert {kind: found for kind, found in left[0].items() if found} == {}
+    first, *_, last = operator.answers
+    assert [item["state"] for item in first[0]["items"]] == ["running"] * 3
+    assert {found.partition("/")[0] for found in first[0]["leftovers"]} == {
+        *("NodePool", "EC2NodeClass", "NodeClaim", "Node", "LaunchTemplate", "InstanceProfile")
+    }
+    assert (last[0]["items"], last[0]["leftovers"], last[1]) == ([], [], 0)
+    assert [code for _, code in operator.answers] == [1, 1, 1, 0, 0]
+    assert len(happened(result, "podEvicted")) == 3
+    page = PAGE.read_text(encoding="utf-8")
+    assert {call for call in operator.called if call.startswith(("ec2:", "iam:")) and f"`{call}`" not in page} == set()
+    assert len({call for call in operator.called if call.startswith("iam:")}) == 4
+    assert_lawful(result)
+
+
+def test_a_budget_that_never_opens_holds_its_node_until_the_grace_period_is_over(played: Any) -> None:
+    left: list[int] = []
+
+    def script(operator: Operator) -> None:
+        operator.at(8, operator.drain())
+        operator.at(20, lambda: left.append(len(operator.left()["nodes"])))
+        operator.at(20.1, operator.drain(grace="15m"))
+        operator.at(35, operator.drain(grace="15m"))
+        operator.at(36, lambda: left.append(len(operator.left()["nodes"])))
+
+    operator, _ = played(script, BUDGET)
+    assert left == [3, 0]
+    assert [code for _, code in operator.answers] == [1, 1, 0]
+
+
+def test_nothing_begins_while_the_functions_stand_still_or_karpenter_has_nodes(played: Any) -> None:
+    """Deleted NodePools would end Karpenter's nodes, or wait for functions that do nothing."""
+    foreign = {"metadata": {"name": "theirs", "labels": {labels.NODEPOOL: "default"}}, "spec": {}}
+
+    def script(operator: Operator) -> None:
+        operator.at(8, operator.switch("stop"))
+        operator.at(9, operator.drain())
+        operator.at(10, operator.switch("run"))
+        store: Any = operator.world.cluster._store
+        operator.at(11, lambda: store.create(kinds.NODE_CLAIMS, foreign))
+        operator.at(11.5, operator.drain())
+
+    operator, _ = played(script)
+    stopped, beside = (document["hindrances"] for document, _ in operator.answers)
+    assert "resume" in stopped[0]
+    assert "NodeClaims" in beside[0]
+    assert len(operator.left()["instances"]) == 3
+    assert [item["state"] for item in operator.answers[-1][0]["items"]] == ["running"] * 3

@@ -1,0 +1,85 @@
+"""`drain --all` goes round by round until nothing is left, its time is up, or something cannot be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cli.errors import InputError
+from cli.removal.draining import FAILURES_MAX, ROUND, drain_all
+from cli.removal.made_by_us import Made
+from core.manifests.wire import api_resources as kinds
+from lambdas.ports import DeniedError, TransientError
+from tests.builders import NOW
+from tests.fakes.world import FakeClock
+
+POOL = Made((), (), ((kinds.NODE_POOLS, {"metadata": {"name": "default"}}),), (), ())
+NOTHING = Made((), (), (), (), ())
+
+
+class Installation:
+    """What was made, as a list of looks: the last one stays. An exception in place of a look is raised."""
+
+    def __init__(self, *looks: Made | Exception, hindrances: Iterable[str] = ()) -> None:
+        self.cluster, self.clock = "prod", FakeClock(NOW)
+        self.done: list[str] = []
+        self._looks, self._hindrances = list(looks), list(hindrances)
+
+    def pause(self, wait: timedelta) -> None:
+        self.done.append("pause")
+        self.clock.advance(seconds=wait.total_seconds())
+
+    def hindrances(self) -> list[str]:
+        return self._hindrances
+
+    def look(self) -> Made:
+        found = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def delete_node_pools(self, made: Made) -> None:
+        self.done.append("pools")
+
+    def bound_drains(self, made: Made, grace: timedelta) -> None:
+        self.done.append("bound")
+
+    def clean(self, made: Made) -> None:
+        self.done.append("clean")
+
+
+def drained(installation: Installation, **more: Any) -> tuple[list[str], bool]:
+    given: dict[str, Any] = {"is_acting": True, "grace": None, "patience": timedelta(minutes=1), **more}
+    _, is_done = drain_all(installation, **given)  # type: ignore[arg-type]  # the rounds need no cluster
+    return installation.done, is_done
+
+
+def test_rounds_end_when_nothing_is_left() -> None:
+    assert drained(Installation(POOL, POOL, NOTHING)) == (["pools", "clean", "pause", "pools", "clean"], True)
+
+
+def test_rounds_end_when_time_is_up_and_say_that_something_is_left() -> None:
+    done, is_done = drained(Installation(POOL))
+    assert (done.count("pause"), is_done) == (timedelta(minutes=1) // ROUND, False)
+
+
+def test_drains_are_bounded_only_where_that_is_asked() -> None:
+    assert "bound" in drained(Installation(POOL, NOTHING), grace=timedelta(0))[0]
+    assert "bound" not in drained(Installation(POOL, NOTHING))[0]
+
+
+def test_nothing_is_done_without_yes_or_while_something_is_in_the_way() -> None:
+    assert drained(Installation(POOL), is_acting=False) == ([], False)
+    assert drained(Installation(POOL, hindrances=["the functions stand still"])) == ([], False)
+
+
+def test_passing_errors_are_waited_out_and_refusals_are_not() -> None:
+    passing = TransientError("kube:list nodes", "timeout")
+    assert drained(Installation(POOL, passing, passing, NOTHING), patience=timedelta(hours=1))[1]
+    with pytest.raises(InputError, match="timeout"):
+        drained(Installation(POOL, *[passing] * (FAILURES_MAX + 2)), patience=timedelta(hours=1))
+    with pytest.raises(InputError, match="iam:ListInstanceProfiles"):
+        drained(Installation(POOL, DeniedError("iam:ListInstanceProfiles", "AccessDenied")))
