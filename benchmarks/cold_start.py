@@ -51,6 +51,7 @@ ENVIRONMENT: Final = {
     "BUCKET_NAME": "bucket",
     "WAKE_UP_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/wake-ups",
     "WORK_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/work",
+    "LOOK_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/1/looks",
     "SCHEDULE_GROUP": "group",
     "SCHEDULE_ROLE_ARN": "arn:aws:iam::1:role/role",
     "KILL_SWITCH_PARAMETER": "/fleetwright/prod/mode",

@@ -30,7 +30,7 @@ from infra.packaging.bundles import BUNDLES, bundle_of
 from infra.packaging.manifest import PACKAGE
 from infra.state import StateStack
 from lambdas.settings import Settings
-from lambdas.wiring import FUNCTIONS, WAKE_UPS, WORK
+from lambdas.wiring import FUNCTIONS, LOOKS, WAKE_UPS, WORK
 
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
 """Deployed by nobody."""
@@ -149,6 +149,7 @@ class ProvisionerStack(cdk.Stack):
             bucket_name=state.bucket.bucket_name,
             wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue_url,
             work_queue_url=queues.by_name[WORK.name].queue_url,
+            look_queue_url=queues.by_name[LOOKS.name].queue_url,
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
             kill_switch_parameter=kill_switch.name,

@@ -142,6 +142,11 @@ class _WakeUp(msgspec.Struct, frozen=True):
     until: Moment | None = None
 
 
+def is_woken(event: JsonObject) -> bool:
+    """Whether messages of its queue started the function."""
+    return isinstance(event.get("Records"), list)
+
+
 def is_window(event: JsonObject) -> bool:
     """Whether the event reports that a budget window has opened or closed."""
     return event.get("source") == WINDOW

@@ -337,10 +337,11 @@ class Topic(Protocol):
 
 
 class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
-    """The queue that wakes `provision`, and the one that wakes `execute`."""
+    """The queues that wake `provision`, `execute` and `disrupt`."""
 
     wake_ups: Queue
     work: Queue
+    looks: Queue
 
 
 class ObjectStore(Protocol):

@@ -34,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bucket_name: The bucket with the reading of instance types and prices.
         wake_up_queue_url: The queue that wakes `provision`.
         work_queue_url: The queue of claims and commands that have a next step, for `execute`.
+        look_queue_url: The queue that wakes `disrupt`.
         schedule_group: Where NodePools' budget windows become schedules.
         schedule_role_arn: The role under which those schedules wake a function.
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
@@ -79,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bucket_name: Text
     wake_up_queue_url: Text
     work_queue_url: Text
+    look_queue_url: Text
     schedule_group: Text
     schedule_role_arn: Text
     disrupt_function_arn: str = ""

@@ -17,6 +17,10 @@ from core.model.plan import StoredTarget
 if TYPE_CHECKING:
     from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
 
+DECIDER: Final = "decider"
+"""Name of the lease for deciding about disruption: two runs would decide the same twice."""
+
+
 PLANNER = "planner"
 """Name of the lease for requesting claims: one planner per cluster at a time."""
 

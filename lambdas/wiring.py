@@ -110,7 +110,14 @@ Messages of an invocation that ended early are visible again soon after its time
 never takes more batches than may run at once, so none waits while its visibility timeout runs.
 """
 
-QUEUES: Final = (WAKE_UPS, WORK)
+LOOKS: Final = QueueSpec(
+    name="looks", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
+)
+"""Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and the moments at which it looks again.
+
+The visibility timeout is longer than the function's time-out. Messages that meet a run wait for its end (docs/adr/0128)."""
+
+QUEUES: Final = (WAKE_UPS, WORK, LOOKS)
 
 AUDIT_LOG_FILTER: Final = (
     '{ ($.stage = "ResponseComplete") && ('
@@ -170,9 +177,10 @@ FUNCTIONS: Final = (
         name="disrupt",
         timeout=timedelta(minutes=5),
         memory_mb=1769,
+        queue=LOOKS.name,
         schedules=(ScheduleSpec(name="disrupt", every=timedelta(minutes=1)),),
         windows=True,
-        concurrency=1,
+        concurrency=2,  # SQS accepts no bound below two; a lease keeps runs apart
         needs_solver=True,
     ),
     FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),

@@ -9,6 +9,7 @@ from typing import Final
 from benchmarks.operations.playing import Played
 from infra.constructs.alarms import RUNBOOK
 from infra.packaging.dependencies import ROOT
+from lambdas.wiring import QUEUES
 
 HOURS_A_MONTH: Final = 730
 GIGABYTE: Final = 10**9
@@ -28,8 +29,8 @@ PRICES: Final[Mapping[str, float]] = {
 METRIC, ALARM, DASHBOARD = 0.30, 0.10, 3.00
 """A month."""
 
-POLLS_AN_HOUR: Final = 2 * 5 * 180
-"""Two queues, five pollers each, one request in twenty seconds (Lambda's event source mappings)."""
+POLLS_AN_HOUR: Final = len(QUEUES) * 5 * 180
+"""Of each queue: five pollers each, one request in twenty seconds (Lambda's event source mappings)."""
 
 AUDIT_LOG_GIGABYTE: Final = 0.50
 TABLE_GIGABYTE: Final = 0.25 + 0.20

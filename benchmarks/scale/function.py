@@ -145,6 +145,7 @@ def _application(url: str) -> Application:
         bucket_name="bucket",
         wake_up_queue_url=f"{url}/wake-ups",
         work_queue_url=f"{url}/work",
+        look_queue_url=f"{url}/looks",
         schedule_group="windows",
         schedule_role_arn="arn:aws:iam::123456789012:role/windows",
     )

@@ -10,7 +10,7 @@ from cli.doctor import network
 from cli.doctor.account import Account, NotAllowedError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 
-RESERVED: Final = 18
+RESERVED: Final = 19
 """Concurrent executions that the functions of a cluster reserve."""
 
 UNRESERVED_MIN: Final = 100

@@ -38,6 +38,14 @@ def next_known_moment(snapshot: Snapshot) -> datetime | None:
     return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
 
 
+def next_look_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
+    """Return the next known moment; where others follow within `gathered`, the last of them."""
+    first = next_known_moment(snapshot)
+    if first is None:
+        return None
+    return max(moment for moment in _moments(snapshot) if first <= moment <= first + gathered)
+
+
 def _moments(snapshot: Snapshot) -> Iterator[datetime]:
     yield from snapshot.nominated_until.values()
     for moved in snapshot.moved_workloads.values():

@@ -47,10 +47,23 @@ class Permissions:
         looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
         launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
-            "watch_audit_log": [self._wakes_provision, self._sends_work, self._tells_pod_ends],
+            "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
-            "disrupt": [*looks, self._adds_commands, self._keeps_ledger, self._asks_for_approval],
-            "execute": [*looks, self._keeps_state, *launches, self._terminates, self._tells_outcomes],
+            "disrupt": [
+                *looks,
+                self._marks_claims,
+                self._wakes_disrupt,
+                self._keeps_ledger,
+                self._asks_for_approval,
+            ],
+            "execute": [
+                *looks,
+                self._keeps_state,
+                *launches,
+                self._wakes_disrupt,
+                self._terminates,
+                self._tells_outcomes,
+            ],
             "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
             "reconcile": [
                 *looks,
@@ -141,6 +154,9 @@ class Permissions:
 
     def _wakes_provision(self, role: iam.Role) -> None:
         self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue_arn])
+
+    def _wakes_disrupt(self, role: iam.Role) -> None:
+        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["looks"].queue_arn])
 
     def _describes_statuses(self, role: iam.Role) -> None:
         self._allow(role, ["ec2:DescribeInstanceStatus"], ["*"], self._in_region())

@@ -78,10 +78,12 @@ class Adapters:
 
     @cached_property
     def queues(self) -> FunctionQueues:
-        """The queue that wakes `provision`, and the one that wakes `execute`."""
+        """The queues that wake `provision`, `execute` and `disrupt`."""
         sqs = self._session.client("sqs", config=QUICK)
         return FunctionQueues(
-            wake_ups=SqsQueue(sqs, self.settings.wake_up_queue_url), work=SqsQueue(sqs, self.settings.work_queue_url)
+            wake_ups=SqsQueue(sqs, self.settings.wake_up_queue_url),
+            work=SqsQueue(sqs, self.settings.work_queue_url),
+            looks=SqsQueue(sqs, self.settings.look_queue_url),
         )
 
     @cached_property

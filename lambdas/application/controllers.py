@@ -83,6 +83,7 @@ class Application:
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.disruption import DisruptionController, Rests
+        from lambdas.controllers.disruption.look_turns import LookTurns
         from lambdas.controllers.disruption.target_keeper import TargetKeeper
         from lambdas.controllers.resting.budget_rest import BudgetRest
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
@@ -94,7 +95,7 @@ class Application:
         rule, cluster = given.settings.approval_rule(), given.settings.cluster_name
         approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
         queue, ledger, target = given.queues.work, given.ledger, TargetKeeper(given.targets)
-        rests = Rests(budgets, rest)
+        rests = Rests(budgets, rest, LookTurns(given.leases, given.queues.looks, given.clock))
         return DisruptionController(self.observer, given.stores, rests, target, approvals, queue, ledger, given.clock)
 
     @cached_property
@@ -112,10 +113,10 @@ class Application:
 
         given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
-        validator = CommandValidator(self.observer, stores, leases, clock)
+        validator = CommandValidator(self.observer, stores, leases, given.queues.looks, clock)
         news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
-        giving_up = CommandRollback(kubernetes, stores, claim_work, work, clock)
+        giving_up = CommandRollback(kubernetes, stores, claim_work, given.queues, clock)
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
         tasks = given.run_tasks.messages
         binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)

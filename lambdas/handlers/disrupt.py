@@ -1,4 +1,4 @@
-"""Entry point of `disrupt`: runs once a minute, and when budget windows open or close."""
+"""Entry point of `disrupt`: runs once a minute, when budget windows open or close, and for messages about changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
-from lambdas.messages import is_window
+from lambdas.messages import is_window, is_woken
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
@@ -18,5 +18,11 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     """Decide which nodes should go."""
     app = application()
     deadline = deadline_of(context, app.adapters.clock)
-    app.disruption.run(report, deadline=deadline, is_window=is_window(event))
+    app.disruption.run(
+        report,
+        owner=context.aws_request_id,
+        deadline=deadline,
+        is_window=is_window(event),
+        is_woken=is_woken(event),
+    )
     app.adapters.ledger.record_outcomes("disrupt", report.outcomes)

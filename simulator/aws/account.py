@@ -130,6 +130,7 @@ class Account:
             bucket_name=_BUCKET,
             wake_up_queue_url=urls[wiring.WAKE_UPS.name],
             work_queue_url=urls[wiring.WORK.name],
+            look_queue_url=urls[wiring.LOOKS.name],
             schedule_group=_GROUP,
             schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
             kill_switch_parameter=KILL_SWITCH,

@@ -85,7 +85,9 @@ class Authorizations:
             yield self._request(f"dynamodb:{action}", arn)
 
     def _sqs(self, operation: str, given: Parameters) -> Iterator[Request]:
-        queue = self._named(given["QueueUrl"], "work_queue_url", "wake_up_queue_url").rpartition("/")[2]
+        queue = self._named(given["QueueUrl"], "work_queue_url", "wake_up_queue_url", "look_queue_url").rpartition("/")[
+            2
+        ]
         yield self._request(f"sqs:{operation.removesuffix('Batch')}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")
 
     def _s3(self, operation: str, given: Parameters) -> Iterator[Request]:

@@ -44,6 +44,7 @@ SETTINGS = Settings(
     bucket_name="bucket",
     wake_up_queue_url="https://queue/wake-ups",
     work_queue_url="https://queue/work",
+    look_queue_url="https://queue/looks",
     schedule_group="windows",
     schedule_role_arn="arn:aws:iam::123456789012:role/windows",
 )
@@ -80,7 +81,7 @@ class LabAdapters(Adapters):
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
         self.brakes = self.brake_rows = lab.brakes
-        self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work)
+        self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work, looks=lab.looks)
         self.windows = lab.windows
         self.ledger = LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock)
 
@@ -98,7 +99,8 @@ class Lab:
         self.ledger = MemoryObjects()
         self.topic = FakeTopic()
         self.cloud = FakeCloud(self.clock)
-        self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
+        self.wake_ups, self.work, self.looks = FakeQueue(), FakeQueue(), FakeQueue()
+        self.windows = FakeWindows()
         self.app = Application(LabAdapters(self))
         self.kubernetes.put(a_class_manifest(metadata={"generation": 1}), a_node_pool())
 
@@ -124,9 +126,10 @@ class Lab:
         self.app.provisioning.run(report, owner=f"request-{now}", deadline=deadline, until=until)
         return report
 
-    def disrupt(self, *, time: timedelta | None = None) -> RunReport:
+    def disrupt(self, *, time: timedelta | None = None, is_woken: bool = False) -> RunReport:
         report = RunReport()
-        self.app.disruption.run(report, deadline=self.clock.now() + (time or timedelta(minutes=5)))
+        deadline = self.clock.now() + (time or timedelta(minutes=5))
+        self.app.disruption.run(report, owner=f"request-{self.clock.now()}", deadline=deadline, is_woken=is_woken)
         return report
 
     def reconcile(self, *, time: timedelta | None = None) -> RunReport:

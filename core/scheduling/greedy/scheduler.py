@@ -17,7 +17,7 @@ from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.queue import least_of, least_requests_from
 from core.scheduling.pods.pending_pods import is_virtual
-from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep
+from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
 from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
@@ -150,7 +150,11 @@ class GreedyScheduler:
     def _place(self, group: PendingGroup, smallest: Vector) -> None:
         """Give the pods of a group their places, up to the first that finds none: the others are equal to it."""
         steps = group.pod_group.steps
+        alternatives = self._alternatives_of_moved(group)
         for pod in group.pods[group.placed :]:
+            if any(self._joins(pod, group, step) for step in alternatives):
+                group.placed += 1
+                continue
             for step in steps if self.guide is None else self.guide.of(group.pod_group, group.placed):
                 if self._try(pod, group, step, smallest):
                     break
@@ -164,10 +168,7 @@ class GreedyScheduler:
         key = (pod_group.index, step.number, group.avoids_resting)
         if key in self.unplaceable:
             return False
-        position = self.nodes.find(group, step)
-        if position is not None:
-            self.nodes.place(position, pod_group)
-            self.bound.append((pod, position))
+        if self._joins(pod, group, step):
             return True
         placement = self.claims.find(pod_group, step, smallest)
         placement = placement or self.new.open(len(self.claims.claims), pod_group, step)
@@ -177,6 +178,23 @@ class GreedyScheduler:
         if step.is_monotone:
             self.unplaceable.add(key)
         return False
+
+    def _joins(self, pod: Pod, group: PendingGroup, step: RelaxationStep) -> bool:
+        """Place a pod on a node that exists, if one suits it at this step."""
+        position = self.nodes.find(group, step)
+        if position is None:
+            return False
+        self.nodes.place(position, group.pod_group)
+        self.bound.append((pod, position))
+        return True
+
+    def _alternatives_of_moved(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
+        """Return the alternatives of the required node affinity of pods that consolidation moves, if there are several.
+
+        A node that exists and meets any of them costs nothing; a new node for the first one would. Karpenter's policy buys it.
+        """
+        is_moved = group.avoids_resting and not self.context.snapshot.options.karpenter_moves_only
+        return with_all_preferences(group.pod_group.steps) if is_moved else ()
 
     def _squeeze(self) -> bool:
         made_room = squeeze(self.state, self.claims, self.new.limited)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from core.model.pod import Pod, PodSpec, TopologySpread
 from core.scheduling.pods.preferences import PodDemands, required_alternatives
@@ -84,6 +86,14 @@ class RelaxationStep:
     zone_rules: tuple[TopologyRule, ...]
     keys: tuple[str, ...]
     is_monotone: bool
+
+
+def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationStep, ...]:
+    """Return the steps at which nothing but alternatives of the required node affinity is given up; none for a single one."""
+    if not steps or len(steps[0].demands.terms) < 2:
+        return ()
+    whole = msgspec.structs.replace(steps[0].demands, terms=())
+    return tuple(step for step in steps if msgspec.structs.replace(step.demands, terms=()) == whole)
 
 
 @dataclass(eq=False, slots=True)

@@ -23,9 +23,10 @@ from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
+from lambdas.controllers.resting.look_requests import ask_for_look
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
-from lambdas.ports import Clock, ConflictError
+from lambdas.ports import Clock, ConflictError, Queue
 from lambdas.run_report import RunReport
 from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases
 
@@ -39,7 +40,8 @@ CHECKS_FOR: Final = timedelta(seconds=20)
 class CommandValidator:
     """Starts commands that still hold and drops the others."""
 
-    def __init__(self, observer: Observer, stores: Stores, leases: Leases, clock: Clock) -> None:
+    def __init__(self, observer: Observer, stores: Stores, leases: Leases, looks: Queue, clock: Clock) -> None:
+        self._looks = looks
         self._observer = observer
         self._stores = stores
         self._leases = leases
@@ -131,6 +133,7 @@ class CommandValidator:
         now = self._clock.now()
         report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
         report.outcomes.append(abandoned(record, refusal.reason, refusal.message, now))
+        ask_for_look(self._looks, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
 

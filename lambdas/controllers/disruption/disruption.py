@@ -32,6 +32,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
+from lambdas.controllers.disruption.look_turns import LookTurns
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.target_keeper import TargetKeeper
@@ -61,14 +62,15 @@ Commands = list[tuple[str, Command]]
 
 
 class Rests(NamedTuple):
-    """What lets a run skip an observation: closed budgets, and a cluster that has not changed."""
+    """What lets a run skip an observation: closed budgets, a cluster that has not changed, another run's turn."""
 
     budgets: BudgetRest
     looks: DisruptionRest
+    turns: LookTurns
 
 
 class DisruptionController:
-    """Controller of `disrupt`. Only one run executes at a time: the function's reserved concurrency is one."""
+    """Controller of `disrupt`. A lease keeps runs from deciding at the same time."""
 
     def __init__(
         self,
@@ -83,7 +85,7 @@ class DisruptionController:
     ) -> None:
         self._observer = observer
         self._ledger = ledger
-        self._budgets, self._rest = rests
+        self._budgets, self._rest, self._turns = rests
         self._target = target
         self._approvals = approvals
         self._stores = stores
@@ -91,14 +93,26 @@ class DisruptionController:
         self._clock = clock
         self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
 
-    def run(self, report: RunReport, *, deadline: datetime, is_window: bool = False) -> None:
+    def run(
+        self,
+        report: RunReport,
+        *,
+        owner: str,
+        deadline: datetime,
+        is_window: bool = False,
+        is_woken: bool = False,
+    ) -> None:
         """Decide, and store what was decided.
 
         Args:
             report: Collects what was decided.
+            owner: Names this run.
             deadline: When the run is cut off. What is found by then is stored some time before.
             is_window: A budget window has just opened or closed.
+            is_woken: A message says that something has changed, or that a known moment has come.
         """
+        if is_woken and self._turns.is_too_early(report):
+            return
         records = self._stores.claims.all()
         if not any(record.is_resting for record in records):
             report.count("candidates", 0)
@@ -113,15 +127,36 @@ class DisruptionController:
             return
         proposals = self._approvals.open()
         sign = self._sign(records, brakes, proposals)
-        if self._rest.holds(sign, self._clock.now()) and not is_window:
+        if self._rest.holds(sign, self._clock.now()) and not (is_window or is_woken):
             report.count("resting")
             return
+        lease = self._turns.take(owner, report)
+        if lease is None:
+            return
+        try:
+            self._look(sign, records, brakes, proposals, report, deadline=deadline, is_window=is_window)
+        finally:
+            self._turns.give_up(lease)
+
+    def _look(
+        self,
+        sign: bytes,
+        records: tuple[ClaimRecord, ...],
+        brakes: EngagedBrakes,
+        proposals: tuple[Proposal, ...],
+        report: RunReport,
+        *,
+        deadline: datetime,
+        is_window: bool,
+    ) -> None:
+        """Observe and decide, and ask for the look at the next moment that is known."""
         looked_at = self._clock.now()
         view = _paused(self._observer.observe(), brakes, report)
         self._budgets.note(view.snapshot.node_pools, records)
         write_pod_events(self._stores, view)
         view = with_rollouts(self._stores.moves, view, report)
         if _awaits_validation(view, report):
+            self._turns.ask_after_validation(view.commands)
             return
         settled = self._approvals.settle(proposals, view.snapshot, report)
         if self._begin_approved(settled, view, records, brakes, report):
@@ -143,6 +178,7 @@ class DisruptionController:
         for command_id, command in kept.free:
             self._store(command_id, command, report)
         self._approvals.propose(kept.demanded, plan, report)
+        self._turns.looked(view, is_new=remembered is None, found=bool(plan.commands))
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
         report.count("cutOffDecisions", int(is_cut_off))
         if not plan.commands and not _awaits_repair(view) and not is_cut_off:

@@ -15,9 +15,10 @@ from lambdas.controllers.disruption.rollout_gates import failed_rollouts
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.resting.look_requests import ask_for_look
 from lambdas.messages import work_on_claim
 from lambdas.observation.observer import Stores
-from lambdas.ports import Clock, Kubernetes, Queue
+from lambdas.ports import Clock, FunctionQueues, Kubernetes
 from lambdas.run_report import RunReport
 
 
@@ -25,12 +26,12 @@ class CommandRollback:
     """Undoes the effects of a command. The command's row is deleted last, so the next check undoes whatever a crash left."""
 
     def __init__(
-        self, kubernetes: Kubernetes, stores: Stores, claim_work: ClaimWork, work: Queue, clock: Clock
+        self, kubernetes: Kubernetes, stores: Stores, claim_work: ClaimWork, queues: FunctionQueues, clock: Clock
     ) -> None:
         self._kubernetes = kubernetes
         self._stores = stores
         self._claim_work = claim_work
-        self._work = work
+        self._work, self._looks = queues.work, queues.looks
         self._clock = clock
 
     def run(
@@ -57,6 +58,7 @@ class CommandRollback:
                 self._work.send([work_on_claim(name, self._clock.now())])
         failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)
+        ask_for_look(self._looks, "command abandoned")
         report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 

@@ -18,6 +18,7 @@ import msgspec
 from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
 from lambdas.controllers.events.pod_ends import PodEnd, PodEndWriter, pod_end
+from lambdas.controllers.resting.look_requests import SpacedRequests
 from lambdas.messages import deleted_node_claim, wake_up
 from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport
@@ -26,6 +27,9 @@ from lambdas.store import PodEnds
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
 NODE_POOL_CHANGED: Final = "NodePoolChanged"
+
+NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
+"""What may let nodes go: `disrupt` looks soon."""
 
 OUR_GROUPS: Final = "fleetwright:"
 """With what the Kubernetes groups of our functions begin (`infra.cluster_role`)."""
@@ -38,6 +42,7 @@ class AuditLog:
 
     def __init__(self, queues: FunctionQueues, pod_ends: PodEnds, clock: Clock) -> None:
         self._wake_ups, self._work = queues.wake_ups, queues.work
+        self._looks = SpacedRequests(queues.looks, clock)
         self._pod_ends = PodEndWriter(pod_ends)
         self._clock = clock
 
@@ -78,6 +83,8 @@ class AuditLog:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
             report.count("wakeUps")
         report.count("podEnds", self._pod_ends.write(ends, self._clock.now()))
+        if (ends or NODES_MAY_GO & reasons.keys()) and self._looks.ask("audit log"):  # once the ends are written
+            report.count("askedLooks")
 
 
 def read_delivery(event: Any) -> Iterator[dict[str, Any]]:

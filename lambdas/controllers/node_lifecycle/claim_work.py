@@ -29,6 +29,7 @@ from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.resting.look_requests import ask_for_look
 from lambdas.messages import look_at_command, wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observation.observer import Observer, Stores
@@ -80,7 +81,7 @@ class ClaimWork:
         self._giving_back = DrainCancellation(kubernetes, stores.claims, clock)
         self._brakes = stores.brakes
         self._breakers = stores.breakers
-        self._wake_ups, self._work = queues.wake_ups, queues.work
+        self._wake_ups, self._work, self._looks = queues.wake_ups, queues.work, queues.looks
         self._clock = clock
 
     def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | steps.BindPods | None:
@@ -301,6 +302,8 @@ class ClaimWork:
     def _forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
+        if record.deletion is not None and record.initialized_at is not None:  # its place in the budgets is free
+            ask_for_look(self._looks, "node gone")
         if record.deletion is None or record.deletion.terminated_at is None:
             report.outcomes += instance_outcomes.went(record, step.reason, self._clock.now())
         if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool

@@ -83,7 +83,7 @@ def test_a_broken_account_gets_a_complete_list_of_problems_and_fixes(session: bo
     problems = {name: finding for name, finding in found(session).items() if finding.state == PROBLEM}
     assert set(problems) >= {"audit-log", "subscription", "concurrency", "spot-role", "volume-key"}
     assert all(finding.mends.startswith(("aws ", "npx ")) for finding in problems.values())
-    assert problems["concurrency"].says == "10 concurrent executions are unreserved, 118 are needed"
+    assert problems["concurrency"].says == "10 concurrent executions are unreserved, 119 are needed"
     assert "security, search" in problems["subscription"].says
 
 

@@ -41,8 +41,8 @@ def a_delivery(*lines: str, kind: str = "DATA_MESSAGE") -> dict[str, Any]:
     return {"awslogs": {"data": base64.b64encode(gzip.compress(json.dumps(payload).encode())).decode()}}
 
 
-def queues(wake_ups: FakeQueue, work: FakeQueue | None = None) -> FunctionQueues:
-    return FunctionQueues(wake_ups=wake_ups, work=work or FakeQueue())
+def queues(wake_ups: FakeQueue, work: FakeQueue | None = None, looks: FakeQueue | None = None) -> FunctionQueues:
+    return FunctionQueues(wake_ups=wake_ups, work=work or FakeQueue(), looks=looks or FakeQueue())
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,16 @@ def test_a_deleted_node_claim_goes_to_execute() -> None:
 def test_only_a_users_successful_deletion_goes_to_execute(changes: dict[str, Any]) -> None:
     """Our own functions delete the NodeClaim of each terminated node."""
     assert deleted_node_claim_of(a_deletion(**changes)) == ""
+
+
+def test_pods_that_go_ask_for_a_look_at_nodes() -> None:
+    """Otherwise, nodes that they leave are looked at up to a minute later."""
+    target = {"resource": "pods", "namespace": "default", "name": "p"}
+    gone = {"verb": "delete", "stage": "ResponseComplete", "objectRef": target, "user": {"username": "me"}}
+    waits = {**a_deletion(), "objectRef": {"resource": "pods", "subresource": "status"}, "verb": "patch"}
+    for entry, asked in ((gone, 1), (waits, 0)):
+        looks = FakeQueue()
+        AuditLog(queues(FakeQueue(), None, looks), pod_ends(), FakeClock(NOW)).run(
+            a_delivery(json.dumps(entry)), RunReport()
+        )
+        assert len(looks.sent) == asked

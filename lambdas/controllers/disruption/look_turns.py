@@ -1,0 +1,74 @@
+"""Whose turn it is to look, and when the next look comes (docs/adr/0128)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from core.disruption.resting import next_look_at
+from core.lifecycle.records import CommandRecord
+from lambdas.controllers.resting.look_requests import GATHERED, LookPace, LookRequests
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import Clock, Queue
+from lambdas.run_report import RunReport
+from lambdas.store import DECIDER, Lease, Leases
+
+LEASE_FOR: Final = timedelta(minutes=1)
+"""Most runs take seconds. One that takes longer may meet another: the same commands are validated in turn, and one holds."""
+
+FOLLOWED_AFTER: Final = timedelta(seconds=5)
+"""Delay until a run that met another one, or commands that are being validated, is followed by the next."""
+
+
+class LookTurns:
+    """Keeps runs of `disrupt` apart, in time and from deciding at once, and asks for the next one."""
+
+    def __init__(self, leases: Leases, looks: Queue, clock: Clock) -> None:
+        self._leases = leases
+        self._requests = LookRequests(looks, clock)
+        self._pace = LookPace()
+        self._clock = clock
+
+    def is_too_early(self, report: RunReport) -> bool:
+        """Whether a run that a message started comes too soon after the last look; a later one is asked for."""
+        now = self._clock.now()
+        earliest = self._pace.earliest(now)
+        if earliest <= now:
+            return False
+        self._requests.ask("spaced", earliest)
+        report.count("spacedLooks")
+        return True
+
+    def take(self, owner: str, report: RunReport) -> Lease | None:
+        """Take the turn; None while another run decides, after which one more is asked for. Raises PortError."""
+        lease = self._leases.acquire(DECIDER, owner, now=self._clock.now(), for_=LEASE_FOR)
+        if lease is None:
+            self._requests.ask("another run decides", self._clock.now() + FOLLOWED_AFTER)
+            report.count("busyLooks")
+        return lease
+
+    def give_up(self, lease: Lease) -> None:
+        """The turn is over. Raises PortError."""
+        self._leases.release(lease)
+
+    def ask_after_validation(self, commands: Iterable[CommandRecord]) -> None:
+        """Ask for a look once the commands that wait for their validation have had it."""
+        due = max((command.verify_at for command in commands if not command.has_started), default=None)
+        if due is not None:
+            self._requests.ask("validated", max(due, self._clock.now()) + FOLLOWED_AFTER)
+
+    def looked(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
+        """Ask for a look at the next moment at which time alone may let a node go.
+
+        Args:
+            view: What was observed.
+            is_new: Whether it was decided about; the same cluster as before says nothing about the use of looks.
+            found: Whether commands were decided.
+        """
+        is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())
+        if is_new:
+            self._pace.looked(self._clock.now(), found=found or is_moving)
+        moment = next_look_at(view.snapshot, GATHERED)
+        if moment is not None:
+            self._requests.ask("known moment", max(moment, self._pace.earliest(self._clock.now())))

@@ -1,0 +1,155 @@
+"""Law: whenever a budget window opens or closes, a schedule wakes `disrupt`. Held against every minute of the time.
+
+Both sides are read anew here: the budget's cron by its own text, the schedules by EventBridge's documentation. A single time,
+`at(...)`, counts if it is among the schedules that `reconcile` writes two minutes before.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from core.disruption.budgets.window_schedules import window_schedules
+from core.model.node_pool import Budget, Disruption
+from tests.builders import a_pool
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+RECONCILED: Final = timedelta(minutes=2)
+WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+FIELDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Calendar:
+    """Each minute of so many days: its minute, hour, day, month and weekday."""
+
+    def __init__(self, days: int) -> None:
+        self.minutes = np.arange(days * 24 * 60)
+        dates = [START + timedelta(days=day) for day in range(days)]
+        daily = [np.array([one.day for one in dates]), np.array([one.month for one in dates])]
+        weekday = np.array([(one.weekday() + 1) % 7 for one in dates])
+        by_minute = [np.repeat(values, 24 * 60) for values in (*daily, weekday)]
+        self.columns: tuple[Any, ...] = (self.minutes % 60, self.minutes // 60 % 24, *by_minute)
+
+    def matches(self, fields: list[set[int] | None]) -> Bools:
+        """The minutes that suit all fields; of the day fields one suffices where both are given."""
+        found = [
+            np.ones(len(self.minutes), bool) if values is None else self._among(n, values)
+            for n, values in enumerate(fields)
+        ]
+        days = found[2] | found[4] if fields[2] is not None and fields[4] is not None else found[2] & found[4]
+        return found[0] & found[1] & days & found[3]
+
+    def _among(self, column: int, values: set[int] | None) -> Bools:
+        return np.ones(len(self.minutes), bool) if values is None else np.isin(self.columns[column], sorted(values))
+
+
+def a_field(rng: Random, low: int, high: int) -> str:
+    """A star, a value, a list, a range or a step."""
+    first, last = sorted((rng.randint(low, high), rng.randint(low, high)))
+    return rng.choice(("*", "*", str(first), f"{first},{last}", f"{first}-{last}", f"*/{rng.randint(2, 9)}"))
+
+
+def a_budget(rng: Random) -> Budget:
+    """A window of minutes, hours or days; one schedule in three names dates."""
+    fields = [a_field(rng, low, high) for low, high in FIELDS]
+    if rng.random() < 0.6:
+        fields[0] = str(rng.randint(0, 59))
+    if rng.random() < 2 / 3:
+        fields[2:4] = ["*", "*"]
+    duration = timedelta(minutes=rng.choice((1, 7, 30, 60, 90, 480, 1440, 1500, 4320, 10020)))
+    return Budget("0", schedule=" ".join(fields), duration=duration)
+
+
+def values_of(text: str, low: int, high: int) -> set[int] | None:
+    """What a field of cron allows; None: everything, and it does not restrict the other day field."""
+    if text.startswith("*"):
+        return None if text == "*" else set(range(low, high + 1, int(text[2:])))
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def in_force(budget: Budget, calendar: Calendar) -> Bools:
+    """Whether the budget is in force in each minute: some start lies less than the duration back."""
+    assert budget.schedule is not None
+    assert budget.duration is not None
+    texts = budget.schedule.split()
+    fields = [values_of(text, *bounds) for text, bounds in zip(texts, FIELDS, strict=True)]
+    if "*" in {
+        texts[2][0],
+        texts[4][0],
+    }:  # robfig/cron: a star, even with a step, does not make the other day field an alternative
+        either = [*fields[:2], None, fields[3], None]
+        starts = calendar.matches(either)
+        for column in (2, 4):
+            starts &= calendar.matches([values if n == column else None for n, values in enumerate(fields)])
+    else:
+        starts = calendar.matches(fields)
+    lasting = budget.duration // timedelta(minutes=1)
+    so_far = np.concatenate(([0], np.cumsum(starts)))
+    from_ = np.maximum(calendar.minutes + 1 - lasting, 0)
+    return (so_far[calendar.minutes + 1] - so_far[from_]) > 0
+
+
+def woken(expression: str, calendar: Calendar) -> Bools:
+    """The minutes at which a recurring schedule of EventBridge fires."""
+    kind, _, body = expression.rstrip(")").partition("(")
+    if kind != "cron":
+        return np.zeros(len(calendar.minutes), bool)
+    texts = body.split()[:5]
+    named = {name: str(number) for number, name in enumerate(WEEKDAYS)}
+    for name, number in named.items():
+        texts[4] = texts[4].replace(name, number)
+    fields: list[set[int] | None] = [
+        None if text == "?" else _listed(text, *bounds) for text, bounds in zip(texts, FIELDS, strict=True)
+    ]
+    return calendar.matches(fields)
+
+
+def _listed(text: str, low: int, high: int) -> set[int] | None:
+    if text == "*":
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        begin = low if first == "*" else int(first)
+        end = int(last) if last else high if step or first == "*" else begin
+        found |= set(range(begin, end + 1, int(step or 1)))
+    return found
+
+
+def missed(rng: Random, calendar: Calendar) -> list[str]:
+    """The edges of a random set of budgets that no schedule covers."""
+    budgets = tuple(a_budget(rng) for _ in range(rng.randint(1, 3)))
+    pools = [a_pool(disruption=Disruption(budgets=budgets))]
+    covered = np.zeros(len(calendar.minutes), bool)
+    for expression in window_schedules(pools, START).values():
+        covered |= woken(expression, calendar)
+    found = []
+    for budget in budgets:
+        state = in_force(budget, calendar)
+        edges = np.flatnonzero(state[1:] != state[:-1]) + 1
+        for minute in edges[~covered[edges]]:
+            moment = START + timedelta(minutes=int(minute))
+            if f"at({moment:%Y-%m-%dT%H:%M:%S})" not in window_schedules(pools, moment - RECONCILED).values():
+                found.append(f"{budget.schedule} for {budget.duration}: {moment}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sets", "days"), [(15, 40), pytest.param(500, 730, marks=pytest.mark.slow)], ids=["some", "two years of 500"]
+)
+def test_every_edge_of_every_window_wakes_disrupt(sets: int, days: int) -> None:
+    """Otherwise, a window passes unused, or nodes go on leaving in it, until the next look."""
+    rng, calendar = Random(17), Calendar(days)  # noqa: S311 - repeatable
+    assert [edge for _ in range(sets) for edge in missed(rng, calendar)] == []
