@@ -33,6 +33,7 @@ from simulator.aws.instances import Instances
 from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.region import Region, builtin_region
+from simulator.aws.reservations import Reservations
 from simulator.draws import stream
 from simulator.faults import Faults
 from simulator.record import Recorder
@@ -175,8 +176,16 @@ class Cloud:
     def _connect(self, ec2: EC2Backend) -> None:
         """Answer what moto does not answer as EC2 and the others do."""
         checks = LaunchChecks(self.exchange, self.images, self.network, _has_profile)
+        reservations = Reservations(self.clock, self.exchange, self.instances)
         fleets = Fleets(
-            self.clock, self.recorder, self.exchange, self.instances, self.network, partial(find_template, ec2), checks
+            self.clock,
+            self.recorder,
+            self.exchange,
+            self.instances,
+            self.network,
+            partial(find_template, ec2),
+            checks,
+            reservations,
         )
         prices = PriceListCalls(self.clock, self.exchange, self.region.shapes, self.region.name)
         calls = InstanceCalls(self.instances, self.network.vpc_id)
@@ -184,6 +193,7 @@ class Cloud:
             "ec2:CreateFleet": fleets.create,
             "ec2:DescribeInstances": calls.describe,
             "ec2:DescribeInstanceStatus": calls.describe_status,
+            "ec2:DescribeCapacityReservations": reservations.describe,
             "ec2:TerminateInstances": calls.terminate,
             "ec2:CreateTags": calls.create_tags,
             "ec2:DeleteTags": calls.delete_tags,
