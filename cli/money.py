@@ -11,6 +11,11 @@ _PROVEN: Final = 0.0005
 """Share of the cost below which a plan counts as the proven minimum: prices have four digits."""
 
 
+_TOO_LOW: Final = 0.1
+"""Share of the cost below which a bound says nothing: places of capacity reservations cost next to nothing, and bounds do not
+count them."""
+
+
 def a_month(hourly: float) -> float:
     """Return dollars a month for a price per hour."""
     return hourly * HOURS_A_MONTH
@@ -22,10 +27,9 @@ def rate(hourly: float) -> str:
 
 
 def distance(hourly: float, lower_bound: float | None) -> str:
-    """Return how far a cost is from the proven minimum, as a part of a sentence; empty where nothing is proven."""
-    if lower_bound is None or not hourly:
+    """Return how far a cost is from the proven minimum, as a part of a sentence; empty where nothing useful is proven."""
+    if lower_bound is None or lower_bound < hourly * _TOO_LOW or not hourly:
         return ""
     if (hourly - lower_bound) / hourly <= _PROVEN:
         return "which is the proven minimum"
-    above = f", {hourly / lower_bound - 1:.1%} above it" if lower_bound else ""
-    return f"the proven minimum is ${lower_bound:,.4f} an hour{above}"
+    return f"the proven minimum is ${lower_bound:,.4f} an hour, {hourly / lower_bound - 1:.1%} above it"
