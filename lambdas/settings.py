@@ -184,7 +184,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def problem_of(field: str, value: str) -> str:
     """Return what is wrong with one setting's value, as the functions would find it at their start; empty if it is valid."""
-    required = {name.upper(): "-" for name in Settings.__struct_fields__[:7]}
+    required = {found.name.upper(): "-" for found in msgspec.structs.fields(Settings) if found.required}
     try:
         Settings.from_environment({**required, field.upper(): value})
     except InvalidInputError as error:
