@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -117,10 +118,23 @@ def looks_until(event: JsonObject, now: datetime) -> datetime:
     return max((_end_of(record.get("body"), now) for record in records), default=now)
 
 
-def is_news(event: JsonObject) -> bool:
-    """Whether the function was woken by a message about an event: neither by the schedule nor by its own message."""
+class WokenBy(Enum):
+    """What started a run of `provision`."""
+
+    SCHEDULE = "schedule"
+    NEWS = "news"
+    """Messages, at least one of them about an event."""
+
+    ITSELF = "itself"
+    """A message of an earlier run alone."""
+
+
+def woken_by(event: JsonObject) -> WokenBy:
+    """Return what the event tells of the run's cause."""
     records = event.get("Records")
-    return isinstance(records, list) and any(_is_first(record.get("body")) for record in records)
+    if not isinstance(records, list):
+        return WokenBy.SCHEDULE
+    return WokenBy.NEWS if any(_is_first(record.get("body")) for record in records) else WokenBy.ITSELF
 
 
 def _is_first(body: Any) -> bool:

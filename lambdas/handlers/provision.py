@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
-from lambdas.messages import is_news, looks_until
+from lambdas.messages import WokenBy, looks_until, woken_by
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
@@ -19,9 +19,9 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     app = application()
     mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     until = looks_until(event, app.adapters.clock.now())
-    news = is_news(event)
-    if news:
+    cause = woken_by(event)
+    if cause is WokenBy.NEWS:
         app.provisioning.record_change()
-    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until, is_news=news)
+    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until, cause=cause)
     mirror.write(report, deadline=deadline)
     app.adapters.ledger.record_outcomes("provision", report.outcomes)

@@ -23,7 +23,7 @@ from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
-from lambdas.messages import wake_up
+from lambdas.messages import WokenBy, wake_up
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import snapshot_digest
@@ -39,8 +39,8 @@ BUSY: Final = timedelta(seconds=5)
 class Provisioning:
     """Controller of `provision`. Without pending pods or capacity buffers it lists pods and claims, and stops.
 
-    Takes the lease before observing: a run that loses it would observe for nothing. A tick looks first whether anything waits
-    at all: on most of them nothing does, and taking and releasing the lease are two writes.
+    Takes the lease before observing: a run that loses it would observe for nothing. A run of the schedule checks first whether
+    anything waits at all: mostly nothing does, and taking and releasing the lease are two writes.
     """
 
     observer: Observer
@@ -59,7 +59,7 @@ class Provisioning:
     _told_of: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
-    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, is_news: bool = False) -> None:
+    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, cause: WokenBy) -> None:
         """Launch what pending pods need.
 
         Args:
@@ -67,14 +67,14 @@ class Provisioning:
             owner: Names this invocation, for the lease.
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `looks_until`.
-            is_news: Somebody woke this run because something happened: static NodePools may lack nodes.
+            cause: What started the run. After an event static NodePools may lack nodes.
         """
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
             skipped(brake, "launches", report)
             return
         heard_at = self.clock.now()
-        if not is_news and self._is_quiet():
+        if cause is WokenBy.SCHEDULE and self._is_quiet():
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -84,7 +84,7 @@ class Provisioning:
             self._look_again("planner was busy", until, BUSY)
             return
         try:
-            if self._has_work(report, deadline, until) or (is_news and self._lacks_static_nodes()):
+            if self._has_work(report, deadline, until) or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
                 self._plan_in_rounds(lease, report, heard_at, deadline, until)
         except Exception:
             self.leases.release(lease)

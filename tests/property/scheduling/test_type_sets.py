@@ -77,7 +77,7 @@ def test_an_index_below_a_price_is_that_of_the_cheaper_offerings(prices: list[in
     cheap = index_of(types).below(nanodollars(bound))
     found = {(market, position) for market, entries in cheap.prices.items() for _, position in entries}
     assert found == {
-        ((o.zone, o.capacity_type, ""), position)
+        ((o.zone, o.capacity_type, "", "", ""), position)
         for position, one in enumerate(types)
         for o in one.offerings
         if o.price < nanodollars(bound)

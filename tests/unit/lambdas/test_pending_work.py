@@ -85,7 +85,7 @@ def test_no_run_lists_pods_while_another_plans(lab: Lab) -> None:
     assert lease is not None
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
-    report = lab.provision()
+    report = lab.provision({"wakeUp": "PodUnschedulable"})
     assert ([found.reason for found in report.decisions], calls) == (["PlannerBusy"], [])
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     lab.provision()
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
-    report = lab.provision()
+    report = lab.provision({"wakeUp": "PodUnschedulable"})
     assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
     assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
     assert calls == [f"list pods {UNBOUND}"]

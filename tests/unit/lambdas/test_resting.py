@@ -12,7 +12,7 @@ from core.catalogue.market import Market
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.resting.disruption_rest import JUST_EARLY, DisruptionRest
-from lambdas.messages import is_news, wake_up
+from lambdas.messages import WokenBy, wake_up, woken_by
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -56,9 +56,9 @@ def test_a_message_of_the_audit_log_ends_the_rest(lab: Lab) -> None:
     assert not rests(lab)
     record = {"body": msgspec.json.encode(wake_up("NodePoolChanged")).decode()}
     own = {"body": msgspec.json.encode(wake_up("again", NOW)).decode()}
-    assert is_news({"Records": [own, record]})
-    assert not is_news({"Records": [own]})
-    assert not is_news({})
+    assert woken_by({"Records": [own, record]}) is WokenBy.NEWS
+    assert woken_by({"Records": [own]}) is WokenBy.ITSELF
+    assert woken_by({}) is WokenBy.SCHEDULE
 
 
 def test_a_job_pod_prevents_the_rest(lab: Lab) -> None:

@@ -21,6 +21,7 @@ from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
+from core.reasons.takeover import AdoptionReason, ReleaseReason
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas.run_report import Decision
@@ -28,6 +29,7 @@ from tests import reference
 
 ROOT = Path(__file__).parents[3]
 ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
+    AdoptionReason,
     BrakeKind,
     ClaimReason,
     CommandReason,
@@ -40,6 +42,7 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
     NodeReason,
     PodReason,
     BindingReason,
+    ReleaseReason,
     RunReason,
     TargetReason,
     TerminationReason,
