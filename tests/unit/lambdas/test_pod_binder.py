@@ -14,6 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import HELD, UNREGISTERED
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
+from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN
 from lambdas.ports import DeniedError, JsonObject, TransientError
 from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
@@ -192,6 +193,15 @@ def test_a_server_without_bindings_delays_a_node_for_a_minute_at_most(lab: Lab) 
     lab.tick(seconds=0)
     lab.tick(int(HOLD_AT_MOST.total_seconds()) + 3, seconds=SETTLED)
     assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
+
+
+def test_turns_without_effect_are_further_apart_after_a_while(lab: Lab) -> None:
+    """Each lists all claims and pods: seed 125 read the table 381 times in a minute for one node that waited."""
+    refuse(lab, TransientError("kube:create pods/binding", "500"))
+    lab.tick(3, seconds=SETTLED)
+    assert {delay for _, delay in lab.work.sent} == {NEXT_TURN}
+    lab.tick(seconds=STALLED_AFTER.total_seconds())
+    assert {delay for _, delay in lab.work.sent} == {STALLED_TURN}
 
 
 def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: Lab) -> None:

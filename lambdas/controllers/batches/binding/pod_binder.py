@@ -34,6 +34,11 @@ from lambdas.store import BINDER, ClaimStore, Leases
 NEXT_TURN: Final = timedelta(seconds=1)
 """Time until a claim that had a turn is checked again: to open its node, or for another turn."""
 
+STALLED_AFTER: Final = timedelta(seconds=15)
+STALLED_TURN: Final = timedelta(seconds=3)
+"""Time until the next turn where nothing came of this one and every node of it has been there for so long: a turn lists all
+claims and pods, and what is still missing is rarely a second away."""
+
 PODS_AT_MOST: Final = 10_000
 """Most pods of a cluster for which a turn lists all pods: two seconds of a function, and some 50 MB. Rules among pods may
 depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050)."""
@@ -75,19 +80,20 @@ class PodBinder:
             report.count("binderBusy")
             return NEXT_TURN
         try:
-            bound = self._turn(names, report)
+            bound, delay = self._turn(names, report)
         finally:
             with suppress(PortError):  # the lease expires on its own
                 self._leases.release(lease)
         self._events.publish(bound)
-        return NEXT_TURN
+        return delay
 
-    def _turn(self, names: Sequence[str], report: RunReport) -> Sequence[DecidedBinding]:
+    def _turn(self, names: Sequence[str], report: RunReport) -> tuple[Sequence[DecidedBinding], timedelta]:
+        """Return what was bound, and when to check the claims again."""
         count = self._kubernetes.count(kinds.PODS)
         if not self._is_on or (count is not None and count > PODS_AT_MOST):
             report.count("unboundClaims", len(names))
             self._leave(names)
-            return ()
+            return (), NEXT_TURN
         records = self._claims.all()
         nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
@@ -101,8 +107,10 @@ class PodBinder:
         report.count("boundByOthers", written.taken)
         report.count("refusedBindings", sum(len(pods) for pods in written.refusals.values()))
         ends = {record.name: _end(record, node, turn, written, waiting) for record, node in held}
-        self._store(held, ends, written, records, report)
-        return written.bound
+        has_ended = self._store(held, ends, written, records, report)
+        now = self._clock.now()
+        is_stalled = bool(held) and all(now - record.phase_since >= STALLED_AFTER for record, _ in held)
+        return written.bound, STALLED_TURN if is_stalled and not (written.bound or has_ended) else NEXT_TURN
 
     def _leave(self, names: Sequence[str]) -> None:
         """Leave the claims' pods to kube-scheduler: their nodes are opened at the next check."""
@@ -119,9 +127,12 @@ class PodBinder:
         written: WrittenBindings,
         records: Iterable[ClaimRecord],
         report: RunReport,
-    ) -> None:
-        """Store each claim's progress; a claim whose row changed meanwhile is left to the next turn."""
-        now = self._clock.now()
+    ) -> bool:
+        """Store each claim's progress, and return whether one had its last turn.
+
+        A claim whose row changed meanwhile is left to the next turn.
+        """
+        now, has_ended = self._clock.now(), False
         fed = {binding.claim for binding in written.bound}
         present = {record.name: record for record in records}
         for record, _ in held:
@@ -138,6 +149,8 @@ class PodBinder:
             if after is not record:
                 with suppress(ConflictError):
                     self._claims.change(record, after)
+                    has_ended |= after.is_bound
+        return has_ended
 
 
 class _End(msgspec.Struct, frozen=True):
