@@ -59,7 +59,7 @@ nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASE
 	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SAMPLE=$(SAMPLE)
 
 WORLDS ?= 4
-e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes; builds them at the first run (15 minutes)
+e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes, on Kubernetes 1.35 or KUBERNETES=1.31; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
 	$(BIN)/python -m pytest -n $(WORLDS) --no-loadscope-reorder -m e2e tests/e2e tests/contract
 

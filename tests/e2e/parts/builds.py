@@ -21,7 +21,11 @@ from typing import Final
 from tests.e2e.parts.processes import LackingError, PartError
 
 MODULES: Final = Path(__file__).parents[1] / "modules"
-KUBERNETES_VERSION: Final = "v1.35.1"
+RELEASES: Final = {"1.35": ("v1.35.1", "controlplane"), "1.31": ("v1.31.4", "controlplane_1_31")}
+"""Kubernetes' releases that the suite runs on: the version, and the module that pins it."""
+
+RELEASE_VARIABLE: Final = "KUBERNETES"
+RELEASE_DEFAULT: Final = "1.35"
 KWOK_VERSION: Final = "v0.8.0"
 """Another module than Kubernetes: it does not compile against 1.35's libraries."""
 
@@ -143,27 +147,41 @@ def karpenter_sources() -> Path:
 
 def recipes() -> tuple[Recipe, ...]:
     """How each program is had, in the order in which they are built."""
-    module = MODULES / "controlplane"
+    module, go = MODULES / "controlplane", _go()
     pins = (module / "go.mod", module / "go.sum", module / "etcd" / "main.go")
-    go = _go()
-    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-    stamp = f"-X {_STAMP}.gitVersion={KUBERNETES_VERSION} -X {_STAMP}.gitMajor={major} -X {_STAMP}.gitMinor={minor}"
-
-    def kubernetes(name: str) -> Recipe:
-        build = ("go", "build", *_PLAIN, f"-s -w {stamp}", "-o", "{out}", f"k8s.io/kubernetes/cmd/{name}")
-        return Recipe(name, module, build, pins, go)
-
     kwok = ("go", "install", *_PLAIN, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")
     pom = MODULES / "dynamodb_local" / "pom.xml"
     archives = ("mvn", "-q", "-B", "-f", str(pom.name), "dependency:copy-dependencies", "-DoutputDirectory={out}")
     return (
         Recipe("dynamodb-local", pom.parent, (*archives, "-DincludeScope=runtime"), (pom,)),
-        kubernetes("kube-apiserver"),
+        _kubernetes("kube-apiserver"),
         Recipe("etcd", module, ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", "./etcd"), pins, go),
-        kubernetes("kube-scheduler"),
-        kubernetes("kube-controller-manager"),
+        _kubernetes("kube-scheduler"),
+        _kubernetes("kube-controller-manager"),
         Recipe("kwok", module, kwok, (), (*go, ("GOBIN", "{folder}"))),
     )
+
+
+def release() -> str:
+    """The release of Kubernetes that `KUBERNETES` asks for, as `1.31`.
+
+    Raises:
+        PartError: If no module pins that release.
+    """
+    chosen = os.environ.get(RELEASE_VARIABLE) or RELEASE_DEFAULT
+    if chosen not in RELEASES:
+        raise PartError(f"{RELEASE_VARIABLE}={chosen}: the suite has modules for {', '.join(sorted(RELEASES))}")
+    return chosen
+
+
+def _kubernetes(name: str) -> Recipe:
+    version, folder = RELEASES[release()]
+    module = MODULES / folder
+    pins = (module / "go.mod", module / "go.sum", *sorted(module.glob("etcd/main.go")))
+    major, minor, _ = version.removeprefix("v").split(".")
+    stamp = f"-X {_STAMP}.gitVersion={version} -X {_STAMP}.gitMajor={major} -X {_STAMP}.gitMinor={minor}"
+    build = ("go", "build", *_PLAIN, f"-s -w {stamp}", "-o", "{out}", f"k8s.io/kubernetes/cmd/{name}")
+    return Recipe(name, module, build, pins, _go())
 
 
 def _go() -> tuple[tuple[str, str], ...]:

@@ -76,3 +76,20 @@ def test_missing_tools_are_named_with_how_to_get_them(monkeypatch: pytest.Monkey
     assert "https://go.dev/dl" in go
     assert "apt install maven" in maven
     assert toolchain.missing(to_build=False) == [java]
+
+
+def test_a_release_has_programs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The releases share etcd and kwok; the control plane is built from the module that pins it."""
+    monkeypatch.delenv(builds.RELEASE_VARIABLE, raising=False)
+    usual = {one.name: one for one in builds.recipes()}
+    monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.31")
+    older = {one.name: one for one in builds.recipes()}
+    changed = {name for name in usual if usual[name].key != older[name].key}
+    assert changed == {"kube-apiserver", "kube-scheduler", "kube-controller-manager"}
+    assert any("gitVersion=v1.31" in word for word in older["kube-scheduler"].command)
+
+
+def test_a_release_without_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(builds.RELEASE_VARIABLE, "1.19")
+    with pytest.raises(PartError, match=r"1\.31, 1\.35"):
+        builds.recipes()
