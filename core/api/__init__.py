@@ -5,8 +5,9 @@ named after kinds translate objects into the model. All are imported when they a
 objects take a third of a cold start, and a function that follows an instance's events reads no object.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from core.lazy_names import lazily
 
 if TYPE_CHECKING:
     from core.api.conversion import all_as_v1, as_v1
@@ -27,9 +28,4 @@ _MODULES: Final = {
     "problems": "validation",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Return a name of `__all__` from its module."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazily(__name__, _MODULES)

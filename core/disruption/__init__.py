@@ -4,8 +4,9 @@ Its parts are imported when they are first asked for: functions that only read w
 planner in a cold start.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from core.lazy_names import lazily
 
 if TYPE_CHECKING:
     from core.disruption.budgets.window_schedules import window_schedules
@@ -23,9 +24,4 @@ _MODULES: Final = {
     "window_schedules": "budgets.window_schedules",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Return a name of `__all__` from its module."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazily(__name__, _MODULES)

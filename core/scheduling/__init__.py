@@ -4,17 +4,13 @@
 The planner is imported when it is first asked for, so functions that need a part of this package do not start with all of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from core.lazy_names import lazily
 
 if TYPE_CHECKING:
     from core.scheduling.planner import Planner, SchedulingResults, schedule
 
 __all__ = ["Planner", "SchedulingResults", "schedule"]
 
-
-def __getattr__(name: str) -> Any:
-    """Return a name of `__all__`."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.planner"), name)
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "planner"))

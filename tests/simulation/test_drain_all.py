@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import simulator.run
-from cli.cluster.installation import Installation
 from cli.commands import drain
 from cli.removal import made_by_us
 from cli.removal.made_by_us import MadeByUs
@@ -26,7 +24,8 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.application.adapters import Adapters
 from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import World
+from tests.simulation.operated import operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "remove.md"
@@ -112,22 +111,7 @@ class Operator:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
     def playing(script: Callable[[Operator], None], *objects: dict[str, Any]) -> tuple[Operator, Result]:
-        operators: list[Operator] = []
-
-        @contextmanager
-        def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
-            with open_world(*arguments, **options) as world:
-                operators.append(Operator(world))
-                script(operators[0])
-                yield world
-
-        def find(cluster: str, **_: Any) -> Installation:
-            world = operators[0].world
-            session: Any = world.account.session
-            return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
-
-        monkeypatch.setattr(simulator.run, "open_world", hooked)
-        monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+        operators = operated(monkeypatch, Operator, script)
         monkeypatch.setattr(made_by_us, "open_made", lambda _: operators[0].made())
         window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
         pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}, window]})

@@ -6,8 +6,8 @@ import io
 import json
 import re
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import simulator.run
-from cli.cluster.installation import Installation
 from cli.commands import adopt, release
 from cli.schemas import ANSWERS
 from cli.takeover import site as site_module
@@ -31,7 +29,8 @@ from lambdas.application.adapters import Adapters
 from lambdas.ports import DeniedError, LostReplyError
 from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.run import Result
-from simulator.world import World, open_world
+from simulator.world import World
+from tests.simulation.operated import operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 KARPENTER = labels.KARPENTER_FINALIZER
@@ -165,22 +164,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tup
     def playing(
         script: Callable[[Operator], None], pool: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Operator, Result]:
-        operators: list[Operator] = []
-
-        @contextmanager
-        def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
-            with open_world(*arguments, **options) as world:
-                operators.append(Operator(world))
-                script(operators[0])
-                yield world
-
-        def find(cluster: str, **_: Any) -> Installation:
-            world = operators[0].world
-            session: Any = world.account.session
-            return Installation(cluster=cluster, stack="s", settings=world._settings(), session=session)
-
-        monkeypatch.setattr(simulator.run, "open_world", hooked)
-        monkeypatch.setattr("cli.cluster.installation.find_installation", find)
+        operators = operated(monkeypatch, Operator, script)
         monkeypatch.setattr(site_module, "open_site", lambda _: operators[0].site())
         result = play(tmp_path, pool or node_pool(), deployment(3, cpu="12"), **more)
         return operators[0], result

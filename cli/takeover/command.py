@@ -1,0 +1,45 @@
+"""The arguments of `adopt` and `release`, and their way from a cluster to the printed answer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cli import arguments as shared
+from cli import output
+from cli.cluster.installation import add_installation
+from cli.errors import DONE, NEGATIVE
+
+ADOPT: Final = "adopt"
+RELEASE: Final = "release"
+
+
+def configure_handover(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments of the command with this name."""
+    parser.epilog = "examples:\n" + "".join(
+        f"  fleetwright {name} --cluster prod{more}\n" for more in ("", " -o json", " --yes")
+    )
+    add_installation(parser, is_required=True)
+    parser.add_argument("--region", metavar="REGION", help="where the cluster is (default: that of the credentials)")
+    parser.add_argument("--yes", action="store_true", help="act; without it nothing is changed")
+    shared.add_output(parser)
+
+
+def hand_over(arguments: argparse.Namespace, name: str) -> int:
+    """Show what would change hands, or let it; negative where something is in the way or stays where it is."""
+    from cli.cluster.installation import find_installation
+    from cli.takeover.directions import adoption, release
+    from cli.takeover.site import open_site
+    from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table, subject_names
+
+    directions = {
+        ADOPT: (adoption, adoption_table, all_of_adoption),
+        RELEASE: (release, release_table, all_of_release),
+    }
+    direction, table, whole_table = directions[name]
+    installation = find_installation(
+        arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
+    )
+    document, is_complete = direction(open_site(installation), is_acting=arguments.yes)
+    output.show(document, arguments.output, table, whole_table, subject_names)
+    return DONE if is_complete else NEGATIVE

@@ -1,0 +1,23 @@
+"""Lets a package offer names whose modules are imported only when somebody asks for them, which keeps cold starts short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the package's `__getattr__`.
+
+    Args:
+        package: Its `__name__`.
+        modules: Each name that it offers → the module that has it, relative to the package.
+    """
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
+
+    return get
