@@ -5,6 +5,7 @@ Fields may be added, never renamed or removed, so a reader passes over what it d
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -236,9 +237,20 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
 
 def schema(command: str) -> dict[str, Any]:
     """The JSON Schema of a command's answer."""
-    found = msgspec.json.schema(ANSWERS[command])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"fleetwright {command} -o json",
-        **found,
+        **_with_clean_descriptions(msgspec.json.schema(ANSWERS[command])),
     }
+
+
+def _with_clean_descriptions(found: Any) -> Any:
+    """The same without the indentation of docstrings, which Python keeps up to 3.12."""
+    if isinstance(found, list):
+        return [_with_clean_descriptions(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    cleaned = {key: _with_clean_descriptions(part) for key, part in found.items()}
+    if isinstance(text := cleaned.get("description"), str):
+        cleaned["description"] = inspect.cleandoc(text)
+    return cleaned
