@@ -109,7 +109,7 @@ class Planned:
         """Whether this instance was launched for a pod of the same owner: the one that was evicted, and this one follows."""
         return any(
             record.provider_id == provider_id and kin_of(pod) in map(kin_of, self._seen.get(name, ()))
-            for name, record in self.claims.items()
+            for name, record in list(self.claims.items())
         )
 
     def _expect(self, pod: str, where: str) -> None:

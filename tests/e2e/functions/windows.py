@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from simulator.aws_cron import next_fire
 from tests.e2e.functions.timers import Timers
 
@@ -31,9 +33,12 @@ class Windows:
         self._timers.every(LOOKS_EVERY, self.look)
 
     def look(self) -> None:
-        """Take up what is new or has changed, and drop what is gone."""
+        """Take up what is new or has changed, and drop what is gone. Where the service errs, the next look does it."""
         with self._looking:
-            found = self._schedules()
+            try:
+                found = self._schedules()
+            except (ClientError, BotoCoreError):
+                return
             for key, expression in found.items():
                 if self._known.get(key) != expression:
                     self._await(key, expression)
@@ -43,9 +48,17 @@ class Windows:
         found: dict[tuple[str, str], str] = {}
         for page in self._scheduler.get_paginator("list_schedules").paginate():
             for entry in page["Schedules"]:
-                whole = self._scheduler.get_schedule(GroupName=entry["GroupName"], Name=entry["Name"])
-                if whole.get("State", "ENABLED") == "ENABLED":
+                whole = self._schedule(entry["GroupName"], entry["Name"])
+                if whole is not None and whole.get("State", "ENABLED") == "ENABLED":
                     found[entry["GroupName"], entry["Name"]] = whole["ScheduleExpression"]
+        return found
+
+    def _schedule(self, group: str, name: str) -> dict[str, Any] | None:
+        """One schedule; None where it was deleted since it was listed, as the functions do when a NodePool goes."""
+        try:
+            found: dict[str, Any] = self._scheduler.get_schedule(GroupName=group, Name=name)
+        except self._scheduler.exceptions.ResourceNotFoundException:
+            return None
         return found
 
     def _await(self, key: tuple[str, str], expression: str) -> None:
@@ -58,5 +71,7 @@ class Windows:
         if self._known.get(key) != expression:
             return
         self._await(key, expression)
-        target = self._scheduler.get_schedule(GroupName=key[0], Name=key[1])["Target"]
-        self._fire(key[1], target["Arn"], json.loads(target.get("Input") or "{}"))
+        whole = self._schedule(*key)
+        if whole is not None:
+            target = whole["Target"]
+            self._fire(key[1], target["Arn"], json.loads(target.get("Input") or "{}"))

@@ -152,7 +152,8 @@ class Admin:
         plural, _, group = resource.partition(".")
         if not group:
             return self._look_up("/api/v1", plural)
-        for (path, name), kind in self._kinds.items():
+        # A copy: another thread may look up a kind meanwhile.
+        for (path, name), kind in list(self._kinds.items()):
             if name == plural and path.startswith(f"/apis/{group}/"):
                 return kind
         preferred = self._send("discover", "GET", f"/apis/{group}")["preferredVersion"]["groupVersion"]

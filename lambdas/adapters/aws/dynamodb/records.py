@@ -7,7 +7,7 @@ Long bodies are therefore compressed, to about a tenth of their length.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -57,11 +57,13 @@ class RecordItems(Generic[R]):
         """Return every record, in the order of the sort keys."""
         return tuple(record for _, record in self.named())
 
-    def named(self) -> Iterator[tuple[str, R]]:
+    def named(self) -> tuple[tuple[str, R], ...]:
         """Return every record with its sort key, in the order of the sort keys."""
         items = {sort_of(item): item for item in self._table.query(self.partition)}
-        read = self._read = {sort: self._decoded(item, self._read.get(sort)) for sort, item in items.items()}
-        return ((sort, found.record) for sort, found in read.items())
+        known = self._read
+        read = {sort: self._decoded(item, known.get(sort)) for sort, item in items.items()}
+        self._read = dict(read)
+        return tuple((sort, found.record) for sort, found in read.items())
 
     def get(self, sort: str) -> R | None:
         """Return one record, None if there is none."""
