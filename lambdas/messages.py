@@ -29,6 +29,10 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone: one without cannot be compared with ours."""
 
 
+LATER: Final = timedelta(milliseconds=1)
+"""How much longer than the chain before it one lasts that a redelivered message continues: the longest of a claim goes on."""
+
+
 CLAIMS_A_MESSAGE: Final = 50
 """Most claims of one message: about what one invocation has time for when all of them have work."""
 
@@ -164,6 +168,16 @@ def is_woken(event: JsonObject) -> bool:
 def is_window(event: JsonObject) -> bool:
     """Whether the event reports that a budget window has opened or closed."""
     return event.get("source") == WINDOW
+
+
+def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
+    """Return a message that was delivered so often.
+
+    An invocation that died may have requested the next check before: the redelivered message's chain replaces that one.
+    """
+    if item.until is None or deliveries <= 1:
+        return item
+    return msgspec.structs.replace(item, until=item.until + (deliveries - 1) * LATER)
 
 
 def read_work(body: Any) -> WorkItem:

@@ -130,6 +130,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         hold: Until when it is exempt from voluntary disruption because its drain was given back; None where it never was.
         given_back: How often that happened.
         retires_at: When AWS retires or restarts its instance, the earliest announced date; None for no date.
+        checked_until: End of the chain of checks that lasts longest; shorter ones end when they find it. None: none is known.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -159,6 +160,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold | None = None
     given_back: int = 0
     retires_at: datetime | None = None
+    checked_until: datetime | None = None
     reason: str = ""
     message: str = ""
 

@@ -138,10 +138,15 @@ class Lab:
         self.app.reconciliation.run(report, deadline=self.clock.now() + (time or timedelta(minutes=2)))
         return report
 
-    def execute(self, *messages: JsonObject) -> RunReport:
+    def execute(self, *messages: JsonObject, deliveries: int = 1) -> RunReport:
+        """Handle these messages, or those in the work queue; SQS has delivered them so often."""
         report = RunReport()
         bodies = messages or tuple(self.work.take())
-        records = [{"messageId": str(i), "body": msgspec.json.encode(body).decode()} for i, body in enumerate(bodies)]
+        attributes = {"ApproximateReceiveCount": str(deliveries)}
+        records = [
+            {"messageId": str(i), "body": msgspec.json.encode(body).decode(), "attributes": attributes}
+            for i, body in enumerate(bodies)
+        ]
         self.app.execution.run(records, report, deadline=self.clock.now() + timedelta(minutes=1))
         return report
 

@@ -34,12 +34,12 @@ class ClaimLooks:
         self._deleted = deleted
 
     def take(
-        self, name: str, reader: NodeStateReader, report: RunReport, *, is_deleted: bool
+        self, name: str, reader: NodeStateReader, report: RunReport, item: WorkItem
     ) -> timedelta | BindPods | None:
-        """As `ClaimWork.advance`; `is_deleted`: somebody may have deleted the claim's NodeClaim. Raises PortError."""
-        if is_deleted:
+        """As `ClaimWork.advance`, for a message; somebody may have deleted the claim's NodeClaim. Raises PortError."""
+        if item.is_deleted:
             self._deleted.look(name, report)
-        return self._claim_work.advance(name, reader, report)
+        return self._claim_work.advance(name, reader, report, until=item.until)
 
 
 class ClaimGroup:
@@ -98,7 +98,7 @@ class ClaimGroup:
     def _look(self, name: str, reader: NodeStateReader) -> None:
         report = self.reports[name]
         try:
-            delay = self._looks.take(name, reader, report, is_deleted=self._item.is_deleted)
+            delay = self._looks.take(name, reader, report, self._item)
         except PortError as error:
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, name, reason_of(error), str(error))

@@ -18,7 +18,7 @@ from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import WorkItem, read_work
+from lambdas.messages import WorkItem, read_work, redelivered
 from lambdas.observability import logger
 from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
@@ -152,7 +152,7 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
         identifier = str(record.get("messageId", ""))
         report.count("messages")
         try:
-            item = read_work(record.get("body"))
+            item = redelivered(read_work(record.get("body")), _deliveries(record))
         except InvalidInputError as error:
             logger.warning("message cannot be read", extra={"problem": str(error)})
             report.failed_messages.append(identifier)
@@ -163,6 +163,11 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
         elif item.command not in commands or _lasts_until(item) > _lasts_until(commands[item.command].item):
             commands[item.command] = message
     return [*found, *commands.values()]
+
+
+def _deliveries(record: dict[str, Any]) -> int:
+    """How often SQS has delivered the message, one where it does not say."""
+    return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:

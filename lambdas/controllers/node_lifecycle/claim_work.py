@@ -26,6 +26,7 @@ from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching import instance_outcomes
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -70,6 +71,7 @@ class ClaimWork:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._claims = stores.claims
+        self._chains = CheckChains(stores.claims)
         self._launcher = launcher
         self._observer = observer
         self._nodes = NodeRegistration(kubernetes, stores, settings, clock)
@@ -84,14 +86,26 @@ class ClaimWork:
         self._wake_ups, self._work, self._looks = queues.wake_ups, queues.work, queues.looks
         self._clock = clock
 
-    def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | steps.BindPods | None:
-        """Take all steps that are possible.
+    def advance(
+        self, name: str, reader: NodeStateReader, report: RunReport, *, until: datetime | None = None
+    ) -> timedelta | steps.BindPods | None:
+        """Take all steps that are possible; `until` is the end of the chain of checks that this one belongs to.
 
         Returns:
-            When to look again, None if there is nothing to wait for; the binding of pods is left to whoever calls, who knows
-            the claims that have their turn together.
+            When to look again, None if there is nothing to wait for, or a later chain waits for it; the binding of pods is
+            left to whoever calls, who knows the claims that have their turn together.
         """
-        record, last = self._claims.get(name), None
+        record = self._claims.get(name)
+        if record is None:
+            return None
+        found = self._steps(record, reader, report)
+        return found if found is not None and self._chains.goes_on(record, until) else None
+
+    def _steps(
+        self, claim: ClaimRecord, reader: NodeStateReader, report: RunReport
+    ) -> timedelta | steps.BindPods | None:
+        record: ClaimRecord | None = claim
+        last: steps.ClaimStep | None = None
         for _ in range(MAX_STEPS):
             if record is None:
                 return None

@@ -58,6 +58,49 @@ def test_each_run_requests_the_next_one_if_its_message_comes_early(lab: Lab) -> 
         assert len(lab.work.sent) == 1
 
 
+def test_of_two_series_in_different_sandboxes_the_later_one_goes_on(lab: Lab) -> None:
+    """Otherwise, each death of `execute` adds a series until the node has joined: a sandbox remembers only its own."""
+    (claim,) = lab.claims
+    earlier = work_on_claim(claim.name, lab.clock.now())
+    lab.clock.advance(seconds=1)
+    later = work_on_claim(claim.name, lab.clock.now())
+    lab.execute(earlier)
+    (next_of_earlier,) = lab.work.take()
+    lab.restart()
+    lab.execute(later)
+    (next_of_later,) = lab.work.take()
+    lab.clock.advance(seconds=1)
+    for message, goes_on in ((next_of_earlier, False), (next_of_later, True)):
+        lab.restart()
+        lab.execute(message)
+        assert bool(lab.work.take()) is goes_on
+
+
+def test_a_redelivered_message_replaces_the_series_that_its_first_delivery_began(lab: Lab) -> None:
+    """Otherwise, a function that dies after it requested the next run leaves two series that end at the same time."""
+    (claim,) = lab.claims
+    message = work_on_claim(claim.name, lab.clock.now())
+    lab.execute(message)
+    (first,) = lab.work.take()
+    lab.restart()
+    lab.execute(message, deliveries=2)
+    (second,) = lab.work.take()
+    for found, goes_on in ((first, False), (second, True)):
+        lab.restart()
+        lab.execute(found)
+        assert bool(lab.work.take()) is goes_on
+
+
+def test_a_series_is_stored_once(lab: Lab) -> None:
+    """Otherwise, each run writes the claim's row."""
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    version = lab.claim.version
+    for _ in range(3):
+        lab.clock.advance(seconds=1)
+        lab.execute()
+    assert lab.claim.version == version
+
+
 @pytest.mark.parametrize(
     ("now", "due", "item", "is_asked"),
     [

@@ -94,6 +94,7 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
         last_pod_event_at=None,
         pods_digest="",
         nominated=(),
+        checked_until=None,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.sweeps.requeue import LOOKS
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.messages import work_on_claim
 from lambdas.ports import Clock, Queue
@@ -28,5 +27,5 @@ class DeletedNodes:
         staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
         gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
         now = self._clock.now()
-        self._work.send(work_on_claim(name, now, looks=LOOKS) for name in gone)
+        self._work.send(work_on_claim(name, now) for name in gone)
         round_.report.count("deletedNodes", len(gone))

@@ -1,0 +1,37 @@
+"""Ends all chains of checks of a claim but the one that lasts longest (docs/adr/0109).
+
+A message about a claim begins a chain: each check requests the next until the chain ends. All chains last equally long, so the
+one that lasts longest began last.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.ports import ConflictError
+from lambdas.store import ClaimStore
+
+
+class CheckChains:
+    """Knows each claim's chain by when it ends, which its row keeps: one write for each chain, none for its checks."""
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+
+    def goes_on(self, record: ClaimRecord, until: datetime | None) -> bool:
+        """Whether the chain that ends at `until` goes on; `record` is the claim as its check found it.
+
+        A chain that lasts longer than all before it is stored, if the check has not changed the claim; else the next check
+        stores it.
+        """
+        if until is None or record.checked_until == until:
+            return True
+        if record.checked_until is not None and record.checked_until > until:
+            return False
+        with suppress(ConflictError):
+            self._claims.change(record, msgspec.structs.replace(record, checked_until=until))
+        return True
