@@ -76,6 +76,10 @@ SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core and controllers, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --json build/mutants.json
 
+.PHONY: steady
+steady: setup ## Seven virtual days of a steady cluster under price noise, a sold-out type and cron pods: no pod moves (5 minutes)
+	$(BIN)/python -m pytest -q -s -m slow tests/simulation/test_steady.py
+
 SEEDS ?= 200
 NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1

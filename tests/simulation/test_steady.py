@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
@@ -50,9 +52,16 @@ def steady(folder: Path, lasting: timedelta) -> Result:
     return play(folder, pool, *workloads, steps=steps, duration=duration)
 
 
-def test_price_noise_a_sold_out_type_and_cron_pods_move_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lasting",
+    [timedelta(hours=1), pytest.param(timedelta(days=7), marks=pytest.mark.slow)],
+    ids=["an hour", "seven days"],
+)
+def test_price_noise_a_sold_out_type_and_cron_pods_move_nothing(tmp_path: Path, lasting: timedelta) -> None:
     """Otherwise, nodes of equal worth are exchanged for ever, at the cost of evictions and image pulls."""
-    result = steady(tmp_path, timedelta(hours=1))
+    result = steady(tmp_path, lasting)
+    figures = {name: result.summary[name] for name in ("virtualSeconds", "podsCreated", "nodesLaunched", "evictions")}
+    print(f"{lasting}: {figures}, {result.summary['invocations']['disrupt']} runs of disrupt")  # noqa: T201 - make steady
     assert named(result, "podEvicted") == []
     assert result.summary["nodesTerminated"] == 0
     assert result.summary["podsPending"] == 0

@@ -14,6 +14,9 @@ from core.disruption.budgets.cron import WEEKDAYS, Schedule, Values
 from core.errors import InvalidInputError
 from core.model.node_pool import NodePool
 
+PROLONGED_MAX: Final = 1500
+"""Starts that may prolong one window, a day of a start each minute. A longer window's end is found once it is that near."""
+
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_A_DAY: Final = 24 * 60
 
@@ -22,8 +25,8 @@ def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[s
     """Return name → expression for every moment at which a window opens or closes; names follow from the expressions alone.
 
     A window's end recurs as its start does, shifted by the duration, where cron can say that. Where it cannot (the shift
-    crosses a day that the schedule picks out), the next end is given as one `at(...)`; ask again after it. Budgets that
-    cannot be read have no windows: their pools are closed.
+    crosses a day that the schedule picks out), the end of the window that is open or opens next is given as one `at(...)`;
+    ask again after it. Budgets that cannot be read have no windows: their pools are closed.
     """
     found: set[str] = set()
     for pool in node_pools:
@@ -78,9 +81,16 @@ def _shifted_times(schedule: Schedule, shift: timedelta) -> list[tuple[int, Valu
 
 
 def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:
+    """Return when the window that is open or opens next ends: a start before its end prolongs it."""
     start = schedule.next_after(now - shift)
-    if start is not None:
-        yield f"at({start + shift:%Y-%m-%dT%H:%M:%S})"
+    if start is None:
+        return
+    for _ in range(PROLONGED_MAX):
+        later = schedule.next_after(start)
+        if later is None or later - start > shift:
+            break
+        start = later
+    yield f"at({start + shift:%Y-%m-%dT%H:%M:%S})"
 
 
 def _listed(values: Values) -> str:

@@ -21,33 +21,41 @@ from tests.builders import a_pool
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 RECONCILED: Final = timedelta(minutes=2)
 WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+MINUTES_A_DAY: Final = 24 * 60
 FIELDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 
 Bools = npt.NDArray[np.bool_]
 
 
 class Calendar:
-    """Each minute of so many days: its minute, hour, day, month and weekday."""
+    """Each minute of so many days. What a cron expression matches is a choice of days times a choice of minutes of the day."""
 
     def __init__(self, days: int) -> None:
-        self.minutes = np.arange(days * 24 * 60)
         dates = [START + timedelta(days=day) for day in range(days)]
-        daily = [np.array([one.day for one in dates]), np.array([one.month for one in dates])]
-        weekday = np.array([(one.weekday() + 1) % 7 for one in dates])
-        by_minute = [np.repeat(values, 24 * 60) for values in (*daily, weekday)]
-        self.columns: tuple[Any, ...] = (self.minutes % 60, self.minutes // 60 % 24, *by_minute)
+        weekdays = [(one.weekday() + 1) % 7 for one in dates]
+        self._days = [np.array(values) for values in ([d.day for d in dates], [d.month for d in dates], weekdays)]
+        self.minutes = days * MINUTES_A_DAY
 
     def matches(self, fields: list[set[int] | None]) -> Bools:
         """The minutes that suit all fields; of the day fields one suffices where both are given."""
-        found = [
-            np.ones(len(self.minutes), bool) if values is None else self._among(n, values)
-            for n, values in enumerate(fields)
-        ]
-        days = found[2] | found[4] if fields[2] is not None and fields[4] is not None else found[2] & found[4]
-        return found[0] & found[1] & days & found[3]
+        either = self._among(0, fields[2]) | self._among(2, fields[4])
+        both = self._among(0, fields[2]) & self._among(2, fields[4])
+        days = (either if fields[2] is not None and fields[4] is not None else both) & self._among(1, fields[3])
+        return self._times(days, fields)
+
+    def _times(self, days: Bools, fields: list[set[int] | None]) -> Bools:
+        """These days' minutes that suit the fields for minute and hour."""
+        found = np.zeros((len(days), MINUTES_A_DAY), bool)
+        hours, minutes = (
+            range(size) if fields[n] is None else sorted(fields[n] or ()) for n, size in ((1, 24), (0, 60))
+        )
+        found[np.ix_(np.flatnonzero(days), [hour * 60 + minute for hour in hours for minute in minutes])] = True
+        return found.ravel()
 
     def _among(self, column: int, values: set[int] | None) -> Bools:
-        return np.ones(len(self.minutes), bool) if values is None else np.isin(self.columns[column], sorted(values))
+        if values is None:
+            return np.ones(len(self._days[column]), bool)
+        return np.isin(self._days[column], sorted(values))
 
 
 def a_field(rng: Random, low: int, high: int) -> str:
@@ -68,7 +76,10 @@ def a_budget(rng: Random) -> Budget:
 
 
 def values_of(text: str, low: int, high: int) -> set[int] | None:
-    """What a field of cron allows; None: everything, and it does not restrict the other day field."""
+    """What a field of cron allows; None: everything, and it does not restrict the other day field.
+
+    A star with a step is a list like others (robfig/cron from its third version on, which Karpenter uses).
+    """
     if text.startswith("*"):
         return None if text == "*" else set(range(low, high + 1, int(text[2:])))
     found: set[int] = set()
@@ -84,27 +95,19 @@ def in_force(budget: Budget, calendar: Calendar) -> Bools:
     assert budget.duration is not None
     texts = budget.schedule.split()
     fields = [values_of(text, *bounds) for text, bounds in zip(texts, FIELDS, strict=True)]
-    if "*" in {
-        texts[2][0],
-        texts[4][0],
-    }:  # robfig/cron: a star, even with a step, does not make the other day field an alternative
-        either = [*fields[:2], None, fields[3], None]
-        starts = calendar.matches(either)
-        for column in (2, 4):
-            starts &= calendar.matches([values if n == column else None for n, values in enumerate(fields)])
-    else:
-        starts = calendar.matches(fields)
+    starts = calendar.matches(fields)
     lasting = budget.duration // timedelta(minutes=1)
-    so_far = np.concatenate(([0], np.cumsum(starts)))
-    from_ = np.maximum(calendar.minutes + 1 - lasting, 0)
-    return (so_far[calendar.minutes + 1] - so_far[from_]) > 0
+    so_far = np.cumsum(starts, dtype=np.int32)
+    before = np.zeros_like(so_far)  # the starts that are over in each minute
+    before[lasting:] = so_far[:-lasting]
+    return so_far > before
 
 
 def woken(expression: str, calendar: Calendar) -> Bools:
     """The minutes at which a recurring schedule of EventBridge fires."""
     kind, _, body = expression.rstrip(")").partition("(")
     if kind != "cron":
-        return np.zeros(len(calendar.minutes), bool)
+        return np.zeros(calendar.minutes, bool)
     texts = body.split()[:5]
     named = {name: str(number) for number, name in enumerate(WEEKDAYS)}
     for name, number in named.items():
@@ -132,7 +135,7 @@ def missed(rng: Random, calendar: Calendar) -> list[str]:
     """The edges of a random set of budgets that no schedule covers."""
     budgets = tuple(a_budget(rng) for _ in range(rng.randint(1, 3)))
     pools = [a_pool(disruption=Disruption(budgets=budgets))]
-    covered = np.zeros(len(calendar.minutes), bool)
+    covered = np.zeros(calendar.minutes, bool)
     for expression in window_schedules(pools, START).values():
         covered |= woken(expression, calendar)
     found = []

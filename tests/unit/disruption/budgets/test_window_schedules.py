@@ -53,6 +53,13 @@ def test_end_of_a_window_that_is_open_now() -> None:
     assert "at(2026-03-03T20:00:00)" in expressions("0 20 1 * *", hours=48)
 
 
+def test_an_end_that_later_starts_put_off_is_the_last_one() -> None:
+    """Minutes 20 to 37 of each hour of a date, an hour each: one window, which ends at 00:37 of the next day."""
+    inside = datetime(2026, 3, 2, 23, 59, tzinfo=UTC)
+    found = window_schedules([pool("20-37 * 2 * *", timedelta(hours=1))], inside).values()
+    assert [one for one in found if one.startswith("at")] == ["at(2026-03-03T00:37:00)"]
+
+
 def test_hourly_on_one_weekday_spills_over() -> None:
     """Every hour of Monday, two hours each: the last one ends on Tuesday."""
     found = expressions("0 * * * 1", hours=2)
