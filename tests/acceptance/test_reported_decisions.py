@@ -1,4 +1,4 @@
-"""What users of node provisioners reported, as clusters to decide about; issues are those of kubernetes-sigs/karpenter (k8s#)."""
+"""What users of node provisioners reported, as clusters to decide about; k8s# is kubernetes-sigs/karpenter."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def a_daemon(name: str, **spec: Any) -> DaemonSet:
 
 
 def test_a_hundred_pods_that_would_rather_be_apart_share_nodes() -> None:
-    """A preference along hostnames bought a node for each pod; `preferencePolicy: Ignore` leaves it to kube-scheduler (k8s#666)."""
+    """A preference along hostnames bought a node for each pod; `preferencePolicy: Ignore` does not (k8s#666)."""
     types = tuple(a_type(f"t{cpu}", cpu=str(cpu), pods="110", price=cpu / 20) for cpu in (2, 4, 8, 16))
     spread = TopologySpread(labels.HOSTNAME, 1, SCHEDULE_ANYWAY, a_selector(app="web"))
     pods = tuple(
