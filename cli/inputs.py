@@ -50,7 +50,7 @@ class World(msgspec.Struct, frozen=True):
     own: OwnState | None = None
 
 
-def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
+def read_world(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
     """Read the manifests (or use `documents`) and the catalogue; warnings go to standard error.
 
     Under `--cluster` the result is the functions' present observation, with their settings, claims and prices.
@@ -60,7 +60,7 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     """
     started = time.perf_counter()
     if documents is None and getattr(arguments, "cluster", None):
-        return _own_look(arguments, started)
+        return _observe_own(arguments, started)
     with collector_paused():
         inventory = take_inventory(_given(arguments) if documents is None else documents)
         refuse_empty(arguments, inventory.total)
@@ -77,16 +77,16 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     return World(snapshot, time.perf_counter() - started, prices_of(arguments))
 
 
-def _own_look(arguments: argparse.Namespace, started: float) -> World:
+def _observe_own(arguments: argparse.Namespace, started: float) -> World:
     from cli.cluster.installation import find_installation
 
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
     )
-    return look_at(installation, arguments, started)
+    return observe_installation(installation, arguments, started)
 
 
-def look_at(installation: Installation, arguments: argparse.Namespace, started: float) -> World:
+def observe_installation(installation: Installation, arguments: argparse.Namespace, started: float) -> World:
     """Return the functions' present observation. Raises InputError."""
     from cli.cluster.own_state import read_own_state
 

@@ -21,8 +21,8 @@ from simulator.aws.reservations import Reservation
 from simulator.capacity_reservation import CapacityReservation
 from simulator.cluster import Cluster
 from simulator.cluster.objects import name_of
+from simulator.cost_meter import CostMeter
 from simulator.faults import Faults, MessageFaults
-from simulator.meter import Meter
 from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
 
 USER = "user"
@@ -39,7 +39,7 @@ class Steps:
         boot: Boot,
         faults: Faults,
         message_faults: MessageFaults,
-        meter: Meter,
+        meter: CostMeter,
         rng: Random,
         warn: Callable[[str], None],
     ) -> None:

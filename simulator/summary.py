@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any, Final
 
 from simulator.checkers import Verdict
-from simulator.meter import Meter
+from simulator.cost_meter import CostMeter
 from simulator.record import Event
 
 VIOLATIONS: Final = (
@@ -105,7 +105,7 @@ def summarize(name: str, virtual_seconds: int, wall_seconds: float, figures: Map
     }
 
 
-def costs(meter: Meter) -> dict[str, float]:
+def costs(meter: CostMeter) -> dict[str, float]:
     """Hours and dollars, settled before."""
     return {"instanceHours": round(meter.instance_hours, 2), "dollars": round(meter.dollars, 2)}
 

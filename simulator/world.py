@@ -32,11 +32,11 @@ from simulator.checkers import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.cluster_calls import ClusterCalls
+from simulator.cost_meter import CostMeter
 from simulator.decision_log import DecisionLog
 from simulator.draws import stream
 from simulator.faults import Faults, MessageFaults
 from simulator.ledger_folder import LedgerFolder
-from simulator.meter import Meter
 from simulator.own_catalogue import OwnCatalogue
 from simulator.pump import Pump
 from simulator.record import Recorder
@@ -122,7 +122,7 @@ class World:
         """Join the account and the cluster with each other and with the functions."""
         scenario, clock = self.scenario, self.clock
         self.account = account
-        self.meter = Meter(clock, account.exchange)
+        self.meter = CostMeter(clock, account.exchange)
         self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.hear)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(

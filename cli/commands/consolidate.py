@@ -55,13 +55,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
     from cli.disruption_table import disruption_names, disruption_table
-    from cli.inputs import look
+    from cli.inputs import read_world
     from cli.plan_document import disruption_document
     from cli.progress import progress
     from cli.search_time import share_of_time
 
     with progress("reading"):
-        world = look(arguments)
+        world = read_world(arguments)
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 

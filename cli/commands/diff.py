@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from cli.difference_document import Side
-    from cli.inputs import look
+    from cli.inputs import read_world
     from cli.progress import progress
     from cli.search_time import share_of_time
     from core.disruption.fleet_cost import fleet_price
@@ -96,7 +96,7 @@ def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from core.scheduling import schedule
 
     with progress("planning"), collector_paused():
-        world = look(arguments, documents)
+        world = read_world(arguments, documents)
         snapshot = world.snapshot
         plan = schedule(snapshot, share_of_time(arguments))
     return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly, prices=world.prices)

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.cluster.installation import find_installation
     from cli.removal.documents import drain_table, remaining_names
     from cli.removal.draining import drain_all
-    from cli.removal.made_by_us import open_made
+    from cli.removal.owned_resources import open_owned_resources
 
     given = arguments.grace_period
     grace = _duration("--grace-period", given) if given is not None else None
@@ -56,7 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
     )
-    document, is_done = drain_all(open_made(installation), is_acting=arguments.yes, grace=grace, patience=patience)
+    document, is_done = drain_all(
+        open_owned_resources(installation), is_acting=arguments.yes, grace=grace, patience=patience
+    )
     output.show(document, arguments.output, drain_table, drain_table, remaining_names)
     return DONE if is_done else NEGATIVE
 

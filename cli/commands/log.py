@@ -15,7 +15,7 @@ from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.decisions import add_ledger
 
 if TYPE_CHECKING:
-    from cli.ledger.places import LedgerPlace
+    from cli.ledger.storage import LedgerStorage
     from core.ledger.log import LogEntry
     from core.ledger.object_keys import DecisionKey
 
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """List decisions, the oldest first; negative where a cluster's ledger could not be read."""
     from cli.ledger.decisions import refuse_none
-    from cli.ledger.places import open_ledger
+    from cli.ledger.storage import open_ledger
     from cli.plan_document import API_VERSION
 
     refuse_role_alone(arguments)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _lines(
-    place: LedgerPlace,
+    place: LedgerStorage,
     arguments: argparse.Namespace,
     checked: Callable[[Sequence[DecisionKey], argparse.Namespace], None] = lambda *_: None,
 ) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def _of_cluster(
 ) -> list[dict[str, Any]]:
     """Return the lines of one installation, from the bucket of its functions."""
     from cli.cluster.installation import find_installation
-    from cli.ledger.places import ledger_of_bucket
+    from cli.ledger.storage import ledger_of_bucket
 
     if not arguments.cluster:
         raise InputError("whose decisions?", hint="--cluster NAME, --ledger FOLDER|s3://BUCKET, or --all")
@@ -99,7 +99,7 @@ def _of_cluster(
 def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the lines of every cluster in order of time, and what could not be read."""
     from cli.cluster.organisation import FoundCluster, find_organisation
-    from cli.ledger.places import ledger_of_bucket
+    from cli.ledger.storage import ledger_of_bucket
 
     if arguments.cluster or arguments.ledger:
         raise InputError("--all reads every cluster: leave out --cluster and --ledger")

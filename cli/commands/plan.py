@@ -38,14 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once. The answer is negative where a pod stays unschedulable."""
-    from cli.inputs import look
+    from cli.inputs import read_world
     from cli.plan_document import plan_document
     from cli.plan_table import plan_names, plan_table, plan_wide
     from cli.progress import progress
     from cli.search_time import share_of_time
 
     with progress("reading"):
-        world = look(arguments)
+        world = read_world(arguments)
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 

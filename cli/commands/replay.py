@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
     from cli.ledger.decisions import find, refuse_none
-    from cli.ledger.places import open_ledger
+    from cli.ledger.storage import open_ledger
     from cli.plan_document import API_VERSION
     from cli.progress import progress
     from core.ledger.reading import LedgerReader

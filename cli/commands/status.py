@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
-    from cli.inputs import look
+    from cli.inputs import read_world
     from cli.progress import progress
     from cli.status_document import status_document
     from cli.status_table import status_names, status_table
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all:
         return _all(arguments)
     with progress("reading"):
-        world = look(arguments)
+        world = read_world(arguments)
     document = status_document(world.snapshot, world.own, cluster=arguments.cluster) | {"prices": world.prices}
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
     return DONE
@@ -56,7 +56,7 @@ def _all(arguments: argparse.Namespace) -> int:
 
     from cli.cluster.organisation import FoundCluster, find_organisation
     from cli.errors import InputError
-    from cli.inputs import look_at
+    from cli.inputs import observe_installation
     from cli.plan_document import API_VERSION
     from cli.progress import progress
     from cli.status_document import status_document
@@ -66,7 +66,7 @@ def _all(arguments: argparse.Namespace) -> int:
         raise InputError("--all reads every cluster: leave out --cluster, --context and -f")
 
     def status(found: FoundCluster) -> dict[str, Any]:
-        world = look_at(found.installation(), arguments, time.perf_counter())
+        world = observe_installation(found.installation(), arguments, time.perf_counter())
         document = status_document(world.snapshot, world.own, cluster=found.name)
         return document | {"prices": world.prices, **found.where()}
 

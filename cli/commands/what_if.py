@@ -11,7 +11,7 @@ from cli.errors import DONE, InputError
 from cli.ledger.decisions import add_recorded_period
 
 if TYPE_CHECKING:
-    from core.counterfactual.asked_for import AskedFor
+    from core.counterfactual.overrides import Overrides
 
 FLEETWRIGHT: Final = "fleetwright"
 KARPENTER: Final = "karpenter"
@@ -52,19 +52,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the period twice: with the recorded settings, and with the requested ones."""
-    from cli.ledger.looks import RecordedLooks
+    from cli.ledger.period_reader import PeriodReader
     from cli.progress import progress
     from cli.what_if_document import what_if_document, what_if_markdown, what_if_table
     from core.counterfactual.play import PlayRules, play_beside
     from core.gc_pause import collector_paused
 
-    asked = _asked_for(arguments)
-    looks = RecordedLooks(arguments)
+    overrides = _overrides(arguments)
+    looks = PeriodReader(arguments)
     is_other = bool(arguments.files or arguments.catalog or arguments.policy != FLEETWRIGHT)
     if not is_other:
         raise InputError("nothing is changed", hint="give manifests with -f, prices with --catalog or a --policy")
     after = PlayRules(
-        change=asked.instead,
+        change=overrides.applied_to,
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
@@ -78,14 +78,14 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _asked_for(arguments: argparse.Namespace) -> AskedFor:
+def _overrides(arguments: argparse.Namespace) -> Overrides:
     """Return the changes that the arguments request. Raises InputError."""
     from datetime import UTC, datetime
 
     from cli.inputs import read_catalogue, warn
     from cli.inventory import take_inventory
     from cli.reading import read
-    from core.counterfactual.asked_for import AskedFor
+    from core.counterfactual.overrides import Overrides
     from core.manifests.assemble import assemble
     from core.manifests.wire import api_resources as kinds
     from core.model.catalogue import Catalogue
@@ -95,7 +95,7 @@ def _asked_for(arguments: argparse.Namespace) -> AskedFor:
     inventory = take_inventory(read(arguments.files)) if arguments.files else None
     catalogue = read_catalogue(arguments.catalog) if arguments.catalog else None
     if inventory is None:
-        return AskedFor(catalogue=catalogue)
+        return Overrides(catalogue=catalogue)
     if not any(inventory.objects.get(kind) for kind in played):
         raise InputError("there is no NodePool, NodeOverlay or PodDisruptionBudget in the files", source="-f")
     others = sorted(kind.kind for kind in inventory.objects if kind not in played)
@@ -110,4 +110,4 @@ def _asked_for(arguments: argparse.Namespace) -> AskedFor:
     for problem in problems:
         if not problem.is_warning:
             raise InputError(str(problem), source="-f")
-    return AskedFor(node_pools=given.node_pools, overlays=given.overlays, budgets=given.budgets, catalogue=catalogue)
+    return Overrides(node_pools=given.node_pools, overlays=given.overlays, budgets=given.budgets, catalogue=catalogue)

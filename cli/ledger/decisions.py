@@ -9,7 +9,7 @@ from typing import Final
 
 from cli.arguments import moment
 from cli.errors import InputError
-from cli.ledger.places import LedgerPlace
+from cli.ledger.storage import LedgerStorage
 from core.errors import InvalidInputError
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import DECISIONS, OUTCOMES, DecisionKey, day_prefix, days, read_decision_key
@@ -61,7 +61,7 @@ def since(text: str) -> datetime:
     return datetime.now(UTC) - span if span is not None else moment(text)
 
 
-def find(place: LedgerPlace, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
+def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
     """Return the selected decisions, in order of time.
 
     Raises:
@@ -84,7 +84,7 @@ def refuse_none(found: Sequence[DecisionKey], arguments: argparse.Namespace) -> 
         raise InputError("there is no decision in the ledger, or none of that time", source=arguments.ledger)
 
 
-def entries(place: LedgerPlace, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:
+def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:
     """The headers.
 
     Raises:
@@ -93,7 +93,7 @@ def entries(place: LedgerPlace, keys: Sequence[DecisionKey]) -> Iterator[tuple[D
     yield from zip(keys, map(decode_entry, place.get_all(key.key for key in keys)), strict=True)
 
 
-def outcomes(place: LedgerPlace, arguments: argparse.Namespace) -> list[DecisionOutcome]:
+def outcomes(place: LedgerStorage, arguments: argparse.Namespace) -> list[DecisionOutcome]:
     """Return the outcomes of decisions, as far as they were written in that time.
 
     Raises:
@@ -111,7 +111,7 @@ def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[st
     return [day_prefix(folder, cluster, day) for day in days(start, datetime.now(UTC) + timedelta(days=1))]
 
 
-def _keys(place: LedgerPlace, prefix: str) -> list[DecisionKey]:
+def _keys(place: LedgerStorage, prefix: str) -> list[DecisionKey]:
     return [found for key in place.keys(prefix) if (found := read_decision_key(key)) is not None]
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from cli.errors import InputError
 from cli.ledger.decisions import entries, find
-from cli.ledger.places import LedgerPlace, open_ledger
+from cli.ledger.storage import LedgerStorage, open_ledger
 from cli.output import rfc3339
 from core import codec
 from core.explain import Explanation, explain_node, explain_pod
@@ -58,7 +58,7 @@ def explain_past(arguments: argparse.Namespace) -> PastExplanation:
     return PastExplanation(_with_origin(found, entry), entry)
 
 
-def _last_about(place: LedgerPlace, keys: Sequence[DecisionKey], arguments: argparse.Namespace) -> DecisionKey:
+def _last_about(place: LedgerStorage, keys: Sequence[DecisionKey], arguments: argparse.Namespace) -> DecisionKey:
     earlier = [key for key in keys if arguments.at is None or key.at <= arguments.at]
     while earlier:
         page, earlier = earlier[-PAGE:], earlier[:-PAGE]

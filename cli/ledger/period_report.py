@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from cli.ledger.decisions import outcomes
-from cli.ledger.looks import RecordedLooks
-from cli.ledger.places import open_ledger
+from cli.ledger.period_reader import PeriodReader
+from cli.ledger.storage import open_ledger
 from cli.output import JsonObject
 from cli.report_document import BaselinePlay, report_document
 from core.cost_report.instance_hours import lives
-from core.cost_report.report import LookedAt, ReportBuilder
+from core.cost_report.report import ReportBuilder, ReportedDecision
 from core.counterfactual.play import PlayRules, play_beside
 from core.ledger.log import LogEntry, by_decision, log_entry
 from core.model.snapshot import Snapshot
@@ -25,7 +25,7 @@ def report_of_period(arguments: argparse.Namespace) -> JsonObject:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
-    looks = RecordedLooks(arguments)
+    looks = PeriodReader(arguments)
     told = outcomes(open_ledger(arguments.ledger), arguments)
     ended = by_decision(told)
     since: datetime = arguments.since or looks.since
@@ -34,7 +34,7 @@ def report_of_period(arguments: argparse.Namespace) -> JsonObject:
 
     def seen() -> Iterator[Snapshot]:
         for decision in looks.decisions():
-            builder.see(LookedAt(decision.snapshot, decision.plan))
+            builder.see(ReportedDecision(decision.snapshot, decision.plan))
             log.append(log_entry(decision.entry, ended.get(decision.entry.id, ())))
             yield decision.snapshot
 

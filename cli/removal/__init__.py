@@ -1,1 +1,1 @@
-"""Everything that an installation made in a cluster and an account ends: what `drain --all` looks at and does."""
+"""`drain --all`: finds everything that an installation made in a cluster and an account, and removes it."""

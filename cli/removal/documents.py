@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from cli import output
 from cli.output import JsonObject, counted
 from cli.plan_document import API_VERSION
-from cli.removal.made_by_us import Made
+from cli.removal.owned_resources import RemainingResources
 from core.lifecycle.records import ClaimRecord
 
 
-def drain_document(cluster: str, made: Made, hindrances: Sequence[str], *, is_acting: bool) -> JsonObject:
+def drain_document(
+    cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool
+) -> JsonObject:
     """Everything that is there, with `state` of claims running, draining or terminating."""
-    known = {record.instance_id for record in made.claims}
-    others = [f"Instance/{name}" for name in made.instances if name not in known]
-    others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in made.objects]
-    others += [f"LaunchTemplate/{name}" for name in made.templates]
-    others += [f"InstanceProfile/{name}" for name in made.profiles]
+    known = {record.instance_id for record in remaining.claims}
+    others = [f"Instance/{name}" for name in remaining.instances if name not in known]
+    others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in remaining.objects]
+    others += [f"LaunchTemplate/{name}" for name in remaining.templates]
+    others += [f"InstanceProfile/{name}" for name in remaining.profiles]
     return {
         "apiVersion": API_VERSION,
         "kind": "Drain",
         "cluster": cluster,
         "acting": is_acting,
         "hindrances": list(hindrances),
-        "items": [_claim(record) for record in made.claims],
+        "items": [_claim(record) for record in remaining.claims],
         "leftovers": others,
     }
 

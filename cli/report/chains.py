@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from cli.output import counted
-from cli.report.lives import NodeLife
+from cli.report.node_lifetimes import NodeLifetime
 
 _COMMAND: Final = re.compile(r"\bcommand (\w+)")
 _FOLLOWED: Final = ("launch", "register", "initialize", "terminate", "drain", "forget", "interrupt", "disrupt")
@@ -38,12 +38,12 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
 
 
-def consolidated(lives: Iterable[NodeLife]) -> tuple[NodeLife, ...]:
+def consolidated(lives: Iterable[NodeLifetime]) -> tuple[NodeLifetime, ...]:
     """The nodes that were removed because they were empty or underutilized."""
     return tuple(life for life in lives if life.reason in _VOLUNTARY and life.ended is not None)
 
 
-def replacements(lives: Sequence[NodeLife], decisions: Sequence[Decision]) -> tuple[NodeLife, ...]:
+def replacements(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> tuple[NodeLifetime, ...]:
     """The nodes that consolidation launched: their claims carry the command's name."""
     commands = {commands_by_claim(decisions).get(life.claim, "") for life in consolidated(lives)} - {""}
     return tuple(life for life in lives if _command_in(life.claim) in commands)
@@ -59,11 +59,11 @@ def commands_by_claim(decisions: Iterable[Decision]) -> dict[str, str]:
     return found
 
 
-def chains(lives: Sequence[NodeLife], decisions: Sequence[Decision]) -> list[Chain]:
+def chains(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> list[Chain]:
     """Every row, in order of time."""
     commands = commands_by_claim(decisions)
-    gone: dict[str, list[NodeLife]] = {}
-    batches: dict[str, list[NodeLife]] = {}
+    gone: dict[str, list[NodeLifetime]] = {}
+    batches: dict[str, list[NodeLifetime]] = {}
     for life in lives:
         batches.setdefault(life.claim.rpartition("-")[0] or life.instance, []).append(life)
         if life.reason or life.ended is not None:
@@ -75,7 +75,7 @@ def chains(lives: Sequence[NodeLife], decisions: Sequence[Decision]) -> list[Cha
     return sorted(rows, key=lambda row: (row.at, row.what, row.which))
 
 
-def _launch(batch: Sequence[NodeLife]) -> Chain:
+def _launch(batch: Sequence[NodeLifetime]) -> Chain:
     first = batch[0]
     types = ", ".join(f"{life.instance_type} {life.capacity_type}" for life in batch)
     links = [(first.launched, "launched", types)]
@@ -97,7 +97,7 @@ def _launch(batch: Sequence[NodeLife]) -> Chain:
     )
 
 
-def _end(together: Sequence[NodeLife], replaced: Sequence[NodeLife], decisions: Sequence[Decision]) -> Chain:
+def _end(together: Sequence[NodeLifetime], replaced: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> Chain:
     nodes = {life.name for life in together}
     decided = [d for d in decisions if d["kind"] == "disrupt" and d["subject"] in nodes]
     links: list[tuple[datetime, str, str]] = [(d["at"], "decided", str(d.get("message") or "")) for d in decided[:1]]
@@ -136,7 +136,7 @@ def _other(decision: Decision) -> Chain:
     )
 
 
-def _names(found: Sequence[NodeLife]) -> str:
+def _names(found: Sequence[NodeLifetime]) -> str:
     return ", ".join(life.name for life in found)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from cli.ledger.looks import RecordedDecision, RecordedLooks
+from cli.ledger.period_reader import PeriodReader, RecordedDecision
 from core.counterfactual.play import PlayRules, play_beside
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
@@ -41,7 +41,7 @@ def compared(ledger: str) -> Comparison:
         InputError: If it holds no decision.
     """
     period = argparse.Namespace(ledger=ledger, cluster=None, since=None, until=None)
-    looks = RecordedLooks(period)
+    looks = PeriodReader(period)
     decisions = list(looks.decisions())
     minimum = tuple(
         (decision.snapshot.now, decision.plan.cost.lower_bound)

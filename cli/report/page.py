@@ -18,7 +18,7 @@ from cli.report import series
 from cli.report.bands import Band, bands
 from cli.report.chains import Chain, chains, consolidated, replacements
 from cli.report.comparison import Comparison, sampled
-from cli.report.lives import NodeLife, lives
+from cli.report.node_lifetimes import NodeLifetime, lives
 from cli.report.paragraph import VIOLATIONS, paragraph
 
 ROWS_MAX: Final = 2000
@@ -192,7 +192,7 @@ def _nearest(decision: Mapping[str, Any]) -> str:
     return f"{code}{escape(lines[0])}{more}"
 
 
-def _data(story: Story, lines: series.Series, found: Sequence[NodeLife]) -> str:
+def _data(story: Story, lines: series.Series, found: Sequence[NodeLifetime]) -> str:
     end = story.events[-1][0]
     data: dict[str, Any] = {
         "start": _seconds(story.events[0][0]),
@@ -216,7 +216,7 @@ def _band(band: Band) -> dict[str, Any]:
     return {"from": _seconds(band.start), "to": _seconds(band.end), "kind": band.kind, "text": band.text}
 
 
-def _life(life: NodeLife, end: datetime) -> dict[str, Any]:
+def _life(life: NodeLifetime, end: datetime) -> dict[str, Any]:
     moments = {
         key: _seconds(moment)
         for key, moment in (

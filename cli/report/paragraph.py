@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.output import counted
 from cli.report.chains import Chain, consolidated
-from cli.report.lives import NodeLife
+from cli.report.node_lifetimes import NodeLifetime
 from cli.report.series import Series
 
 VIOLATIONS: Final = (
@@ -21,7 +21,7 @@ VIOLATIONS: Final = (
 )
 
 
-def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLife], rows: Sequence[Chain]) -> str:
+def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime], rows: Sequence[Chain]) -> str:
     """A few sentences of plain text."""
     told = [
         _pods(summary),
@@ -50,7 +50,7 @@ def _nodes(summary: Mapping[str, Any], lines: Series) -> str:
     )
 
 
-def _interruptions(lives: Sequence[NodeLife]) -> str:
+def _interruptions(lives: Sequence[NodeLifetime]) -> str:
     taken = [life for life in lives if life.noticed is not None]
     if not taken:
         return ""
@@ -61,7 +61,7 @@ def _interruptions(lives: Sequence[NodeLife]) -> str:
     )
 
 
-def _savings(lines: Series, lives: Sequence[NodeLife]) -> str:
+def _savings(lines: Series, lives: Sequence[NodeLifetime]) -> str:
     gone = consolidated(lives)
     if not gone:
         return ""

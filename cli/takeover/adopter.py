@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cli.takeover.site import Site, is_karpenters, nodes_by_provider_id, with_market
+from cli.takeover.environment import TakeoverEnvironment, is_karpenters, nodes_by_provider_id, with_market
 from core import labels
 from core.api import status
 from core.api.translation import node_claim as translated
@@ -58,16 +58,16 @@ class AdoptionSurvey(msgspec.Struct, frozen=True, kw_only=True):
 class Adopter:
     """Surveys and adopts."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, environment: TakeoverEnvironment) -> None:
+        self._environment = environment
 
     def survey(self) -> AdoptionSurvey:
         """Look at everything of Karpenter's. Raises PortError."""
-        site = self._site
-        view, objects = site.look(), site.node_claims()
+        environment = self._environment
+        view, objects = environment.observe(), environment.node_claims()
         ids = {_instance_id(obj) for obj in objects.values()} - {""}
-        instances = site.instances(ids)
-        look = _Look(site, view, objects, instances)
+        instances = environment.instances(ids)
+        look = _Look(environment, view, objects, instances)
         candidates = (*look.node_claims(), *look.without_node_claim())
         return AdoptionSurvey(candidates=candidates, classes=_kept_classes(view, objects, candidates))
 
@@ -77,16 +77,16 @@ class Adopter:
         Raises:
             PortError: If a part could not be done; the next run goes on from there.
         """
-        record, instance, site = candidate.record, candidate.instance, self._site
+        record, instance, environment = candidate.record, candidate.instance, self._environment
         invariant(record is not None and instance is not None, f"{candidate.subject} is not to be adopted")
         assert record is not None  # noqa: S101 - tells the type checker what the line above ensures
         assert instance is not None  # noqa: S101
         if candidate.standing is Standing.ADOPTABLE:
             record = self._stored(record)
-        site.tag(instance, ownership.our_tags(record, site.cluster))
+        environment.tag(instance, ownership.our_tags(record, environment.cluster))
         if record.node_name:  # one that has not registered gets everything when it does
-            site.patch(kinds.NODES, record.node_name, lambda node: {"metadata": _node_metadata(record, node)})
-        site.patch(
+            environment.patch(kinds.NODES, record.node_name, lambda node: {"metadata": _node_metadata(record, node)})
+        environment.patch(
             kinds.NODE_CLAIMS,
             record.name,
             lambda obj: {"metadata": ownership.node_claim_made_ours(record, obj)},
@@ -98,14 +98,14 @@ class Adopter:
         def freed(obj: JsonObject) -> JsonObject:
             return {"metadata": ownership.class_made_ours(list((obj["metadata"].get("finalizers")) or ()))}
 
-        self._site.patch(kinds.EC2_NODE_CLASSES, name, freed)
+        self._environment.patch(kinds.EC2_NODE_CLASSES, name, freed)
 
     def finish(self) -> None:
         """Let no function rest on an older look. Raises PortError."""
-        self._site.stores.changes.record(self._site.clock.now())
+        self._environment.stores.changes.record(self._environment.clock.now())
 
     def _stored(self, record: ClaimRecord) -> ClaimRecord:
-        claims = self._site.stores.claims
+        claims = self._environment.stores.claims
         stored = claims.restore(record) or claims.get(record.name)
         if stored is None or stored.instance_id != record.instance_id:
             raise ConflictError(
@@ -118,18 +118,22 @@ class _Look:
     """One look at the cluster, from which every candidate is judged."""
 
     def __init__(
-        self, site: Site, view: ClusterState, objects: dict[str, JsonObject], instances: dict[str, Instance]
+        self,
+        environment: TakeoverEnvironment,
+        view: ClusterState,
+        objects: dict[str, JsonObject],
+        instances: dict[str, Instance],
     ) -> None:
         self._view, self._objects, self._instances = view, objects, instances
-        self._now = site.clock.now()
+        self._now = environment.clock.now()
         self._nodes = nodes_by_provider_id(view.snapshot.nodes)
         self._owners = Owners(
-            cluster=site.cluster,
+            cluster=environment.cluster,
             pools={pool.name: _pool_as_written(pool, view) for pool in view.snapshot.node_pools},
             node_classes={found.name: _class_as_written(found, view) for found in view.snapshot.node_classes},
             records=view.claims,
         )
-        self._catalogue = site.market(view) if objects else Catalogue()
+        self._catalogue = environment.market(view) if objects else Catalogue()
         self._drift = DriftCheck(with_market(view, self._catalogue))
 
     def node_claims(self) -> Iterator[AdoptionCandidate]:

@@ -29,7 +29,7 @@ def hand_over(arguments: argparse.Namespace, name: str) -> int:
     """Show what would change hands, or let it; negative where something is in the way or stays where it is."""
     from cli.cluster.installation import find_installation
     from cli.takeover.directions import adoption, release
-    from cli.takeover.site import open_site
+    from cli.takeover.environment import open_environment
     from cli.takeover.tables import adoption_table, all_of_adoption, all_of_release, release_table, subject_names
 
     directions = {
@@ -40,6 +40,6 @@ def hand_over(arguments: argparse.Namespace, name: str) -> int:
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
     )
-    document, is_complete = direction(open_site(installation), is_acting=arguments.yes)
+    document, is_complete = direction(open_environment(installation), is_acting=arguments.yes)
     output.show(document, arguments.output, table, whole_table, subject_names)
     return DONE if is_complete else NEGATIVE

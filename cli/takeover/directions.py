@@ -7,8 +7,8 @@ from collections.abc import Callable
 from cli.output import JsonObject
 from cli.takeover.adopter import Adopter
 from cli.takeover.documents import RELEASABLE, adoption_document, release_document
+from cli.takeover.environment import TakeoverEnvironment, reporting_port_errors
 from cli.takeover.releaser import Releaser
-from cli.takeover.site import Site, told
 from cli.takeover.steps import in_turn
 from core.lifecycle.takeover.adoption import Standing
 from lambdas.ports import PortError
@@ -16,47 +16,47 @@ from lambdas.ports import PortError
 _DUE = (Standing.ADOPTABLE, Standing.BEGUN)
 
 
-def adoption(site: Site, *, is_acting: bool) -> tuple[JsonObject, bool]:
+def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:
     """Return what is or was adopted, and whether nothing is in the way or left over.
 
     Raises:
         InputError: If the cluster, the table or EC2 cannot be read.
     """
-    adopter = Adopter(site)
-    with told(site.cluster):
-        hindrances = site.hindrances()
+    adopter = Adopter(environment)
+    with reporting_port_errors(environment.cluster):
+        hindrances = environment.hindrances()
         survey = adopter.survey()
-    document = adoption_document(site.cluster, survey, hindrances, is_acting=is_acting)
+    document = adoption_document(environment.cluster, survey, hindrances, is_acting=is_acting)
     items = list(zip(document["items"], survey.candidates, strict=True))
     is_complete = not hindrances and all(found.standing is not Standing.REFUSED for found in survey.candidates)
     if not is_acting or hindrances:
         return document, is_complete
     due = [(part, found) for part, found in items if found.standing in _DUE]
     classes = list(zip(document["nodeClasses"], survey.classes, strict=True))
-    is_done = in_turn(site, due, adopter.adopt, "adopted")
-    is_done = is_done and in_turn(site, classes, adopter.free_class, "adopted")
+    is_done = in_turn(environment, due, adopter.adopt, "adopted")
+    is_done = is_done and in_turn(environment, classes, adopter.free_class, "adopted")
     is_told = _tried(document, adopter.finish)
     return document, is_complete and is_done and is_told
 
 
-def release(site: Site, *, is_acting: bool) -> tuple[JsonObject, bool]:
+def release(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:
     """Return what is or was released, and whether nothing is in the way or left over.
 
     Raises:
         InputError: If the cluster, the table or EC2 cannot be read.
     """
-    releaser = Releaser(site)
-    with told(site.cluster):
-        hindrances = site.hindrances()
+    releaser = Releaser(environment)
+    with reporting_port_errors(environment.cluster):
+        hindrances = environment.hindrances()
         survey = releaser.survey()
-    document = release_document(site.cluster, survey, hindrances, is_acting=is_acting)
+    document = release_document(environment.cluster, survey, hindrances, is_acting=is_acting)
     is_complete = not hindrances and all(found.objection is None for found in survey.claims)
     if not is_acting or hindrances:
         return document, is_complete
     if not _tried(document, releaser.begin):
         return document, False
     due = [pair for pair in zip(document["items"], survey.claims, strict=True) if pair[0]["state"] == RELEASABLE]
-    return document, in_turn(site, due, releaser.release, "released") and is_complete
+    return document, in_turn(environment, due, releaser.release, "released") and is_complete
 
 
 def _tried(document: JsonObject, act: Callable[[], None]) -> bool:

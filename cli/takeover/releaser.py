@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cli.takeover.site import Site, nodes_by_provider_id, with_market, written_taints
+from cli.takeover.environment import TakeoverEnvironment, nodes_by_provider_id, with_market, written_taints
 from core import labels
 from core.disruption.conditions.drift import DriftCheck
 from core.errors import invariant
@@ -54,14 +54,16 @@ class ReleaseSurvey(msgspec.Struct, frozen=True, kw_only=True):
 class Releaser:
     """Surveys and releases."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, environment: TakeoverEnvironment) -> None:
+        self._environment = environment
 
     def survey(self) -> ReleaseSurvey:
         """Look at everything of ours. Raises PortError."""
-        site = self._site
-        view = site.look()
-        instances = site.instances(record.instance_id for record in view.claims.values() if record.machine is not None)
+        environment = self._environment
+        view = environment.observe()
+        instances = environment.instances(
+            record.instance_id for record in view.claims.values() if record.machine is not None
+        )
         claims = (*self._of_table(view, instances), *_strangers(view, instances))
         return ReleaseSurvey(claims=claims, commands=len(view.commands))
 
@@ -71,18 +73,18 @@ class Releaser:
         Karpenter does so where a NodePool or EC2NodeClass has another version than its own. Under our version, with a hash of
         Karpenter's, all nodes would have drifted until it does: without a version nothing is compared.
         """
-        site = self._site
-        for command in site.stores.commands.all():
-            site.stores.commands.remove(command)
+        environment = self._environment
+        for command in environment.stores.commands.all():
+            environment.stores.commands.remove(command)
         versions = (
             (kinds.NODE_POOLS, labels.NODEPOOL_HASH_VERSION),
             (kinds.EC2_NODE_CLASSES, labels.NODECLASS_HASH_VERSION),
         )
         for resource, key in versions:
-            for obj in site.kubernetes.list(resource).items:
+            for obj in environment.kubernetes.list(resource).items:
                 metadata = obj["metadata"]
                 if key in (metadata.get("annotations") or {}):
-                    site.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
+                    environment.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
 
     def release(self, found: Releasable) -> None:
         """Give one away: first its NodeClaim, without which Karpenter ends the instance, last the row.
@@ -90,7 +92,7 @@ class Releaser:
         Raises:
             PortError: If a part could not be done; the next run goes on from there.
         """
-        site, held = self._site, found.held
+        environment, held = self._environment, found.held
         invariant(held is not None, f"{found.subject} is not to be released")
         assert held is not None  # noqa: S101 - tells the type checker what the line above ensures
         record = held.record
@@ -99,42 +101,42 @@ class Releaser:
             return
         uid = self._write_node_claim(held, found.drift)
         if held.node is not None:
-            site.patch(kinds.NODES, held.node.name, lambda node: _node_patch(node, (record.name, uid)))
+            environment.patch(kinds.NODES, held.node.name, lambda node: _node_patch(node, (record.name, uid)))
         if found.instance is not None:
-            site.tag(found.instance, ownership.karpenters_tags(record, site.cluster))
-            site.untag(found.instance, ownership.OURS_ALONE)
-        site.stores.claims.forget(record)
+            environment.tag(found.instance, ownership.karpenters_tags(record, environment.cluster))
+            environment.untag(found.instance, ownership.OURS_ALONE)
+        environment.stores.claims.forget(record)
 
     def _write_node_claim(self, held: HeldClaim, drift: str) -> str:
         """Bring the NodeClaim to what Karpenter goes on from; return its UID."""
-        site, record = self._site, held.record
+        environment, record = self._environment, held.record
         if held.node_claim is None:
             with suppress(ConflictError):
-                site.kubernetes.create(kinds.NODE_CLAIMS, karpenters_object(record))
+                environment.kubernetes.create(kinds.NODE_CLAIMS, karpenters_object(record))
         status = karpenters_status(record, drift)
-        site.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"status": status}, subresource="status")
+        environment.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"status": status}, subresource="status")
         pool = (record.plan.node_pool, held.pool_uid)
-        site.patch(
+        environment.patch(
             kinds.NODE_CLAIMS,
             record.name,
             lambda obj: {"metadata": ownership.node_claim_made_karpenters(record, obj, pool)},
         )
-        return str(site.kubernetes.get(kinds.NODE_CLAIMS, record.name)["metadata"]["uid"])
+        return str(environment.kubernetes.get(kinds.NODE_CLAIMS, record.name)["metadata"]["uid"])
 
     def _give_up(self, record: ClaimRecord) -> None:
         """Forget a claim that was never launched: its NodeClaim would be an order to Karpenter."""
-        site = self._site
+        environment = self._environment
         with suppress(NotFoundError):
-            site.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"metadata": {"finalizers": None}})
-            site.kubernetes.delete(kinds.NODE_CLAIMS, record.name)
-        site.stores.claims.forget(record)
+            environment.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"metadata": {"finalizers": None}})
+            environment.kubernetes.delete(kinds.NODE_CLAIMS, record.name)
+        environment.stores.claims.forget(record)
 
     def _of_table(self, view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
-        site = self._site
-        objects, nodes_of = site.node_claims(), nodes_by_provider_id(view.snapshot.nodes)
+        environment = self._environment
+        objects, nodes_of = environment.node_claims(), nodes_by_provider_id(view.snapshot.nodes)
         pools = {pool.name: pool for pool in view.snapshot.node_pools}
         claims = {claim.name: claim for claim in view.snapshot.node_claims}
-        drift = DriftCheck(with_market(view, site.market(view))) if view.claims else None
+        drift = DriftCheck(with_market(view, environment.market(view))) if view.claims else None
         found = []
         for name, record in view.claims.items():
             tagged = sorted(

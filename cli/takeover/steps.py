@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from cli.output import JsonObject
-from cli.takeover.site import Site
+from cli.takeover.environment import TakeoverEnvironment
 from lambdas.ports import DeniedError, PortError
 
 FAILED: Final = "failed"
 T = TypeVar("T")
 
 
-def in_turn(site: Site, due: Iterable[tuple[JsonObject, T]], act: Callable[[T], Any], done: str) -> bool:
+def in_turn(
+    environment: TakeoverEnvironment, due: Iterable[tuple[JsonObject, T]], act: Callable[[T], Any], done: str
+) -> bool:
     """Act on each subject, and write its new state into its part of the answer; return whether all went well.
 
     It ends early where Karpenter has come back, or where a permission is missing: the next would fail alike.
@@ -22,7 +24,7 @@ def in_turn(site: Site, due: Iterable[tuple[JsonObject, T]], act: Callable[[T], 
     is_well = True
     for part, subject in due:
         try:
-            if site.karpenter_runs():
+            if environment.karpenter_runs():
                 part |= {"state": FAILED, "message": "Karpenter was started meanwhile: stop it, and run this again"}
                 return False
             act(subject)

@@ -45,9 +45,9 @@ def _rows(document: JsonObject, *, shows_all: bool) -> str:
 
 
 def _reasons(document: JsonObject) -> str:
-    told = [item for item in (*document["items"], *document.get("nodeClasses", ())) if item.get("message")]
+    lines = [item for item in (*document["items"], *document.get("nodeClasses", ())) if item.get("message")]
     return "\n".join(
-        f"{item['subject']}: {item['reason'] + ': ' if item.get('reason') else ''}{item['message']}" for item in told
+        f"{item['subject']}: {item['reason'] + ': ' if item.get('reason') else ''}{item['message']}" for item in lines
     )
 
 
@@ -62,36 +62,36 @@ def _hindrances(document: JsonObject) -> list[str]:
 
 def _next_of_adoption(document: JsonObject) -> str:
     cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
-    told = [_summary(document)]
+    lines = [_summary(document)]
     drifted = sum(1 for item in document["items"] if item["drift"])
     if drifted:
-        told.append(
+        lines.append(
             f"{counted(drifted, 'node')} of them count as drifted for us: their NodePools' budgets say when they are replaced."
         )
-    told += _hindrances(document)
+    lines += _hindrances(document)
     waiting = states["adoptable"] + states["begun"]
     if not document["acting"] and waiting:
-        told.append(f"`fleetwright adopt --cluster {cluster} --yes` makes {counted(waiting, 'node')} ours.")
+        lines.append(f"`fleetwright adopt --cluster {cluster} --yes` makes {counted(waiting, 'node')} ours.")
     elif waiting or states["failed"]:
-        told.append("What is left is as it was: run the command again.")
+        lines.append("What is left is as it was: run the command again.")
     elif document["acting"]:
-        told.append(f"`fleetwright resume --cluster {cluster}` lets the functions look after them.")
-    return "\n".join(told)
+        lines.append(f"`fleetwright resume --cluster {cluster}` lets the functions look after them.")
+    return "\n".join(lines)
 
 
 def _next_of_release(document: JsonObject) -> str:
     cluster, states = document["cluster"], Counter(item["state"] for item in document["items"])
-    told = [_summary(document)]
+    lines = [_summary(document)]
     if document["commands"]:
-        told.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
-    told += _hindrances(document)
+        lines.append(f"{counted(document['commands'], 'command')} of disruption under way: dropped with the release.")
+    lines += _hindrances(document)
     left = sum(states.values()) - states["released"]
     if not document["acting"] and states["releasable"]:
-        told.append(
+        lines.append(
             f"`fleetwright release --cluster {cluster} --yes` gives {counted(states['releasable'], 'node')} to Karpenter."
         )
     elif document["acting"] and left:
-        told.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
+        lines.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")
     elif document["acting"]:
-        told.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")
-    return "\n".join(told)
+        lines.append("Now start Karpenter, and remove the stacks once its NodeClaims are Ready.")
+    return "\n".join(lines)

@@ -38,7 +38,7 @@ _FIELDS: Final = {
 }
 
 
-class LookedAt(msgspec.Struct, frozen=True):
+class ReportedDecision(msgspec.Struct, frozen=True):
     """The snapshot of a decision, and for a decision of `disrupt` its plan."""
 
     snapshot: Snapshot
@@ -85,7 +85,7 @@ class ReportBuilder:
         self._by_id = {life.instance: life for life in lives if overlap(life, since, until)}
         self._recorded = frozenset(self._by_id)
         self._since, self._until = since, until
-        self._last: LookedAt | None = None
+        self._last: ReportedDecision | None = None
         self._said: DisruptionPlan | None = None
         self._namespaces: Counter[str] = Counter()
         self._causes: Counter[IdleCause] = Counter()
@@ -93,7 +93,7 @@ class ReportBuilder:
         self._minimum_over = timedelta(0)
         self._catalogue: Catalogue | None = None
 
-    def see(self, look: LookedAt) -> None:
+    def see(self, look: ReportedDecision) -> None:
         """Charge the time since the last snapshot."""
         self._charge(look.snapshot.now)
         self._adopt(look.snapshot)

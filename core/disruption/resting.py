@@ -38,7 +38,7 @@ def next_known_moment(snapshot: Snapshot) -> datetime | None:
     return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
 
 
-def next_look_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
+def next_run_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
     """Return the next known moment; where others follow within `gathered`, the last of them."""
     first = next_known_moment(snapshot)
     if first is None:

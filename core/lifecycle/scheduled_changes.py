@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
-from core.lifecycle.draining.giving_back import is_voluntary
+from core.lifecycle.draining.cancellation import is_voluntary
 from core.lifecycle.records import ClaimRecord
 
 BEGINS_BEFORE: Final = timedelta(hours=72)

@@ -99,7 +99,7 @@ class Drain(msgspec.Struct, frozen=True):
     force: tuple[tuple[Pod, int], ...]
 
 
-class GiveBack(msgspec.Struct, frozen=True):
+class CancelDrain(msgspec.Struct, frozen=True):
     """Let the node stay: its drain cannot finish. `reason` says why it is left alone for a while."""
 
     node: str
@@ -153,7 +153,7 @@ ClaimStep = (
     | BeginTermination
     | TaintNode
     | Drain
-    | GiveBack
+    | CancelDrain
     | Escalate
     | TerminateInstance
     | DeleteNode

@@ -83,8 +83,8 @@ class Application:
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.disruption import DisruptionController, Rests
-        from lambdas.controllers.disruption.look_turns import LookTurns
-        from lambdas.controllers.disruption.target_keeper import TargetKeeper
+        from lambdas.controllers.disruption.run_coordination import RunCoordination
+        from lambdas.controllers.disruption.target_progress import TargetProgress
         from lambdas.controllers.resting.budget_rest import BudgetRest
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
@@ -94,15 +94,15 @@ class Application:
         news = DecisionEvents(given.kubernetes, given.clock, given.run_tasks.messages)
         rule, cluster = given.settings.approval_rule(), given.settings.cluster_name
         approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
-        queue, ledger, target = given.queues.work, given.ledger, TargetKeeper(given.targets)
-        rests = Rests(budgets, rest, LookTurns(given.leases, given.queues.looks, given.clock))
+        queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets)
+        rests = Rests(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
         return DisruptionController(self.observer, given.stores, rests, target, approvals, queue, ledger, given.clock)
 
     @cached_property
     def execution(self) -> Execution:
         """Controller of `execute`."""
         from lambdas.controllers.batches.binding.pod_binder import PodBinder
-        from lambdas.controllers.batches.claim_group import ClaimLooks
+        from lambdas.controllers.batches.claim_group import ClaimChecks
         from lambdas.controllers.batches.execution import Execution
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.command_validator import CommandValidator
@@ -120,7 +120,7 @@ class Application:
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
         tasks = given.run_tasks.messages
         binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
-        looks = ClaimLooks(claim_work, DeletedNodeClaims(kubernetes, stores.claims, self._terminator))
+        looks = ClaimChecks(claim_work, DeletedNodeClaims(kubernetes, stores.claims, self._terminator))
         return Execution(kubernetes, given.cloud, looks, commands, binder, work, clock, tasks)
 
     @cached_property

@@ -21,10 +21,10 @@ from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
 from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 from lambdas.controllers.sweeps.nodes.inconsistent import InconsistentNodes
-from lambdas.controllers.sweeps.nodes.late import LateNodes
 from lambdas.controllers.sweeps.nodes.node_claims import NodeClaims
-from lambdas.controllers.sweeps.nodes.stray import StrayNodes
-from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
+from lambdas.controllers.sweeps.nodes.orphaned import OrphanedNodes
+from lambdas.controllers.sweeps.nodes.stale_taints import StaleTaints
+from lambdas.controllers.sweeps.nodes.uninitialized import UninitializedNodes
 from lambdas.controllers.sweeps.pod_events import PodEvents
 from lambdas.controllers.sweeps.pools.deleted_pools import DeletedPools
 from lambdas.controllers.sweeps.pools.static_capacity import StaticCapacity
@@ -59,12 +59,12 @@ def sweeps(
         CapacityBlocks(terminator, clock),
         ImpairedInstances(cloud, terminator, clock),
         DeletedNodes(work, clock),
-        StrayTaints(kubernetes, cloud, stores, clock),
+        StaleTaints(kubernetes, cloud, stores, clock),
         Requeue(stores, work, clock),
         Usage(stores.claims),
-        LateNodes(),
+        UninitializedNodes(),
         InconsistentNodes(work, clock),
-        StrayNodes(kubernetes, cloud, clock),
+        OrphanedNodes(kubernetes, cloud, clock),
         PodEvents(stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
         Expiry(terminator, clock),

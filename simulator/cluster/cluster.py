@@ -14,11 +14,11 @@ from simulator.clock import VirtualClock
 from simulator.cluster.admission import check
 from simulator.cluster.api import ClusterApi, FaultHook
 from simulator.cluster.audit import AuditListener, AuditLog
+from simulator.cluster.event_recorder import EventRecorder
 from simulator.cluster.eviction import Evictions
 from simulator.cluster.garbage_collection import GarbageCollector
 from simulator.cluster.kubelet import Kubelets
 from simulator.cluster.merge_patch import difference
-from simulator.cluster.narrator import Narrator
 from simulator.cluster.node_lifecycle import NodeLifecycle
 from simulator.cluster.objects import USER, JsonObject, key_of
 from simulator.cluster.pod_bindings import PodBindings
@@ -49,7 +49,7 @@ class Cluster:
 
     def __init__(self, clock: VirtualClock, recorder: Recorder, rng: Random) -> None:
         self._store = Store(clock, rng)
-        Narrator(self._store, recorder)
+        EventRecorder(self._store, recorder)
         self._audit = AuditLog(self._store)
         scheduler, self._kubelets = _start_control_plane(self._store)
         bindings = PodBindings(self._store, scheduler, recorder)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from core import labels
 from core.manifests.wire import api_resources as kinds
-from simulator.cluster.narrator import NODE_CLAIM
+from simulator.cluster.event_recorder import NODE_CLAIM
 from simulator.cluster.node_lifecycle import NOT_READY_TAINTS, NodeLifecycle
 from simulator.cluster.objects import (
     CONTROLLER,

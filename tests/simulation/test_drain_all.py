@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from cli.commands import drain
-from cli.removal import made_by_us
-from cli.removal.made_by_us import MadeByUs
+from cli.removal import owned_resources
+from cli.removal.owned_resources import OwnedResources
 from cli.schemas import ANSWERS
 from core import labels
 from core.manifests.wire import api_resources as kinds
@@ -59,7 +59,7 @@ class Operator:
     def at(self, minutes: float, act: Callable[[], None]) -> None:
         self.world.clock.after(timedelta(minutes=minutes), act)
 
-    def made(self) -> MadeByUs:
+    def resources(self) -> OwnedResources:
         world, session = self.world, self.world.account.session
         adapters = Adapters(
             world._settings(),
@@ -70,7 +70,7 @@ class Operator:
             pause=lambda _: None,
             run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
         )
-        return MadeByUs(adapters, AwsService(session.client("ec2")), AwsService(session.client("iam")))
+        return OwnedResources(adapters, AwsService(session.client("ec2")), AwsService(session.client("iam")))
 
     def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
         """One look and one step, as a person has who interrupts the command."""
@@ -103,7 +103,7 @@ class Operator:
         profiles = session.client("iam").list_instance_profiles()["InstanceProfiles"]
         schedules = session.client("scheduler").list_schedules(GroupName=self.world._settings().schedule_group)
         running = [one for one in self.world.account.instances.all() if one.state == "running"]
-        claims = self.made().look().claims
+        claims = self.resources().observe().claims
         of_account = {"templates": templates, "profiles": profiles, "schedules": schedules["Schedules"]}
         return {**found, **of_account, "nodes": nodes, "instances": running, "claims": list(claims)}
 
@@ -112,7 +112,7 @@ class Operator:
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Operator, Result]]:
     def playing(script: Callable[[Operator], None], *objects: dict[str, Any]) -> tuple[Operator, Result]:
         operators = operated(monkeypatch, Operator, script)
-        monkeypatch.setattr(made_by_us, "open_made", lambda _: operators[0].made())
+        monkeypatch.setattr(owned_resources, "open_owned_resources", lambda _: operators[0].resources())
         window = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
         pool = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}, window]})
         result = play(tmp_path, pool, deployment(3, cpu="12"), *objects, duration="40m")

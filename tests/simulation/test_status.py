@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError
 
 import cli.cluster.installation
 import cli.cluster.own_state
-import cli.ledger.places
+import cli.ledger.storage
 from cli.__main__ import main
-from cli.ledger.places import FolderLedger
+from cli.ledger.storage import FolderLedger
 from cli.schemas import ANSWERS
 from lambdas.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
@@ -299,7 +299,7 @@ def test_the_log_of_every_cluster_is_one_log(
     """Each line says whose it is; `--cluster` finds the bucket by itself."""
     folder = tmp_path_factory.mktemp("kept")
     result_of_a_run(folder)
-    monkeypatch.setattr(cli.ledger.places, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
+    monkeypatch.setattr(cli.ledger.storage, "ledger_of_bucket", lambda *_: FolderLedger(folder / "ledger"))
     own = two_regions("log", "--cluster", "fleetwright")
     both = two_regions("log", "--all", "--region", "us-east-1,eu-west-1")
     assert [line["id"] for line in both["entries"]] == [line["id"] for line in own["entries"]] != []

@@ -17,8 +17,8 @@ import pytest
 
 from cli.commands import adopt, release
 from cli.schemas import ANSWERS
-from cli.takeover import site as site_module
-from cli.takeover.site import Site
+from cli.takeover import environment as environment_module
+from cli.takeover.environment import TakeoverEnvironment
 from core import labels
 from core.lifecycle.draining.deletion import leaving, tainted
 from core.manifests.wire import api_resources as kinds
@@ -68,7 +68,7 @@ class Operator:
 
         return turn
 
-    def site(self) -> Site:
+    def environment(self) -> TakeoverEnvironment:
         world, session = self.world, self.world.account.session
         adapters = Adapters(
             world._settings(),
@@ -80,7 +80,9 @@ class Operator:
             run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
         )
         adapters.__dict__["table"] = BreakingTable(session.client("dynamodb"), world._settings().table_name, self)
-        return Site(adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm")))
+        return TakeoverEnvironment(
+            adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm"))
+        )
 
     def run(self, command: Any, *more: str) -> None:
         """Run a command as the program does, and keep its answer, which must conform to its schema."""
@@ -119,10 +121,12 @@ class Operator:
         return [found for found in self.world.account.instances.all() if found.state == "running"]
 
     def claims(self) -> list[str]:
-        return [record.name for record in self.site().stores.claims.all()]
+        return [record.name for record in self.environment().stores.claims.all()]
 
     def reserved(self) -> dict[str, int]:
-        return {key: amount for usage in self.site().stores.claims.usage() for key, amount in usage.reserved.items()}
+        return {
+            key: amount for usage in self.environment().stores.claims.usage() for key, amount in usage.reserved.items()
+        }
 
     def _heard(self, call: Any, _: Any) -> None:
         if self._is_asking:
@@ -165,7 +169,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tup
         script: Callable[[Operator], None], pool: dict[str, Any] | None = None, **more: Any
     ) -> tuple[Operator, Result]:
         operators = operated(monkeypatch, Operator, script)
-        monkeypatch.setattr(site_module, "open_site", lambda _: operators[0].site())
+        monkeypatch.setattr(environment_module, "open_environment", lambda _: operators[0].environment())
         result = play(tmp_path, pool or node_pool(), deployment(3, cpu="12"), **more)
         return operators[0], result
 
@@ -422,7 +426,7 @@ def test_a_drain_that_has_begun_is_called_off(played: Any) -> None:
 
     def script(operator: Operator) -> None:
         def begin() -> None:
-            claims = operator.site().stores.claims
+            claims = operator.environment().stores.claims
             record = claims.all()[0]
             going = leaving(record, TerminationReason.UNDERUTILIZED, "m", operator.world.clock.now())
             claims.change(record, tainted(going, operator.world.clock.now()))

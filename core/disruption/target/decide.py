@@ -14,7 +14,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
 from core.disruption.target.realization import Realization
-from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.seat_assignment import SeatAssignment
 from core.disruption.target.stored_target_check import continued, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import refuse_the_rest
@@ -107,7 +107,7 @@ class TargetDecision:
         return len(self._pass.survey.candidates) if left is None else left
 
     def _cut(self, target: Target) -> list[Command]:
-        book = SeatBook(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
+        book = SeatAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
         cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.worth)
         found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
         is_small = len(target.fleet.candidates) <= SMALL

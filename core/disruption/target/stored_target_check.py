@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.meant_places import StoredPlaces
 from core.disruption.target.move_price import dial
+from core.disruption.target.planned_seats import StoredTargetSeats
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
@@ -52,7 +52,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
     if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
-    meant = StoredPlaces(fleet, stored)
+    meant = StoredTargetSeats(fleet, stored)
     found = realizations.of(keeps, meant, None)
     saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
     part, whole = SAVING_LOST

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from core.disruption.target.meant_places import MeantPlaces, ProgramPlaces
+from core.disruption.target.planned_seats import PlannedSeats, ProgramSeats
 from core.disruption.target.realization import Realization, Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.packing.problem import Bools, Floats, Ints
@@ -45,7 +45,7 @@ class FoundTarget:
     """
 
     realization: Realization
-    meant: MeantPlaces
+    meant: PlannedSeats
     worth: Floats
 
 
@@ -73,7 +73,7 @@ class TargetSearch:
             drains_max: NodePool → how many of its nodes may go at all; None for any number.
         """
         solved = self._solved(self._rules(drains_max))
-        meant = ProgramPlaces(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
+        meant = ProgramSeats(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
         portion = budget.portion(0.5 if len(keeps) <= SMALL else 1)
@@ -112,7 +112,7 @@ class TargetSearch:
     def _climbed(
         self,
         best: Realization,
-        meant: MeantPlaces,
+        meant: PlannedSeats,
         keeps: Bools,
         budget: SearchBudget,
         drains_max: dict[str, int] | None,
@@ -140,7 +140,7 @@ class TargetSearch:
         self,
         best: Realization,
         choice: Bools,
-        meant: MeantPlaces,
+        meant: PlannedSeats,
         asked: set[bytes],
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,

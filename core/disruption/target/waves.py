@@ -9,7 +9,7 @@ from typing import Final
 
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.realization import Realization
-from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.seat_assignment import SeatAssignment
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import SMALL
 from core.disruption.target.wave_budgets import WaveBudgets
@@ -46,7 +46,12 @@ class WaveCutter:
     """Cuts one target."""
 
     def __init__(
-        self, disruption_pass: DisruptionPass, fleet: TargetFleet, found: Realization, book: SeatBook, worth: Floats
+        self,
+        disruption_pass: DisruptionPass,
+        fleet: TargetFleet,
+        found: Realization,
+        book: SeatAssignment,
+        worth: Floats,
     ) -> None:
         """Prepare to cut a target.
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
+from core.lifecycle.draining.cancellation import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model.node_claim import Hold
 from core.model.values import resources

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Final
 
+from core.lifecycle.draining.cancellation import may_be_cancelled
 from core.lifecycle.draining.evictions import identity
-from core.lifecycle.draining.giving_back import may_be_given_back
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.steps import Blocker, Escalate, GiveBack
+from core.lifecycle.steps import Blocker, CancelDrain, Escalate
 from core.model.pod import Pod
 from core.reasons.code import ReasonCode
 from core.reasons.drain import EvictionReason, HeldPodReason
@@ -43,7 +43,7 @@ reported once more. ALARMING: raises the metric of an alarm; evictions from a no
 
 def next_escalation(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
-) -> Escalate | GiveBack | None:
+) -> Escalate | CancelDrain | None:
     """Return the step for a level that the drain has reached since the last check, None where it has reached none."""
     deletion, node = record.deletion, facts.node
     if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
@@ -55,8 +55,8 @@ def next_escalation(
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
     first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key))
     kept = f"{first.message}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
-    if reached >= EscalationLevel.LASTING and may_be_given_back(record) and node.deleted_at is None:
-        return GiveBack(node.name, _BLOCKED_BY.get(first.reason, NodeReason.DRAIN_BLOCKED), kept)
+    if reached >= EscalationLevel.LASTING and may_be_cancelled(record) and node.deleted_at is None:
+        return CancelDrain(node.name, _BLOCKED_BY.get(first.reason, NodeReason.DRAIN_BLOCKED), kept)
     return Escalate(reached, blockers, kept)
 
 

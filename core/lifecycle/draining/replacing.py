@@ -13,7 +13,7 @@ from core import labels
 from core.lifecycle.backoff import SHORTEST, recheck_after
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
-from core.lifecycle.steps import GiveBack, Wait
+from core.lifecycle.steps import CancelDrain, Wait
 from core.model.plan import Binding
 from core.model.pod import Pod
 from core.pods.disposition import is_reschedulable
@@ -46,7 +46,7 @@ def awaits_replacements(record: ClaimRecord) -> bool:
 
 def wait_for_replacements(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
-) -> Wait | GiveBack | None:
+) -> Wait | CancelDrain | None:
     """Return a wait while no replacement is ready and there is time to drain later; None to drain now.
 
     An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. A node in
@@ -65,13 +65,13 @@ def wait_for_replacements(
     )
 
 
-def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> GiveBack | None:
+def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> CancelDrain | None:
     """Return the step for a node that has waited in vain; None to drain it."""
     is_forced = deletion.deadline is not None and deletion.ends_at is not None and deletion.deadline < deletion.ends_at
     is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
     if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:
         return None
-    return GiveBack(node, NodeReason.NO_REPLACEMENT, "what its pods need elsewhere was not ready in time")
+    return CancelDrain(node, NodeReason.NO_REPLACEMENT, "what its pods need elsewhere was not ready in time")
 
 
 def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:

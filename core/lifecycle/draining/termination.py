@@ -9,9 +9,9 @@ from typing import Final
 from core import labels
 from core.errors import invariant
 from core.lifecycle.backoff import recheck_after
+from core.lifecycle.draining.cancellation import last_check
 from core.lifecycle.draining.escalation import next_escalation
 from core.lifecycle.draining.evictions import drain, next_check
-from core.lifecycle.draining.giving_back import last_check
 from core.lifecycle.draining.replacing import wait_for_replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion

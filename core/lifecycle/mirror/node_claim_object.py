@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.lifecycle.draining.giving_back import LASTING, is_voluntary
+from core.lifecycle.draining.cancellation import LASTING, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model import node_claim as conditions
 from core.model.node_claim import Condition
@@ -160,7 +160,7 @@ def _ready(told: Mapping[str, Condition]) -> Condition:
 
 
 def _may_stay(deletion: Deletion) -> bool:
-    """Whether its drain may still be given back (`core.lifecycle.draining.giving_back`)."""
+    """Whether its drain may still be given back (`core.lifecycle.draining.cancellation`)."""
     if not is_voluntary(deletion) or deletion.is_final or deletion.terminated_at is not None:
         return False
     return deletion.reason not in LASTING or deletion.deadline is None

@@ -9,7 +9,7 @@ from typing import Final
 
 from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.batches.next_looks import NextLooks
+from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -26,7 +26,7 @@ HAND_BACK_AFTER: Final = timedelta(seconds=1)
 """Delay until work that was not begun is delivered again, to an invocation with its full time."""
 
 
-class ClaimLooks:
+class ClaimChecks:
     """What one look at a claim does."""
 
     def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims) -> None:
@@ -59,8 +59,8 @@ class ClaimGroup:
         item: WorkItem,
         names: Sequence[str],
         report: RunReport,
-        looks: ClaimLooks,
-        next_looks: NextLooks,
+        looks: ClaimChecks,
+        next_checks: NextChecks,
         work: Queue,
         clock: Clock,
     ) -> None:
@@ -70,7 +70,7 @@ class ClaimGroup:
         self.has_failed = False
         self._item = item
         self._looks = looks
-        self._next_looks = next_looks
+        self._next_checks = next_checks
         self._work = work
         self._clock = clock
         self._lock = Lock()
@@ -149,11 +149,11 @@ class ClaimGroup:
         due = now + delay
         if until is None or due > until:
             return
-        left = [name for name in names if not self._next_looks.is_asked(name, now, due, self._item)]
+        left = [name for name in names if not self._next_checks.is_asked(name, now, due, self._item)]
         for item in joined(left, until, due=due):
             self._work.send([item.to_message()], delay=delay)
         for name in left:
-            self._next_looks.note(name, now, due, until)
+            self._next_checks.note(name, now, due, until)
 
     def _send(self, item: WorkItem, delay: timedelta) -> None:
         if item.until is not None and self._clock.now() + delay <= item.until:

@@ -12,8 +12,8 @@ import msgspec
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.pod_binder import PodBinder
-from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup, ClaimLooks
-from lambdas.controllers.batches.next_looks import NextLooks
+from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimChecks, ClaimGroup
+from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
@@ -44,7 +44,7 @@ class Execution:
         self,
         kubernetes: Kubernetes,
         cloud: CloudProvider,
-        claim_looks: ClaimLooks,
+        claim_looks: ClaimChecks,
         command_work: CommandWork,
         binder: PodBinder,
         work: Queue,
@@ -53,9 +53,9 @@ class Execution:
     ) -> None:
         self._kubernetes = kubernetes
         self._node_lists = NodeLists(kubernetes, clock)
-        self._next_looks = NextLooks()
+        self._next_checks = NextChecks()
         self._cloud = cloud
-        self._claim_looks = claim_looks
+        self._claim_checks = claim_looks
         self._command_work = command_work
         self._binder = binder
         self._work = work
@@ -115,7 +115,7 @@ class Execution:
             report.failed_messages.append(message.id)
 
     def _group(self, message: _Message, names: Sequence[str]) -> ClaimGroup:
-        looks = (self._claim_looks, self._next_looks)
+        looks = (self._claim_checks, self._next_checks)
         return ClaimGroup(message.item, names, message.report, *looks, self._work, self._clock)
 
     def _handle_commands(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:

@@ -23,7 +23,7 @@ from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
-from lambdas.controllers.resting.look_requests import ask_for_look
+from lambdas.controllers.resting.run_requests import request_run
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import Clock, ConflictError, Queue
@@ -133,7 +133,7 @@ class CommandValidator:
         now = self._clock.now()
         report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
         report.outcomes.append(abandoned(record, refusal.reason, refusal.message, now))
-        ask_for_look(self._looks, "command dropped")
+        request_run(self._looks, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
 

@@ -32,10 +32,10 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
-from lambdas.controllers.disruption.look_turns import LookTurns
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
-from lambdas.controllers.disruption.target_keeper import TargetKeeper
+from lambdas.controllers.disruption.run_coordination import RunCoordination
+from lambdas.controllers.disruption.target_progress import TargetProgress
 from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.ledger.writer import LedgerWriter, SearchBound
@@ -66,7 +66,7 @@ class Rests(NamedTuple):
 
     budgets: BudgetRest
     looks: DisruptionRest
-    turns: LookTurns
+    turns: RunCoordination
 
 
 class DisruptionController:
@@ -77,7 +77,7 @@ class DisruptionController:
         observer: Observer,
         stores: Stores,
         rests: Rests,
-        target: TargetKeeper,
+        target: TargetProgress,
         approvals: Approvals,
         work: Queue,
         ledger: LedgerWriter,

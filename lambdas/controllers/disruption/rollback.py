@@ -15,7 +15,7 @@ from lambdas.controllers.disruption.rollout_gates import failed_rollouts
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.resting.look_requests import ask_for_look
+from lambdas.controllers.resting.run_requests import request_run
 from lambdas.messages import work_on_claim
 from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, FunctionQueues, Kubernetes
@@ -58,7 +58,7 @@ class CommandRollback:
                 self._work.send([work_on_claim(name, self._clock.now())])
         failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)
-        ask_for_look(self._looks, "command abandoned")
+        request_run(self._looks, "command abandoned")
         report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 

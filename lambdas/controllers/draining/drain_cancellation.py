@@ -6,8 +6,8 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.lifecycle import steps
+from core.lifecycle.draining.cancellation import hold_for
 from core.lifecycle.draining.deletion import given_back
-from core.lifecycle.draining.giving_back import hold_for
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
@@ -21,7 +21,7 @@ from lambdas.store import ClaimStore
 
 
 class DrainCancellation:
-    """Carries out the step `GiveBack`."""
+    """Carries out the step `CancelDrain`."""
 
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -29,7 +29,7 @@ class DrainCancellation:
         self._clock = clock
 
     def carry_out(
-        self, record: ClaimRecord, step: steps.GiveBack, reader: NodeStateReader, report: RunReport
+        self, record: ClaimRecord, step: steps.CancelDrain, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
         """Revoke the deletion, with its share of the NodePool's limits, and open the node again.
 
@@ -53,7 +53,7 @@ class DrainCancellation:
         self._open(step.node, reader)
         return restored
 
-    def _restored(self, record: ClaimRecord, step: steps.GiveBack) -> ClaimRecord | None:
+    def _restored(self, record: ClaimRecord, step: steps.CancelDrain) -> ClaimRecord | None:
         """Return the claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
         from core.api.translation import node_pool  # pydantic: most drains end, and no function starts with this
 

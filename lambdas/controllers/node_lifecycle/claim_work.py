@@ -30,7 +30,7 @@ from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.resting.look_requests import ask_for_look
+from lambdas.controllers.resting.run_requests import request_run
 from lambdas.messages import look_at_command, wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observation.observer import Observer, Stores
@@ -80,7 +80,7 @@ class ClaimWork:
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, stores.claims, surge, clock)
         self._replacing = Replacing(stores.claims)
-        self._giving_back = DrainCancellation(kubernetes, stores.claims, clock)
+        self._cancellation = DrainCancellation(kubernetes, stores.claims, clock)
         self._brakes = stores.brakes
         self._breakers = stores.breakers
         self._wake_ups, self._work, self._looks = queues.wake_ups, queues.work, queues.looks
@@ -177,8 +177,8 @@ class ClaimWork:
     ) -> ClaimRecord | None:
         """Do one step of a leaving claim."""
         match step:
-            case steps.GiveBack():
-                return self._giving_back.carry_out(record, step, reader, report)
+            case steps.CancelDrain():
+                return self._cancellation.carry_out(record, step, reader, report)
             case steps.Escalate():
                 return self._draining.escalate(record, step, report)
             case steps.TaintNode():
@@ -317,7 +317,7 @@ class ClaimWork:
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is not None and record.initialized_at is not None:  # its place in the budgets is free
-            ask_for_look(self._looks, "node gone")
+            request_run(self._looks, "node gone")
         if record.deletion is None or record.deletion.terminated_at is None:
             report.outcomes += instance_outcomes.went(record, step.reason, self._clock.now())
         if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from core import labels
 from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
-from core.lifecycle.draining.giving_back import is_last_check_due
+from core.lifecycle.draining.cancellation import is_last_check_due
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered

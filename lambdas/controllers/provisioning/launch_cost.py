@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from core.disruption.move_history import LaunchedNode
-from core.lifecycle.draining.giving_back import CONSOLIDATION
+from core.lifecycle.draining.cancellation import CONSOLIDATION
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from lambdas.observation.cluster_state import ClusterState

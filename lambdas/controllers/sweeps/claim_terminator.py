@@ -7,7 +7,7 @@ from datetime import datetime
 
 from core.brakes.brake import action_of
 from core.disruption.budgets.node_pool_budgets import places
-from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
+from core.lifecycle.draining.cancellation import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from core.reasons.termination import TerminationReason

@@ -21,7 +21,7 @@ import boto3
 import msgspec
 
 from cli.takeover.directions import adoption, release
-from cli.takeover.site import Site
+from cli.takeover.environment import Site
 from core import labels
 from core.api.crds import definitions
 from core.manifests.wire import api_resources as kinds

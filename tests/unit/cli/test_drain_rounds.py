@@ -10,20 +10,20 @@ import pytest
 
 from cli.errors import InputError
 from cli.removal.draining import FAILURES_MAX, ROUND, drain_all
-from cli.removal.made_by_us import Made
+from cli.removal.owned_resources import RemainingResources
 from core.manifests.wire import api_resources as kinds
 from lambdas.ports import DeniedError, TransientError
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 
-POOL = Made((), (), ((kinds.NODE_POOLS, {"metadata": {"name": "default"}}),), (), ())
-NOTHING = Made((), (), (), (), ())
+POOL = RemainingResources((), (), ((kinds.NODE_POOLS, {"metadata": {"name": "default"}}),), (), ())
+NOTHING = RemainingResources((), (), (), (), ())
 
 
 class Installation:
-    """What was made, as a list of looks: the last one stays. An exception in place of a look is raised."""
+    """A list of observations, of which the last one stays; an exception in the list is raised."""
 
-    def __init__(self, *looks: Made | Exception, hindrances: Iterable[str] = ()) -> None:
+    def __init__(self, *looks: RemainingResources | Exception, hindrances: Iterable[str] = ()) -> None:
         self.cluster, self.clock = "prod", FakeClock(NOW)
         self.done: list[str] = []
         self._looks, self._hindrances = list(looks), list(hindrances)
@@ -35,19 +35,19 @@ class Installation:
     def hindrances(self) -> list[str]:
         return self._hindrances
 
-    def look(self) -> Made:
+    def observe(self) -> RemainingResources:
         found = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
         if isinstance(found, Exception):
             raise found
         return found
 
-    def delete_node_pools(self, made: Made) -> None:
+    def delete_node_pools(self, remaining: RemainingResources) -> None:
         self.done.append("pools")
 
-    def bound_drains(self, made: Made, grace: timedelta) -> None:
+    def bound_drains(self, remaining: RemainingResources, grace: timedelta) -> None:
         self.done.append("bound")
 
-    def clean(self, made: Made) -> None:
+    def clean(self, remaining: RemainingResources) -> None:
         self.done.append("clean")
 
 

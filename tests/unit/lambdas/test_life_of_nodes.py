@@ -16,7 +16,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.resting.reconciliation_rest import LOOKS_EVERY
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
-from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
+from lambdas.controllers.sweeps.nodes.orphaned import ORPHANED_AFTER
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
 from lambdas.messages import work_on_claim
 from lambdas.metric_names import LOST_INSTANCES_HELD
@@ -195,7 +195,7 @@ def test_a_deleted_node_object_without_an_instance_is_released() -> None:
     name = lab.claim.node_name
     lab.rows.claims.clear()
     lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
-    lab.clock.advance(seconds=STRAY_AFTER.total_seconds())
+    lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
     lab.reconcile()
     assert lab.kubernetes.names(kinds.NODES) == [name]
     lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
@@ -376,7 +376,7 @@ def test_a_node_object_kept_by_a_foreign_finalizer_is_reported_once() -> None:
     name = lab.claim.node_name
     lab.rows.claims.clear()
     lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
-    lab.clock.advance(seconds=STRAY_AFTER.total_seconds())
+    lab.clock.advance(seconds=ORPHANED_AFTER.total_seconds())
     both = {"finalizers": [*finalizers(lab), "example.com/theirs"]}
     lab.kubernetes.amend(kinds.NODES, name, {**NOT_READY, "metadata": both})
     lab.kubernetes.delete(kinds.NODES, name)

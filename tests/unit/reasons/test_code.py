@@ -87,7 +87,7 @@ CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
 TAKES_A_CODE = re.compile(
     r"^(decide|leave|refuse|begin|begin_within|begin_termination|leaving|hurried|went|_drop|_has_begun|"
     r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|Verdict|"
-    r"BeginTermination|Forget|Abandon|GiveBack|ReportNode|Deletion|Interruption)$"
+    r"BeginTermination|Forget|Abandon|CancelDrain|ReportNode|Deletion|Interruption)$"
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.brakes.brake import Action, action_of
-from core.lifecycle.draining.giving_back import VOLUNTARY
+from core.lifecycle.draining.cancellation import VOLUNTARY
 from core.reasons.termination import BUDGETED, TerminationReason
 
 

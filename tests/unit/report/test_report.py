@@ -12,7 +12,7 @@ import pytest
 from cli.report import Story, render, series
 from cli.report.bands import bands
 from cli.report.chains import chains, consolidated, replacements
-from cli.report.lives import lives
+from cli.report.node_lifetimes import lives
 from tests import page
 
 START = datetime(2026, 11, 20, tzinfo=UTC)

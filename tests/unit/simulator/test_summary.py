@@ -11,7 +11,7 @@ import pytest
 from simulator.aws.exchange import Exchange, Pool, Selection
 from simulator.aws.instances import Instance, Subnet
 from simulator.clock import VirtualClock
-from simulator.meter import Meter
+from simulator.cost_meter import CostMeter
 from simulator.record import Event, Recorder
 from simulator.summary import Tally, unschedulable_by_reason
 from tests.builders import a_type
@@ -61,7 +61,7 @@ def test_instances_cost_what_they_cost_at_each_moment() -> None:
     """If this failed, a price step would change the past, or nothing."""
     clock = VirtualClock(START)
     exchange = Exchange(Recorder(clock), [a_type("m5.large", price=0.1)])
-    meter = Meter(clock, exchange)
+    meter = CostMeter(clock, exchange)
     instance = Instance(
         id="i-1",
         pool=Pool("m5.large", "us-east-1a", "on-demand"),

@@ -61,7 +61,7 @@ def test_a_bounded_drain_needs_no_escalation() -> None:
 def test_a_voluntary_drain_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
     """This holds even if other pods have left: nothing is final before the instance is terminated."""
     step = step_of(HOUR, reason=reason, tried=tried, escalation_level=EscalationLevel.BLOCKED)
-    assert isinstance(step, steps.GiveBack)
+    assert isinstance(step, steps.CancelDrain)
     assert step.reason == code
     assert isinstance(
         step_of(HOUR, reason=reason, is_final=True, escalation_level=EscalationLevel.BLOCKED), steps.Escalate

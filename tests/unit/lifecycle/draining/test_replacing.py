@@ -172,4 +172,4 @@ def test_an_expired_node_that_cannot_be_replaced_stays(
     offering = msgspec.structs.replace(record.machine.offering, capacity_type=capacity_type)
     record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, offering=offering))
     step = next_claim_step(record, ClaimFacts(nodes=(a_node(leaving=True),), pods=(POD,)), NOW)
-    assert isinstance(step, steps.GiveBack) is stays
+    assert isinstance(step, steps.CancelDrain) is stays

@@ -13,7 +13,7 @@ from typing import Final
 from core import labels
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.steps import GiveBack
+from core.lifecycle.steps import CancelDrain
 from core.model.pod import Pod
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.reasons.node import NodeReason
@@ -35,7 +35,7 @@ LONGEST_HOLD: Final = timedelta(hours=24)
 """How long a node is left alone after its drain was given back; doubles each time."""
 
 
-def may_be_given_back(record: ClaimRecord) -> bool:
+def may_be_cancelled(record: ClaimRecord) -> bool:
     """Whether the claim is leaving by our own choice, has its taint, and could stay."""
     deletion = record.deletion
     if deletion is None or deletion.tainted_at is None or deletion.terminated_at is not None or deletion.is_final:
@@ -45,10 +45,10 @@ def may_be_given_back(record: ClaimRecord) -> bool:
 
 def is_last_check_due(record: ClaimRecord) -> bool:
     """Whether PodDisruptionBudgets must be read for the last check: no pod has left the node yet."""
-    return may_be_given_back(record) and record.deletion is not None and record.deletion.evicted_at is None
+    return may_be_cancelled(record) and record.deletion is not None and record.deletion.evicted_at is None
 
 
-def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> GiveBack | None:
+def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> CancelDrain | None:
     """Give the node back where a pod that must leave first can never be evicted."""
     node = facts.node
     if not is_last_check_due(record) or node is None or node.deleted_at is not None:
@@ -56,10 +56,10 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
     budgets = DisruptionBudgets(facts.budgets, now)
     for pod in waiting:
         if pod.blocks_disruption(now):
-            return GiveBack(node.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
+            return CancelDrain(node.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
         why = budgets.never_evicted(pod)
         if why:
-            return GiveBack(node.name, NodeReason.POD_DISRUPTION_BUDGET, why)
+            return CancelDrain(node.name, NodeReason.POD_DISRUPTION_BUDGET, why)
     return None
 
 

@@ -18,11 +18,11 @@ from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 
-STRAY_AFTER: Final = timedelta(minutes=5)
+ORPHANED_AFTER: Final = timedelta(minutes=5)
 """A younger Node may have joined after the instances were listed."""
 
 
-class StrayNodes:
+class OrphanedNodes:
     """Frees deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
 
     name: Final = "strayNodes"
@@ -61,7 +61,7 @@ class StrayNodes:
 
     def _is_dead(self, node: Node) -> bool:
         """Whether we may free it: without our finalizer, only a finalizer of others keeps it."""
-        old = node.created_at is None or self._clock.now() - node.created_at >= STRAY_AFTER
+        old = node.created_at is None or self._clock.now() - node.created_at >= ORPHANED_AFTER
         is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
         return old and not node.is_ready and is_held
 

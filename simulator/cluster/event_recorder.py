@@ -34,7 +34,7 @@ _STATUS_TOLD: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAI
 """Kinds whose status the functions write for users to read. Other kinds' statuses are the embedded controllers' own."""
 
 
-class Narrator:
+class EventRecorder:
     """Listens to the store and emits the record's events for pods, nodes and applied objects."""
 
     def __init__(self, store: Store, recorder: Recorder) -> None:

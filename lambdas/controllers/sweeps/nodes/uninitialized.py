@@ -12,7 +12,7 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 
 
-class LateNodes:
+class UninitializedNodes:
     """Reports them. `execute` removes those without pods; the others are kept for the pods that run on them."""
 
     name: Final = "lateNodes"

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lambdas.controllers.batches import next_looks
-from lambdas.controllers.batches.next_looks import NextLooks
+from lambdas.controllers.batches import next_checks
+from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.messages import WorkItem, work_on_claim
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
@@ -115,15 +115,15 @@ def test_a_series_is_stored_once(lab: Lab) -> None:
 def test_a_run_leaves_the_rest_to_an_earlier_one_that_lasts_as_long(
     now: datetime, due: datetime, item: WorkItem, is_asked: bool
 ) -> None:
-    looks = NextLooks()
+    looks = NextChecks()
     looks.note("c", NOW, NOW + SECOND, NOW + MINUTE)
     assert looks.is_asked("c", now, due, item) is is_asked
     assert not looks.is_asked("d", now, due, item)
 
 
 def test_past_runs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_looks, "REMEMBERED", 2)
-    looks = NextLooks()
+    monkeypatch.setattr(next_checks, "REMEMBERED", 2)
+    looks = NextChecks()
     for number, name in enumerate("abcd"):
         looks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
     assert sorted(looks._asked) == ["c", "d"]

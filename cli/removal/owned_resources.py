@@ -1,4 +1,4 @@
-"""What an installation made, in the cluster and in the account, and how each of it ends."""
+"""Lists what an installation made in the cluster and in the account, and removes it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/t
 """Finalizers that only Karpenter takes off, so that an object would stay for ever without it."""
 
 
-class Made(msgspec.Struct, frozen=True):
-    """All that is left of an installation's making.
+class RemainingResources(msgspec.Struct, frozen=True):
+    """What is left of what an installation made.
 
     Attributes:
         claims: The claims, by name.
@@ -59,8 +59,8 @@ class Made(msgspec.Struct, frozen=True):
         return not (self.runs or self.objects or self.templates or self.profiles)
 
 
-class MadeByUs:
-    """Looks at an installation's making and ends it.
+class OwnedResources:
+    """Lists and removes what an installation made.
 
     Args:
         adapters: The functions' adapters, with the user's own permissions.
@@ -92,14 +92,14 @@ class MadeByUs:
             found.append(f"{brake.message}: no node is drained; `fleetwright resume --cluster {self.cluster}`")
         return found
 
-    def look(self) -> Made:
-        """Look at all of it. Raises PortError."""
+    def observe(self) -> RemainingResources:
+        """Return what there is now. Raises PortError."""
         claims = self._stores.claims.all()
         ours = {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self.cluster]}
         templates = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=[ours], MaxResults=200)
         names = (template["LaunchTemplateName"] for template in templates)
         instances = (found for found in self._cloud.instances() if found.is_alive and labels.CLAIM in found.tags)
-        return Made(
+        return RemainingResources(
             claims=claims,
             instances=tuple(sorted(found.instance_id for found in instances)),
             objects=tuple(self._objects()),
@@ -107,13 +107,13 @@ class MadeByUs:
             profiles=tuple(sorted(self._profiles())),
         )
 
-    def delete_node_pools(self, made: Made) -> None:
+    def delete_node_pools(self, remaining: RemainingResources) -> None:
         """Delete every NodePool: nothing is launched from then on, and the functions drain the nodes. Raises PortError."""
-        self._delete(made, kinds.NODE_POOLS)
+        self._delete(remaining, kinds.NODE_POOLS)
 
-    def bound_drains(self, made: Made, grace: timedelta) -> None:
+    def bound_drains(self, remaining: RemainingResources, grace: timedelta) -> None:
         """Let no drain take longer than `grace` from its beginning: pods that are left then are deleted. Raises PortError."""
-        for record in made.claims:
+        for record in remaining.claims:
             deletion = record.deletion
             if deletion is None or deletion.terminated_at is not None:
                 continue
@@ -123,21 +123,21 @@ class MadeByUs:
                 with suppress(ConflictError):  # a function has just written it: the next round does it
                     self._stores.claims.change(record, msgspec.structs.replace(record, deletion=bounded))
 
-    def clean(self, made: Made) -> None:
+    def clean(self, remaining: RemainingResources) -> None:
         """End what no node needs any more; classes first, since `reconcile` makes a profile for each that there is.
 
         Raises:
             PortError: If a part could not be done; the next round goes on from there.
         """
         for resource in (kinds.NODE_CLAIMS, kinds.EC2_NODE_CLASSES):
-            self._delete(made, resource)
-        for resource, obj in made.objects:
+            self._delete(remaining, resource)
+        for resource, obj in remaining.objects:
             if resource is kinds.NODES:
                 self._free(resource, obj, frozenset({labels.TERMINATION_FINALIZER}))
-        for name in made.templates:
+        for name in remaining.templates:
             with suppress(NotFoundError):
                 self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
-        for name in made.profiles:
+        for name in remaining.profiles:
             with suppress(NotFoundError):
                 self._delete_profile(name)
 
@@ -152,8 +152,8 @@ class MadeByUs:
                 metadata = {"name": node.metadata.name, "finalizers": list(node.metadata.finalizers)}
                 yield kinds.NODES, {"metadata": metadata}
 
-    def _delete(self, made: Made, resource: Resource) -> None:
-        for found, obj in made.objects:
+    def _delete(self, remaining: RemainingResources, resource: Resource) -> None:
+        for found, obj in remaining.objects:
             if found is not resource:
                 continue
             metadata = obj["metadata"]
@@ -188,10 +188,10 @@ class MadeByUs:
         self._iam.call("DeleteInstanceProfile", InstanceProfileName=name)
 
 
-def open_made(installation: Installation) -> MadeByUs:
-    """Return what an installation made; nothing is asked yet."""
+def open_owned_resources(installation: Installation) -> OwnedResources:
+    """Open the resources of an installation; no call is made yet."""
     session = installation.session
-    return MadeByUs(
+    return OwnedResources(
         Adapters(installation.settings, session, SystemClock()),
         AwsService(make=lambda: session.client("ec2", config=PATIENT)),
         AwsService(make=lambda: session.client("iam", config=PATIENT)),

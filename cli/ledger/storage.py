@@ -17,7 +17,7 @@ THREADS: Final = 16
 """Parallel reads from a bucket: each takes some 30 ms, nearly all of it waiting."""
 
 
-class LedgerPlace(Protocol):
+class LedgerStorage(Protocol):
     """Objects by name."""
 
     def keys(self, prefix: str) -> list[str]:
@@ -103,7 +103,7 @@ class _told:  # noqa: N801 - used as a statement
             raise InvalidInputError(f"cannot be read: {error}", subject=self._what) from error
 
 
-def open_ledger(where: str) -> LedgerPlace:
+def open_ledger(where: str) -> LedgerStorage:
     """Return the ledger in a folder, or at `s3://BUCKET[/PREFIX]`.
 
     Raises:
@@ -118,7 +118,7 @@ def open_ledger(where: str) -> LedgerPlace:
     return FolderLedger(folder)
 
 
-def ledger_of_bucket(session: Any, bucket: str) -> LedgerPlace:
+def ledger_of_bucket(session: Any, bucket: str) -> LedgerStorage:
     """Return the ledger in the bucket of an installation, read with the session's permissions."""
     from botocore.config import Config
 

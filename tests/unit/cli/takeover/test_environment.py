@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.takeover.site import SETTLED_AFTER, TRIES, Site
+from cli.takeover.environment import SETTLED_AFTER, TRIES, TakeoverEnvironment
 from core.manifests.wire import api_resources as kinds
 from lambdas.ports import ConflictError
 from tests.fakes.lab import Lab, LabAdapters
@@ -26,9 +26,9 @@ class FakeSsm:
         return self.answer
 
 
-def a_site(lab: Lab, value: str = "stop", age: timedelta = timedelta(hours=1)) -> Site:
+def a_site(lab: Lab, value: str = "stop", age: timedelta = timedelta(hours=1)) -> TakeoverEnvironment:
     service: Any = FakeSsm(value, lab.clock.now() - age)
-    return Site(LabAdapters(lab), service, service)
+    return TakeoverEnvironment(LabAdapters(lab), service, service)
 
 
 def test_nothing_is_in_the_way_once_everybody_stands_still() -> None:

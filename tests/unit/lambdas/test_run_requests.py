@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from lambdas.controllers.resting.look_requests import (
+from lambdas.controllers.resting.run_requests import (
     FARTHEST,
     GATHERED,
     SPACING,
     WIDEST_SPACING,
-    LookPace,
-    LookRequests,
+    RunPace,
+    RunRequests,
     SpacedRequests,
 )
 from lambdas.ports import JsonObject, TransientError
@@ -35,7 +35,7 @@ class LostQueue(FakeQueue):
 
 def test_one_request_serves_moments_that_are_close() -> None:
     queue, clock = FakeQueue(), FakeClock(NOW)
-    requests = LookRequests(queue, clock)
+    requests = RunRequests(queue, clock)
     assert requests.ask("x", NOW + 30 * SECOND)
     assert not requests.ask("x", NOW + 30 * SECOND - GATHERED)
     assert not requests.ask("x", NOW + 60 * SECOND), "the earlier look asks again"
@@ -48,13 +48,13 @@ def test_one_request_serves_moments_that_are_close() -> None:
 def test_what_is_too_far_off_is_left_to_later_looks() -> None:
     """SQS would deliver it too early, again and again."""
     queue = FakeQueue()
-    assert not LookRequests(queue, FakeClock(NOW)).ask("x", NOW + FARTHEST + SECOND)
+    assert not RunRequests(queue, FakeClock(NOW)).ask("x", NOW + FARTHEST + SECOND)
     assert queue.sent == []
 
 
 def test_a_lost_request_fails_nothing() -> None:
     """The schedule makes up for it."""
-    assert not LookRequests(LostQueue(), FakeClock(NOW)).ask("x", NOW)
+    assert not RunRequests(LostQueue(), FakeClock(NOW)).ask("x", NOW)
 
 
 def test_a_stream_of_changes_is_one_request_in_ten_seconds() -> None:
@@ -73,7 +73,7 @@ def test_a_stream_of_changes_is_one_request_in_ten_seconds() -> None:
 
 
 def test_looks_that_find_nothing_come_less_often_and_one_that_does_resets_that() -> None:
-    pace, now, spacings = LookPace(), NOW, []
+    pace, now, spacings = RunPace(), NOW, []
     assert pace.earliest(now) == now
     for _ in range(5):
         pace.looked(now, found=False)

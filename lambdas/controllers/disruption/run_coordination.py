@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.resting import next_look_at
+from core.disruption.resting import next_run_at
 from core.lifecycle.records import CommandRecord
-from lambdas.controllers.resting.look_requests import GATHERED, LookPace, LookRequests
+from lambdas.controllers.resting.run_requests import GATHERED, RunPace, RunRequests
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport
@@ -21,13 +21,13 @@ FOLLOWED_AFTER: Final = timedelta(seconds=5)
 """Delay until a run that met another one, or commands that are being validated, is followed by the next."""
 
 
-class LookTurns:
+class RunCoordination:
     """Keeps runs of `disrupt` apart, in time and from deciding at once, and asks for the next one."""
 
     def __init__(self, leases: Leases, looks: Queue, clock: Clock) -> None:
         self._leases = leases
-        self._requests = LookRequests(looks, clock)
-        self._pace = LookPace()
+        self._requests = RunRequests(looks, clock)
+        self._pace = RunPace()
         self._clock = clock
 
     def is_too_early(self, report: RunReport) -> bool:
@@ -69,6 +69,6 @@ class LookTurns:
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())
         if is_new:
             self._pace.looked(self._clock.now(), found=found or is_moving)
-        moment = next_look_at(view.snapshot, GATHERED)
+        moment = next_run_at(view.snapshot, GATHERED)
         if moment is not None:
             self._requests.ask("known moment", max(moment, self._pace.earliest(self._clock.now())))

@@ -14,7 +14,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _HOUR: Final = timedelta(hours=1)
 
 
-class Meter:
+class CostMeter:
     """Adds up from launch to end. Prices count as they are now: settle before they change."""
 
     def __init__(self, clock: VirtualClock, exchange: Exchange) -> None:

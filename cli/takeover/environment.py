@@ -39,7 +39,7 @@ TRIES: Final = 5
 """Attempts at a patch of an object that others write to: kubelets write to their Nodes every ten seconds."""
 
 
-class Site:
+class TakeoverEnvironment:
     """An installation and its cluster, opened for reading and for acting.
 
     Args:
@@ -71,7 +71,7 @@ class Site:
         """Whether somebody holds Karpenter's Lease, asked at most every 30 seconds. Raises PortError."""
         return self._karpenter.is_there()
 
-    def look(self) -> ClusterState:
+    def observe(self) -> ClusterState:
         """Return nodes, NodePools and EC2NodeClasses, with the claims of the table. Raises PortError."""
         return self._observer.observe_without_pods()
 
@@ -136,11 +136,11 @@ class Site:
         return ""
 
 
-def open_site(installation: Installation) -> Site:
-    """Return the site of an installation; nothing is asked yet."""
+def open_environment(installation: Installation) -> TakeoverEnvironment:
+    """Open the environment of an installation; no call is made yet."""
     session = installation.session
     adapters = Adapters(installation.settings, session, SystemClock())
-    return Site(
+    return TakeoverEnvironment(
         adapters,
         AwsService(make=lambda: session.client("ec2", config=PATIENT)),
         AwsService(make=lambda: session.client("ssm", config=PATIENT)),
@@ -148,7 +148,7 @@ def open_site(installation: Installation) -> Site:
 
 
 @contextmanager
-def told(cluster: str) -> Iterator[None]:
+def reporting_port_errors(cluster: str) -> Iterator[None]:
     """Turn errors of ports into errors of input. Raises InputError."""
     try:
         yield

@@ -17,7 +17,7 @@ Seats = dict[int, list[tuple[int, int]]]
 """Number of a pod group → (position of a node, how many of its pods it is to take)."""
 
 
-class MeantPlaces(Protocol):
+class PlannedSeats(Protocol):
     """What is meant for the pods of a choice of nodes."""
 
     def seats(self, keeps: Bools) -> Seats:
@@ -30,7 +30,7 @@ class MeantPlaces(Protocol):
         ...
 
 
-class ProgramPlaces:
+class ProgramSeats:
     """What the program means."""
 
     new_nodes: Sequence[Mapping[str, int]] = ()
@@ -62,7 +62,7 @@ class ProgramPlaces:
         return found
 
 
-class StoredPlaces:
+class StoredTargetSeats:
     """What a stored target means, by kinds: a kind's pods may be of several groups here, and a group's of several kinds."""
 
     def __init__(self, fleet: TargetFleet, stored: StoredTarget) -> None:

@@ -8,7 +8,7 @@ from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
-from lambdas.controllers.disruption.target_keeper import TargetKeeper, remaining_target
+from lambdas.controllers.disruption.target_progress import TargetProgress, remaining_target
 from lambdas.ports import DeniedError
 from lambdas.run_report import RunReport
 from tests.builders import CLASS_REF, NOW
@@ -16,7 +16,7 @@ from tests.fakes.store import MemoryTargets, Rows
 from tests.unit.disruption.target.fleets_for_tests import half_full
 
 
-def a_look(snapshot: Snapshot, keeper: TargetKeeper) -> tuple[Snapshot, DisruptionPlan, RunReport]:
+def a_look(snapshot: Snapshot, keeper: TargetProgress) -> tuple[Snapshot, DisruptionPlan, RunReport]:
     """Decide and store, as `disrupt` does; returns the world after the commands."""
     report, seen = RunReport(), keeper.with_target(snapshot)
     plan = disrupt(seen)
@@ -27,7 +27,7 @@ def a_look(snapshot: Snapshot, keeper: TargetKeeper) -> tuple[Snapshot, Disrupti
 def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None:
     """Otherwise, each wave is the first of another target, and pods move twice."""
     rows = Rows()
-    keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
+    keeper, snapshot = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2)
     snapshot, first, report = a_look(snapshot, keeper)
     assert report.counts["targetMade"] == 1
     assert first.target is not None
@@ -42,7 +42,7 @@ def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None
 
 def test_an_unchanged_target_is_not_written() -> None:
     rows, writes = Rows(), list[str]()
-    keeper, snapshot = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2)
+    keeper, snapshot = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2)
     seen = keeper.with_target(snapshot)
     keeper.keep(seen, disrupt(seen), (), RunReport())
     rows.before_call = writes.append
@@ -57,7 +57,7 @@ def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
             raise DeniedError("dynamodb:PutItem", "too large")
 
     rows = Rows()
-    keeper, snapshot, report = TargetKeeper(MemoryTargets(rows)), half_full(8, at_once=2), RunReport()
+    keeper, snapshot, report = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2), RunReport()
     rows.before_call = refuse
     keeper.keep(snapshot, disrupt(snapshot), (), report)
     assert [found.reason for found in report.decisions] == ["TargetNotKept"]

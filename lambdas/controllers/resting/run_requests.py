@@ -26,7 +26,7 @@ FARTHEST: Final = timedelta(minutes=15)
 """SQS' longest delay; what is farther off is asked for by a later look."""
 
 
-def ask_for_look(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
+def request_run(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
     """Ask for a look; return whether the queue took the request. The schedule makes up for a request that is lost."""
     try:
         looks.send([wake_up(reason)], delay=delay)
@@ -36,7 +36,7 @@ def ask_for_look(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> 
     return True
 
 
-class LookRequests:
+class RunRequests:
     """What one sandbox has asked for. Another knows nothing of it, so there may be a look too many and never one too few."""
 
     def __init__(self, looks: Queue, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class LookRequests:
         now = self._clock.now()
         if at - now > FARTHEST or (self._asked is not None and now < self._asked <= at + GATHERED):
             return False
-        if not ask_for_look(self._looks, reason, max(timedelta(0), at - now)):
+        if not request_run(self._looks, reason, max(timedelta(0), at - now)):
             return False
         self._asked = at
         return True
@@ -59,7 +59,7 @@ class SpacedRequests:
     """Requests of a function that hears of many changes: one at once, and one for all of the next ten seconds."""
 
     def __init__(self, looks: Queue, clock: Clock) -> None:
-        self._requests = LookRequests(looks, clock)
+        self._requests = RunRequests(looks, clock)
         self._clock = clock
         self._last: datetime | None = None
 
@@ -73,7 +73,7 @@ class SpacedRequests:
         return True
 
 
-class LookPace:
+class RunPace:
     """How soon a run that a message started may look."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.meant_places import ProgramPlaces, StoredPlaces
+from core.disruption.target.planned_seats import ProgramSeats, StoredTargetSeats
 from core.model.plan import StoredDrain, StoredNewNode, StoredSeats, StoredTarget
 from tests.builders import NOW
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
@@ -24,7 +24,7 @@ def test_stored_places_go_to_pods_of_the_same_kind_on_staying_nodes() -> None:
         seats=(StoredSeats(kind, "n0", 1), StoredSeats(kind, "n2", 4), StoredSeats("other", "n1", 1)),
         new_nodes=(StoredNewNode(name="new", pods={kind: 2}),),
     )
-    meant = StoredPlaces(fleet, target)
+    meant = StoredTargetSeats(fleet, target)
     group = int(fleet.rows.items[0].index)
     n2 = fleet.planner.context.positions["n2"]
     assert meant.seats(np.array([False, True, True])) == {group: [(n2, 1)]}
@@ -36,5 +36,5 @@ def test_every_planned_place_is_assigned() -> None:
     problem = fleet.rows.problem
     into = np.zeros((len(problem.requests), len(problem.group_free)))
     into[0, fleet.rows.rooms.groups[fleet.planner.context.positions["n1"]]] = 1
-    seats = ProgramPlaces(fleet, into, 0, is_gated=True).seats(np.array([False, True, True]))
+    seats = ProgramSeats(fleet, into, 0, is_gated=True).seats(np.array([False, True, True]))
     assert sum(pods for found in seats.values() for _, pods in found) == 1

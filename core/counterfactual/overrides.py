@@ -18,7 +18,7 @@ from core.model.snapshot import Snapshot
 T = TypeVar("T")
 
 
-class AskedFor(msgspec.Struct, frozen=True, kw_only=True):
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     """What takes the place of the recorded object of the same name, or comes besides.
 
     Attributes:
@@ -30,7 +30,7 @@ class AskedFor(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[PodDisruptionBudget, ...] = ()
     catalogue: Catalogue | None = None
 
-    def instead(self, look: Snapshot) -> Snapshot:
+    def applied_to(self, look: Snapshot) -> Snapshot:
         """The look as it would be."""
         return msgspec.structs.replace(
             look,

@@ -10,7 +10,7 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.giving_back import FIRST_HOLD, LONGEST_HOLD, hold_for
+from core.lifecycle.draining.cancellation import FIRST_HOLD, LONGEST_HOLD, hold_for
 from core.lifecycle.facts import ClaimFacts
 from core.model.pod import Owner
 from core.model.policy import PodDisruptionBudget
@@ -36,16 +36,16 @@ def step_of(*pods: object, budgets: tuple[PodDisruptionBudget, ...] = (), **chan
 def test_a_protected_pod_that_came_late_keeps_the_node() -> None:
     """Otherwise, its neighbours are moved for nothing, and the node stays closed until the pod ends."""
     step = step_of(PLAIN, PROTECTED)
-    assert step == steps.GiveBack("n", "DoNotDisrupt", f"pod default/b has {labels.DO_NOT_DISRUPT}")
+    assert step == steps.CancelDrain("n", "DoNotDisrupt", f"pod default/b has {labels.DO_NOT_DISRUPT}")
 
 
 def test_a_budget_that_never_allows_an_eviction_keeps_the_node() -> None:
     step = step_of(PLAIN, budgets=(a_budget(),))
-    assert isinstance(step, steps.GiveBack)
+    assert isinstance(step, steps.CancelDrain)
     assert (
         step.message == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
     )
-    assert isinstance(step_of(PLAIN, budgets=(a_budget(), a_budget(name="more"))), steps.GiveBack)
+    assert isinstance(step_of(PLAIN, budgets=(a_budget(), a_budget(name="more"))), steps.CancelDrain)
 
 
 def test_several_budgets_keep_the_node_whatever_else_is_true_of_the_pod() -> None:
@@ -58,7 +58,7 @@ def test_several_budgets_keep_the_node_whatever_else_is_true_of_the_pod() -> Non
     owner = Owner("ReplicaSet", "web-1", is_controller=True)
     surging = msgspec.structs.replace(PLAIN, owners=(owner,), annotations={labels.SURGE: "true"})
     for pod in (broken, surging):
-        assert isinstance(step_of(pod, budgets=both), steps.GiveBack)
+        assert isinstance(step_of(pod, budgets=both), steps.CancelDrain)
         assert isinstance(step_of(pod, budgets=both[:1]), steps.Drain)
 
 
@@ -83,13 +83,13 @@ def test_a_budget_that_may_open_is_waited_for(budget: PodDisruptionBudget) -> No
 )
 def test_some_nodes_are_not_given_back(changes: dict[str, object]) -> None:
     """They must go, their time is bounded, or pods have left already."""
-    assert not isinstance(step_of(PLAIN, PROTECTED, **changes), steps.GiveBack)
+    assert not isinstance(step_of(PLAIN, PROTECTED, **changes), steps.CancelDrain)
 
 
 @pytest.mark.parametrize("reason", ["Underutilized", "Empty"])
 def test_no_pod_is_forced_off_to_save_money(reason: str) -> None:
     """Karpenter: with a terminationGracePeriod, drift overrides a protected pod; consolidation does not."""
-    assert isinstance(step_of(PROTECTED, reason=reason, deadline=NOW + 30 * MINUTE), steps.GiveBack)
+    assert isinstance(step_of(PROTECTED, reason=reason, deadline=NOW + 30 * MINUTE), steps.CancelDrain)
 
 
 def test_a_node_is_left_alone_for_longer_each_time() -> None:

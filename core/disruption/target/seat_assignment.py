@@ -18,7 +18,7 @@ from core.model.plan import Move, PlannedClaim
 _Taken = list[tuple[deque[str] | Counter[int], int, str]]
 
 
-class SeatBook:
+class SeatAssignment:
     """The free seats.
 
     Attributes:

@@ -18,7 +18,7 @@ from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 
 
-class StrayTaints:
+class StaleTaints:
     """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that."""
 
     name: Final = "strayTaints"

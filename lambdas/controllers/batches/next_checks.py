@@ -18,7 +18,7 @@ class _Look(msgspec.Struct, frozen=True):
     until: datetime
 
 
-class NextLooks:
+class NextChecks:
     """What one sandbox remembers. Another knows nothing of it, so there may be a look too many and never one too few."""
 
     def __init__(self) -> None:

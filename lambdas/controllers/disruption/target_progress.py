@@ -17,7 +17,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import Targets
 
 
-class TargetKeeper:
+class TargetProgress:
     """One cluster's target. What is lost of it costs a new program at the next look, so nothing fails for it."""
 
     def __init__(self, targets: Targets) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cli.errors import InputError
 from cli.ledger.decisions import find, refuse_none
-from cli.ledger.places import open_ledger
+from cli.ledger.storage import open_ledger
 from core import codec
 from core.ledger.entry import DISRUPT, LedgerEntry
 from core.ledger.reading import LedgerReader
@@ -25,7 +25,7 @@ class RecordedDecision(NamedTuple):
     plan: DisruptionPlan | None
 
 
-class RecordedLooks:
+class PeriodReader:
     """The selected observations.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 from cli.report.series import Happenings
 
 
-class NodeLife:
+class NodeLifetime:
     """One instance and its node, from launch to end; what has not happened is None or empty.
 
     Attributes:
@@ -47,7 +47,7 @@ class NodeLife:
         return self.price * ((self.ended or end) - self.launched).total_seconds() / 3600
 
 
-def lives(events: Happenings) -> tuple[NodeLife, ...]:
+def lives(events: Happenings) -> tuple[NodeLifetime, ...]:
     """Every instance of the record in order of launch."""
     found = _Lives()
     for at, event, fields in events:
@@ -57,13 +57,13 @@ def lives(events: Happenings) -> tuple[NodeLife, ...]:
 
 class _Lives:
     def __init__(self) -> None:
-        self.by_instance: dict[str, NodeLife] = {}
-        self._by_node: dict[str, NodeLife] = {}
+        self.by_instance: dict[str, NodeLifetime] = {}
+        self._by_node: dict[str, NodeLifetime] = {}
         self._daemons: set[str] = set()
 
     def see(self, at: datetime, event: str, fields: Mapping[str, Any]) -> None:
         if event == "instanceLaunched":
-            self.by_instance[fields["instance"]] = NodeLife(at, fields)
+            self.by_instance[fields["instance"]] = NodeLifetime(at, fields)
         elif event == "podCreated" and str(fields.get("owner") or "").startswith("DaemonSet/"):
             self._daemons.add(fields["pod"])
         elif event == "nodeJoined":
@@ -79,13 +79,13 @@ class _Lives:
             life.node, life.claim, life.joined = fields["node"], str(fields.get("nodeClaim") or ""), at
             self._by_node[life.node] = life
 
-    def _of_instance(self, at: datetime, event: str, life: NodeLife) -> None:
+    def _of_instance(self, at: datetime, event: str, life: NodeLifetime) -> None:
         if event == "instanceTerminated":
             life.ended = at
         elif event == "interruptionNotice":
             life.noticed = life.noticed or at
 
-    def _of_node(self, at: datetime, event: str, fields: Mapping[str, Any], life: NodeLife) -> None:
+    def _of_node(self, at: datetime, event: str, fields: Mapping[str, Any], life: NodeLifetime) -> None:
         if event == "nodeReady":
             life.ready = life.ready or at
         elif event == "nodeTainted" and fields.get("key") == "karpenter.sh/disrupted":
