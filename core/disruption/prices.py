@@ -45,7 +45,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> ReplacementOptions:
         """Look the claim's types up among those of its NodePool."""
-        known = {t.name: t for t in pool_types(snapshot).of(claim.node_pool, claim.node_class.name)}
+        known = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
         found = (known[name] for name in claim.instance_types if name in known)
         return cls(claim, ()).with_types(found)
 
@@ -56,7 +56,8 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
     def with_types(self, types: Iterable[InstanceType]) -> ReplacementOptions:
         """The same claim with these types, in price order; what cannot be launched is left out."""
-        pairs = [(t, launchable(self.claim, t)) for t in types]
+        admitted = _AdmittedOfferings(self.claim)
+        pairs = [(t, tuple(filter(admitted, t.offerings))) for t in types]
         kept = [pair for pair in pairs if pair[1]]
         kept.sort(key=lambda pair: (min(o.price for o in pair[1]), pair[0].name))
         return ReplacementOptions(self.claim, tuple(kept))
@@ -118,17 +119,29 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         return None
 
 
-def launchable(claim: PlannedClaim, instance_type: InstanceType) -> tuple[Offering, ...]:
-    """Return the type's available offerings that the claim admits."""
-    asked = Requirements(r for r in claim.requirements if r.key in _OF_OFFERINGS)
-    return tuple(
-        o
-        for o in instance_type.offerings
-        if o.available
-        and o.zone in claim.zones
-        and o.capacity_type in claim.capacity_types
-        and asked.compatible(o.requirements(), allow_undefined=labels.WELL_KNOWN)
-    )
+class _AdmittedOfferings:
+    """Says which available offerings a claim admits. Hundreds of types share a dozen places, so each is judged once."""
+
+    def __init__(self, claim: PlannedClaim) -> None:
+        self._claim = claim
+        self._asked = Requirements(r for r in claim.requirements if r.key in _OF_OFFERINGS)
+        self._known: dict[tuple[str, ...], bool] = {}
+
+    def __call__(self, offering: Offering) -> bool:
+        if not offering.available:
+            return False
+        place = (offering.zone, offering.capacity_type, *offering.reservation_labels().values())
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = self._admits(offering)
+        return known
+
+    def _admits(self, offering: Offering) -> bool:
+        return (
+            offering.zone in self._claim.zones
+            and offering.capacity_type in self._claim.capacity_types
+            and self._asked.compatible(offering.requirements(), allow_undefined=labels.WELL_KNOWN)
+        )
 
 
 def worst_price(offerings: Iterable[Offering]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -33,6 +33,7 @@ class PoolTypes:
         self._keys = snapshot.catalogue.label_keys()
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._known: dict[str, tuple[InstanceType, ...]] = {}
+        self._by_name: dict[tuple[str, str], dict[str, InstanceType]] = {}
         self._agreeing: tuple[NodeOverlay, ...] | None = None
 
     def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
@@ -42,6 +43,13 @@ class PoolTypes:
         if pool not in self._known:
             self._known[pool] = self._compute(self._pools[pool])
         return self._known[pool]
+
+    def by_name(self, pool: str, node_class: str = "") -> Mapping[str, InstanceType]:
+        """Return the types of `of`, by name."""
+        known = self._by_name.get((pool, node_class))
+        if known is None:
+            known = self._by_name[pool, node_class] = {one.name: one for one in self.of(pool, node_class)}
+        return known
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
         types = self._bare(pool)

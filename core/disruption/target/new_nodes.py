@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +11,16 @@ from core import labels
 from core.disruption.prices import ReplacementOptions, worst_price
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
+
+_LAUNCH_FIELDS: Final = (
+    "node_pool",
+    "node_class",
+    "requirements",
+    "instance_types",
+    "zones",
+    "capacity_types",
+    "price",
+)
 
 WORST_RATIO: Final = (8, 5)
 """The most expensive launch of a replacement costs at most this many times its planned price."""
@@ -30,17 +40,32 @@ def held(
     Returns:
         As many claims, or None where one has nothing left to become.
     """
-    total, above, below = sum(claim.price for claim in claims), *WORST_RATIO
+    total = sum(claim.price for claim in claims)
+    known: dict[tuple[Any, ...], PlannedClaim | None] = {}
     found = []
     for claim in claims:
-        limit = claim.price * above // below + 1
-        if budget is not None:
-            limit = min(limit, claim.price * budget // max(total, 1))
-        narrowed = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
+        options = _launch_options(claim)
+        if options not in known:
+            limit = _limit(claim.price, total, budget)
+            known[options] = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
+        narrowed = known[options]
         if narrowed is None:
             return None
-        found.append(narrowed)
+        fields = zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True)
+        found.append(msgspec.structs.replace(claim, **dict(fields)))
     return tuple(found)
+
+
+def _limit(price: int, total: int, budget: int | None) -> int:
+    """Return what a launch must stay below, for a claim of this price among claims of `total`."""
+    above, below = WORST_RATIO
+    limit = price * above // below + 1
+    return limit if budget is None else min(limit, price * budget // max(total, 1))
+
+
+def _launch_options(claim: PlannedClaim) -> tuple[Any, ...]:
+    """Return what decides how a claim is narrowed. A target has hundreds of new nodes, and few differ in it."""
+    return tuple(getattr(claim, field) for field in _LAUNCH_FIELDS)
 
 
 def _narrowed(
@@ -53,7 +78,7 @@ def _narrowed(
         options = options.with_types(others)
     if not options.types:
         return None
-    for one in (options, _of_cheapest_zone(options)):
+    for one in _from_wide_to_narrow(options):
         near = one.below(limit)
         if near.types and near.price == options.price and not near.missing_values():
             return near.planned()
@@ -61,6 +86,11 @@ def _narrowed(
         return options.planned()
     near = options.below(limit)
     return near.planned() if near.types and not near.missing_values() else None
+
+
+def _from_wide_to_narrow(options: ReplacementOptions) -> Iterator[ReplacementOptions]:
+    yield options
+    yield _of_cheapest_zone(options)
 
 
 def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
