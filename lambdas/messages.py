@@ -12,13 +12,13 @@ import msgspec
 from core.errors import InvalidInputError
 from lambdas.ports import JsonObject
 
-LOOKS: Final = timedelta(minutes=3)
+CHECKED_FOR: Final = timedelta(minutes=3)
 """How long a claim or command requests its own next check; `reconcile` takes up what takes longer."""
 
-SCHEDULED_LOOKS: Final = timedelta(minutes=1)
+SCHEDULED_CHAIN: Final = timedelta(minutes=1)
 """How long a scheduled run of `provision` may have itself woken again; then the next scheduled run takes over."""
 
-FRESH_LOOKS: Final = timedelta(seconds=15)
+FRESH_CHAIN: Final = timedelta(seconds=15)
 """The same for a run started by an event: one more run, so that a burst of events does not begin many chains."""
 
 WINDOW: Final = "fleetwright.windows"
@@ -69,19 +69,19 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
         return message
 
 
-def work_on_claim(name: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
+def work_on_claim(name: str, now: datetime, *, checked_for: timedelta = CHECKED_FOR) -> JsonObject:
     """Return a request for a claim's next step."""
-    return WorkItem(claim=name, until=now + looks).to_message()
+    return WorkItem(claim=name, until=now + checked_for).to_message()
 
 
 def deleted_node_claim(name: str, now: datetime) -> JsonObject:
     """Say that somebody deletes a NodeClaim."""
-    return WorkItem(claim=name, until=now + LOOKS, is_deleted=True).to_message()
+    return WorkItem(claim=name, until=now + CHECKED_FOR, is_deleted=True).to_message()
 
 
 def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:
     """Return requests for the next steps of claims that belong together, at most `at_most` in a message."""
-    return [item.to_message() for item in joined(names, now + LOOKS, at_most)]
+    return [item.to_message() for item in joined(names, now + CHECKED_FOR, at_most)]
 
 
 def joined(
@@ -95,12 +95,12 @@ def joined(
     ]
 
 
-def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
+def work_on_command(command_id: str, now: datetime, *, checked_for: timedelta = CHECKED_FOR) -> JsonObject:
     """Return a request for a command's next step."""
-    return WorkItem(command=command_id, until=now + looks).to_message()
+    return WorkItem(command=command_id, until=now + checked_for).to_message()
 
 
-def look_at_command(command_id: str) -> JsonObject:
+def check_command(command_id: str) -> JsonObject:
     """Return a request for one more check of a command, besides those that follow each other."""
     return WorkItem(command=command_id).to_message()
 
@@ -110,7 +110,7 @@ def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
     return {"wakeUp": reason} if until is None else {"wakeUp": reason, "until": until.isoformat()}
 
 
-def looks_until(event: JsonObject, now: datetime) -> datetime:
+def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
     """Return until when a run started by this event may have itself woken again, so that there is about one chain of runs.
 
     Every run that finds pods it cannot help yet runs again soon; if each began a chain of its own, the schedule alone would add
@@ -118,7 +118,7 @@ def looks_until(event: JsonObject, now: datetime) -> datetime:
     """
     records = event.get("Records")
     if not isinstance(records, list):
-        return now + SCHEDULED_LOOKS
+        return now + SCHEDULED_CHAIN
     return max((_end_of(record.get("body"), now) for record in records), default=now)
 
 
@@ -153,7 +153,7 @@ def _end_of(body: Any, now: datetime) -> datetime:
         message = msgspec.json.decode(body, type=_WakeUp)
     except (msgspec.MsgspecError, TypeError):
         return now
-    return now + FRESH_LOOKS if message.until is None else message.until
+    return now + FRESH_CHAIN if message.until is None else message.until
 
 
 class _WakeUp(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Names of the counts on which alarms or graphs are based, shared by the code that counts and the code that watches.
 
 Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name with a capital letter (`in_cloudwatch`).
-Counts that one person answers in one way share an alarm (`ALARMS`): an alarm costs for each metric that it looks at.
+Counts that one person answers in one way share an alarm (`ALARMS`): an alarm costs for each metric that it reads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROLLOUTS_STOPPED: Final = "rolloutsStopped"
 """NodePools whose drifted nodes stay because their replacements did not become ready; told by each run of `disrupt`."""
 
 PROPOSALS_WAITING: Final = "proposalsWaiting"
-"""Commands that wait for a person's approval; written by each look of `disrupt` that sees or makes some."""
+"""Commands that wait for a person's approval; written by each pass of `disrupt` that sees or makes some."""
 
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised, or were about to be cut off at their time-out."""

@@ -2,11 +2,11 @@
 
     PortError
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
-    │   ├── LostReplyError           it may have happened: look before doing it again
+    │   ├── LostReplyError           it may have happened: check before doing it again
     │   └── ThrottledError           asked too often: wait as long as it says
     ├── InsufficientCapacityError    no capacity in these offerings: remember them, plan again without them
     ├── NotFoundError                already gone: success when deleting
-    ├── ConflictError                another writer won: drop the work, the next look decides afresh
+    ├── ConflictError                another writer won: drop the work, the next run decides again
     ├── EvictionBlockedError         a PodDisruptionBudget says not now
     └── DeniedError                  permission, quota or a broken reference: alarm, do not retry
         ├── LaunchDeniedError        of a launch: remember what was asked for, and for how long to keep away from it

@@ -32,15 +32,15 @@ class RunReport:
     """Collects the decisions of one invocation. Controllers write it, and it is reported whether the run succeeds or fails.
 
     Args:
-        hear: Called with each decision when it is made, so that it is logged even if the run is cut off.
+        on_decision: Called with each decision when it is made, so that it is logged even if the run is cut off.
 
     Attributes:
         decision_id: Id of the decision that is being carried out, for all that is reported from here on.
         outcomes: Outcomes of decisions, of this run or an earlier one.
     """
 
-    def __init__(self, hear: Callable[[Decision], None] | None = None) -> None:
-        self._hear = hear
+    def __init__(self, on_decision: Callable[[Decision], None] | None = None) -> None:
+        self._on_decision = on_decision
         self.decisions: list[Decision] = []
         self.counts: dict[str, int] = {}
         self.failed_messages: list[str] = []
@@ -51,8 +51,8 @@ class RunReport:
         """Record a decision."""
         decision = Decision(kind, subject, reason, message, self.decision_id)
         self.decisions.append(decision)
-        if self._hear is not None:
-            self._hear(decision)
+        if self._on_decision is not None:
+            self._on_decision(decision)
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a count of the response, named in camel case."""
@@ -60,7 +60,7 @@ class RunReport:
 
     def part(self) -> RunReport:
         """Return an empty report for a part of the same run; pass it to `add` when the part is done."""
-        part = RunReport(self._hear)
+        part = RunReport(self._on_decision)
         part.decision_id = self.decision_id
         return part
 

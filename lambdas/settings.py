@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
         kill_switch_parameter: Name of the SSM parameter that says `run`, `pause-disruption` or `stop`; empty: no kill switch.
         pausing_alarms: Names of CloudWatch alarms, a line each, that pause voluntary disruption while one is in ALARM.
-        zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are looked at.
+        zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are read.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
         scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
             kube-scheduler's own configuration.
@@ -59,7 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             its node and terminates its instance.
         surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
             pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
-        poll_seconds: How soon `provision` looks again while pods wait for something.
+        poll_seconds: How soon `provision` runs again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
         improve_milliseconds: How much processor time may go into improving a plan after the first one, as much again for every

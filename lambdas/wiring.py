@@ -113,7 +113,7 @@ never takes more batches than may run at once, so none waits while its visibilit
 LOOKS: Final = QueueSpec(
     name="looks", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
 )
-"""Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and the moments at which it looks again.
+"""Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and its requests for a later run.
 
 The visibility timeout is longer than the function's time-out. Messages that meet a run wait for its end (docs/adr/0128)."""
 

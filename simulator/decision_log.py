@@ -28,7 +28,7 @@ class DecisionLog:
         self._last: dict[str, tuple[str, str]] = {}
         self.told: list[dict[str, Any]] = []
 
-    def hear(self, function: str, decision: Mapping[str, Any]) -> None:
+    def write(self, function: str, decision: Mapping[str, Any]) -> None:
         """Take a decision, unless the last one about its subject was of the same kind and for the same reason."""
         subject, gist = decision["subject"], (decision["kind"], decision["reason"])
         if self._last.get(subject) != gist:

@@ -33,7 +33,7 @@ class Poller:
         self._ended = ended
         self._due: datetime | None = None
 
-    def look(self) -> None:
+    def schedule_delivery(self) -> None:
         """React to a possible change: compute when the next batch is due."""
         visible_at = self._queue.next_visible_at()
         if visible_at is None or not self._sandboxes.has_room(self._function):
@@ -54,7 +54,7 @@ class Poller:
             event = queue_event(self._queue.name, [self._record(message) for message in batch])
             trigger = f"queue:{self._spec.name}"
             self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r))
-        self.look()
+        self.schedule_delivery()
 
     def _done(self, batch: Sequence[Message], outcome: str, response: dict[str, Any] | None) -> None:
         if outcome == OK:

@@ -63,7 +63,7 @@ class Pump:
         queues.on_message(self._message_came)
 
     def start(self) -> None:
-        """An installation begins: read the market, look at the objects once, then let the schedules run."""
+        """An installation begins: read the market, observe the objects once, then let the schedules run."""
         opening = [wiring.BY_NAME[name] for name in OPENING]
         self._in_turn(opening)
         for function in wiring.FUNCTIONS:
@@ -104,7 +104,7 @@ class Pump:
 
     def _message_came(self, queue: str) -> None:
         if queue in self._pollers:
-            self._pollers[queue].look()
+            self._pollers[queue].schedule_delivery()
 
     def _await_schedule(self, function: FunctionSpec, name: str, every: timedelta) -> None:
         def fire() -> None:
@@ -154,7 +154,7 @@ class Pump:
         if waiting and self._sandboxes.has_room(function):
             self._invoke(function, *waiting.pop(0))
         if function.queue:
-            self._pollers[function.queue].look()
+            self._pollers[function.queue].schedule_delivery()
 
     def _ended(self, function: FunctionSpec, response: dict[str, Any] | None) -> None:
         for decision in (response or {}).get("decisions") or ():

@@ -123,7 +123,7 @@ class World:
         scenario, clock = self.scenario, self.clock
         self.account = account
         self.meter = CostMeter(clock, account.exchange)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.hear)
+        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,

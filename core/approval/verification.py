@@ -19,7 +19,7 @@ from core.reasons.refusal import Refusal
 
 
 class Verification:
-    """Asks what a second look asks of a command (`core.disruption.validation`), of each proposal alone.
+    """Applies the validation of a command (`core.disruption.validation`) to each proposal alone.
 
     NodePools' budgets are left out of whether a proposal holds: it takes no place in them while it waits, and they may be
     closed at the hour at which a person reads it.

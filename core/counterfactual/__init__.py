@@ -1,1 +1,1 @@
-"""A fleet played forward over recorded looks: what would run, cost and move had something else been asked for."""
+"""Simulates a fleet over recorded snapshots: what would run, cost and move under other settings."""

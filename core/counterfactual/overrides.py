@@ -1,4 +1,4 @@
-"""Other NodePools, budgets and prices in a recorded look."""
+"""Other NodePools, budgets and prices in recorded snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes the place of the recorded object of the same name, or comes besides.
+    """Objects that replace the recorded ones of the same name, or are added.
 
     Attributes:
         catalogue: Other types and prices; None: as recorded.
@@ -31,7 +31,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     catalogue: Catalogue | None = None
 
     def applied_to(self, look: Snapshot) -> Snapshot:
-        """The look as it would be."""
+        """Return the snapshot with the overrides."""
         return msgspec.structs.replace(
             look,
             node_pools=_replaced(look.node_pools, map(_as_live, self.node_pools), lambda pool: pool.name),
@@ -47,7 +47,7 @@ def _replaced(recorded: Iterable[T], given: Iterable[T], name: Callable[[T], str
 
 
 def _as_live(pool: NodePool) -> NodePool:
-    """With the hash of its template, by which nodes of the recorded pool drift where the template is another."""
+    """Return the pool with its template hash, so that nodes of the recorded pool drift if the template differs."""
     hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
     own = {**pool.own_annotations, **(hashes if pool.template_hash else {})}
     return msgspec.structs.replace(pool, own_annotations=own, is_ready=True)

@@ -64,7 +64,7 @@ def disrupt(
         planner: A planner for exactly this snapshot, if one exists already.
         out_of_time: Brakes the search for a cheaper target, which `options.improve_iterations` bounds; returns which share of
             its time is over.
-        proves: Whether to compute the proven minimum cost of the fleet. A look that continues a stored target leaves it out.
+        proves: Whether to compute the proven minimum cost of the fleet. A pass that continues a stored target leaves it out.
         deadline: Cuts the decision short; returns which share of the time is over. What was found before stands, and nodes that
             were not looked at are left to the next run.
     """

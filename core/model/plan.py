@@ -206,7 +206,7 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         budgets: Pool → reason → how many nodes may still go now, None for unlimited.
-        target: What the commands of method `repack` are the next wave of, as it is to be kept for the next look; None for none.
+        target: The target of which the commands of method `repack` are the next wave, as it is stored for the next pass.
         target_reason: What became of the target that was under way (`core.reasons.target`), empty where none was asked about.
     """
 

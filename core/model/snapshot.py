@@ -63,7 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         paused_pools: NodePool → why none of its nodes may currently be disrupted.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
-        stored_target: The target of the fleet that is under way, as the look before kept it.
+        stored_target: The target of the fleet that is under way, as the pass before stored it.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 

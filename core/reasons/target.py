@@ -1,4 +1,4 @@
-"""What became of the target that was kept from the look before."""
+"""What became of the target that the pass before stored."""
 
 from __future__ import annotations
 

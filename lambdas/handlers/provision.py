@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
-from lambdas.messages import WokenBy, looks_until, woken_by
+from lambdas.messages import WokenBy, chain_ends_at, woken_by
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
@@ -18,7 +18,7 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     """Launch what pending pods need."""
     app = application()
     mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
-    until = looks_until(event, app.adapters.clock.now())
+    until = chain_ends_at(event, app.adapters.clock.now())
     cause = woken_by(event)
     if cause is WokenBy.NEWS:
         app.provisioning.record_change()

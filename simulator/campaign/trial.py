@@ -150,11 +150,11 @@ def _begin(world: World, spell: Spell) -> None:
 def _watch_calls(world: World, judge: CallJudge) -> None:
     def to_aws(call: Call, _: object) -> None:
         subject = _kind(call.parameters) if call.service == "dynamodb" else ""
-        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, subject)
+        judge.record(world.clock.now(), world.sandboxes.running(), call.name, subject)
 
     def to_cluster(call: str, when: str) -> None:
         if when == "before":
-            judge.hear(world.clock.now(), world.sandboxes.running(), call)
+            judge.record(world.clock.now(), world.sandboxes.running(), call)
 
     world.account.wire.listen(to_aws)
     world.cluster.on_fault_point(to_cluster)

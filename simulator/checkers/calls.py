@@ -75,7 +75,7 @@ class CallJudge:
         self._writes: dict[tuple[str, str, str], datetime] = {}
         self.written_at: datetime | None = None
 
-    def hear(self, now: datetime, function: str, call: str, subject: str = "") -> None:
+    def record(self, now: datetime, function: str, call: str, subject: str = "") -> None:
         """Count one attempt; `subject` is its object: the kind of a row."""
         self._count(now, function, call)
         if _is_write(call) and (function, call, subject) not in _BEATS:

@@ -70,7 +70,7 @@ def report(world: World, pytestconfig: pytest.Config) -> Iterator[Report]:
     yield collected
     book = world.book_now()
     collected.refused, collected.used = sorted(book.refused), sorted(book.used)
-    collected.hear(world.functions.invocations)
+    collected.add_invocations(world.functions.invocations)
     suite = pytestconfig.pluginmanager.get_plugin(Suite.__name__)
     assert isinstance(suite, Suite)
     suite.hand_over(collected)

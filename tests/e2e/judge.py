@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.e2e.planned import Planned
+from tests.e2e.planned_pods import PlannedPods
 
 DAEMONS: Final = ("DaemonSet", "Node")
 GONE: Final = ("Succeeded", "Failed")
@@ -44,7 +44,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
 
 
 def judge(
-    name: str, pods: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], planned: Planned
+    name: str, pods: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], planned: PlannedPods
 ) -> tuple[Verdict, list[Elsewhere]]:
     """Compare the cluster as it is with the plans; violations are for the caller to add."""
     by_provider = {node["spec"].get("providerID", ""): node for node in nodes}

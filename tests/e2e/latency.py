@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from tests.e2e.planned import Launched
+from tests.e2e.planned_pods import Launched
 
 
 def seconds_to_launch(launches: Iterable[Launched], created: Mapping[str, datetime]) -> list[float]:

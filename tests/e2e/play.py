@@ -25,7 +25,7 @@ from tests.e2e.world import World
 SECONDS: Final = 600.0
 """What a scene waits for one thing at most: what happens ends a wait, and this only one that has no end."""
 
-LOOKS_EVERY: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 RESTS: Final = 2.0
 """So many times as long as it looked: a thousand pods are a large answer, and those who work need the cores."""
 
@@ -68,7 +68,7 @@ class Play:
         self.apply(*[found for found in yaml.safe_load_all(path.read_text()) if found])
 
     def ready(self) -> None:
-        """Have `reconcile` look at the new objects now, and wait until this scene's NodePools say that they can be used."""
+        """Have `reconcile` observe the new objects now, and wait until this scene's NodePools say that they can be used."""
         self.world.wake("reconcile")
         pools = sorted(self._pools)
         self.wait(lambda: all(is_ready(self.world.admin.get(NODE_POOLS, pool)) for pool in pools), "NodePools ready")
@@ -80,7 +80,7 @@ class Play:
     def wait(self, check: Callable[[], Any], what: str) -> None:
         """Wait until `check` gives something true, also while the API server is away. Raises TimeoutError."""
         what = f"{self.name}: {what}"
-        until(check, seconds=SECONDS, what=what, forgive=(PortError,), every=LOOKS_EVERY, rests=RESTS)
+        until(check, seconds=SECONDS, what=what, forgive=(PortError,), every=POLL_INTERVAL, rests=RESTS)
 
     def wait_until_running(self, pods: int) -> None:
         """Wait until so many pods run, daemons not counted, and no other waits."""
@@ -133,7 +133,7 @@ class Play:
 
     def judge(self) -> tuple[Verdict, list[Elsewhere]]:
         """The scene as it is now."""
-        self.world.planned.look()
+        self.world.planned.read_table()
         verdict, elsewhere = judge(self.name, self.pods(), self.nodes(), self.world.planned)
         if not verdict.pods and self._ran is not None:  # a scene that ends with nothing: what came of its pods counts
             ran = self._ran
@@ -268,7 +268,7 @@ def _play(playing: Play, scene: Scene, outcome: Outcome) -> None:
         outcome.error = error
     try:
         what = f"{playing.name}: the API server, for the judge"
-        judged = until(playing.judge, seconds=SECONDS, what=what, forgive=(PortError,), every=LOOKS_EVERY)
+        judged = until(playing.judge, seconds=SECONDS, what=what, forgive=(PortError,), every=POLL_INTERVAL)
         outcome.verdict, outcome.elsewhere = judged
     except TimeoutError as error:
         outcome.error = outcome.error or error

@@ -80,7 +80,7 @@ class Report(msgspec.Struct, kw_only=True):
             for moment, seconds in seconds_since_pods(claim).items():
                 self.moments.setdefault(moment, []).append(seconds)
 
-    def hear(self, invocations: Iterable[Invocation]) -> None:
+    def add_invocations(self, invocations: Iterable[Invocation]) -> None:
         """Take in the functions' invocations."""
         self.invocations += [msgspec.structs.replace(found, response=None) for found in invocations]
 

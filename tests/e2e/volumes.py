@@ -11,7 +11,7 @@ from tests.e2e.parts.admin import Admin
 DRIVER: Final = "ebs.csi.aws.com"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 ZONE: Final = "topology.kubernetes.io/zone"
-LOOKS_EVERY: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 
 
 class VolumeProvisioner:
@@ -32,7 +32,7 @@ class VolumeProvisioner:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closed.wait(LOOKS_EVERY):
+        while not self._closed.wait(POLL_INTERVAL):
             try:
                 self._look()
             except PortError:

@@ -33,7 +33,7 @@ from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import until
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
 from tests.e2e.parts.together import Together
-from tests.e2e.planned import Planned
+from tests.e2e.planned_pods import PlannedPods
 from tests.e2e.volumes import VolumeProvisioner
 
 OPENING: Final = ("refresh_catalogue", "reconcile")
@@ -190,14 +190,14 @@ class World(Together):
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)
         cluster = self.cloud.settings.cluster_name
         self._commands = DynamoCommands(table, cluster)
-        self.planned = Planned(DynamoClaims(table, cluster))
+        self.planned = PlannedPods(DynamoClaims(table, cluster))
         self.planned.start()
         self.opened.callback(self.planned.close)
 
     def _start_functions(self) -> None:
         self.functions = Functions(package(), self._environment_of, self.processes, slack=self._pace.slack)
         self.opened.callback(self.functions.close)
-        self.functions.listen(self.planned.hear)
+        self.functions.listen(self.planned.record_invocation)
         clients = (self.cloud.client("sqs"), self.cloud.client("scheduler"))
         self.pump = Pump(self.functions, *clients, self.cloud.queue_urls, self._pace)
         self.opened.callback(self.pump.close)

@@ -18,7 +18,7 @@ from core.model.catalogue import Catalogue, InstanceType
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.ledger.writer import LedgerWriter
-from lambdas.messages import looks_until, woken_by
+from lambdas.messages import chain_ends_at, woken_by
 from lambdas.ports import FunctionQueues, JsonObject
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
@@ -122,7 +122,7 @@ class Lab:
         report, now = RunReport(), self.clock.now()
         bodies = [{"body": msgspec.json.encode(message).decode()} for message in messages]
         event: JsonObject = {"Records": bodies} if bodies else {}
-        until = looks_until(event, now)
+        until = chain_ends_at(event, now)
         deadline = now + timedelta(minutes=1)
         self.app.provisioning.run(report, owner=f"request-{now}", deadline=deadline, until=until, cause=woken_by(event))
         return report

@@ -100,7 +100,7 @@ class Operator:
         msgspec.json.decode(printed, type=ANSWERS[name])
         self.answers.append((json.loads(printed), code))
 
-    def look(self, command: Any) -> Callable[[], None]:
+    def observe_with(self, command: Any) -> Callable[[], None]:
         return lambda: self.run(command)
 
     def act(self, command: Any) -> Callable[[], None]:
@@ -253,7 +253,7 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
         operator.at(6.9, lambda: reserved.append(operator.reserved()))
-        operator.at(7, operator.look(release))
+        operator.at(7, operator.observe_with(release))
         operator.at(7.1, lambda: assert_ours(operator))
         operator.at(7.2, operator.act(release))
         operator.at(7.3, lambda: assert_karpenters(operator))
@@ -262,13 +262,13 @@ def test_nodes_go_to_karpenter_and_come_back(played: Any) -> None:
         operator.at(18, lambda: assert_karpenters(operator))
         operator.at(18.1, operator.switch("stop"))
         operator.at(19, lambda: as_after_karpenter(operator))
-        operator.at(20, operator.look(adopt))
+        operator.at(20, operator.observe_with(adopt))
         operator.at(20.1, lambda: assert_karpenters(operator))
         operator.at(20.2, operator.act(adopt))
         operator.at(20.3, lambda: assert_ours(operator))
         operator.at(20.3, lambda: seen.extend(operator.objects("EC2NodeClass")))
         operator.at(20.3, lambda: reserved.append(operator.reserved()))
-        operator.at(20.4, operator.look(adopt))
+        operator.at(20.4, operator.observe_with(adopt))
         operator.at(21, operator.switch("run"))
         operator.at(31, lambda: assert_ours(operator))
 
@@ -408,7 +408,7 @@ def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
         operator.at(6, operator.switch("stop"))
         operator.at(8, operator.act(release))
         operator.at(8.1, conditions)
-        operator.at(8.5, operator.look(adopt))
+        operator.at(8.5, operator.observe_with(adopt))
         operator.at(9, operator.act(adopt))
         operator.at(10, operator.switch("run"))
         operator.at(19, conditions)

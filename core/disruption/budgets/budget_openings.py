@@ -15,7 +15,7 @@ EDGES_MAX: Final = 64
 """Edges of a NodePool's windows that are looked at; after that many it is asked again. A schedule may have one each minute."""
 
 AHEAD: Final = timedelta(minutes=3)
-"""How long before consolidateAfter must begin to count pods are looked at again: two looks, and some more."""
+"""How long before consolidateAfter must begin to count pods are observed again: two passes, and some more."""
 
 
 class PoolNodes(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ STEP: Final = timedelta(minutes=15)
 """The least time between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
 
 _PERIODS_KEPT: Final = 256
-"""Periods that stay evaluated. A week of short windows takes hundreds of looks at schedules, and pools are judged every two
+"""Periods that are cached. A week of short windows takes hundreds of evaluations of schedules, and pools are judged every two
 minutes: those within one `STEP` share a period."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 _SCHEDULES_KEPT: Final = 512
-"""Schedules that stay parsed: budgets are asked at each look, and a fleet has some dozens."""
+"""Schedules that stay parsed: budgets are evaluated in each pass, and a fleet has some dozens."""
 
 WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -57,7 +57,7 @@ class TargetDecision:
     """Decides about the nodes of one pass that have drifted or that consolidation may touch.
 
     Attributes:
-        kept: The target to store for the next look, None for none.
+        kept: The target to store for the next pass, None for none.
         reason: Why the stored target is continued or replaced; None where there is nothing to decide.
     """
 

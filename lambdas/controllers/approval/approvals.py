@@ -39,14 +39,14 @@ class Divided(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The proposals of one look: those whose nodes are left alone, and those that were approved and may start."""
+    """The proposals of one pass: those whose nodes are left alone, and those that were approved and may start."""
 
     waiting: tuple[Proposal, ...] = ()
     approved: tuple[tuple[Proposal, Command], ...] = ()
 
     @property
     def awaits_budget(self) -> bool:
-        """Whether an approved command waits for its turn: looks go on until it comes."""
+        """Whether an approved command waits for its budget: `disrupt` keeps running until it starts."""
         return any(proposal.is_approved and proposal.end is None for proposal in self.waiting)
 
 
@@ -183,7 +183,7 @@ class Approvals:
         report.count(PROPOSALS_WAITING, len(demanded))
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
-        """Publish the proposal if that was not done yet; a topic that fails is tried again at the next look."""
+        """Publish the proposal if that was not done yet; a topic that fails is tried again in the next pass."""
         if self._topic is None or proposal.announced_at is not None:
             return proposal
         try:
@@ -213,7 +213,7 @@ class Approvals:
         return self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
 
     def _change(self, before: Proposal, after: Proposal, report: RunReport) -> Proposal:
-        """Store a change; where a person was faster, the next look sees both."""
+        """Store a change; where a person was faster, the next pass reads both."""
         try:
             return self._store.change(before, after)
         except ConflictError as error:

@@ -27,7 +27,7 @@ HAND_BACK_AFTER: Final = timedelta(seconds=1)
 
 
 class ClaimChecks:
-    """What one look at a claim does."""
+    """One check of a claim."""
 
     def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims) -> None:
         self._claim_work = claim_work
@@ -36,9 +36,9 @@ class ClaimChecks:
     def take(
         self, name: str, reader: NodeStateReader, report: RunReport, item: WorkItem
     ) -> timedelta | BindPods | None:
-        """As `ClaimWork.advance`, for a message; somebody may have deleted the claim's NodeClaim. Raises PortError."""
+        """Act as `ClaimWork.advance`, and on the deletion of the NodeClaim that the message may report. Raises PortError."""
         if item.is_deleted:
-            self._deleted.look(name, report)
+            self._deleted.check(name, report)
         return self._claim_work.advance(name, reader, report, until=item.until)
 
 
@@ -140,11 +140,11 @@ class ClaimGroup:
             for item, delay in self._alone:
                 self._send(item, delay)
         except Exception:  # noqa: BLE001 - the message is delivered again, and asks again
-            logger.exception("next looks could not be asked for", extra={"claims": self.names})
+            logger.exception("next checks could not be requested", extra={"claims": self.names})
             self.has_failed = True
 
     def _ask_for(self, names: Sequence[str], delay: timedelta) -> None:
-        """Ask for the next looks at these claims, but for those that another message follows at least as closely."""
+        """Request the next checks of these claims, except those that another message checks at least as soon and as long."""
         now, until = self._clock.now(), self._item.until
         due = now + delay
         if until is None or due > until:

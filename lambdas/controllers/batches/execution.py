@@ -44,7 +44,7 @@ class Execution:
         self,
         kubernetes: Kubernetes,
         cloud: CloudProvider,
-        claim_looks: ClaimChecks,
+        claim_checks: ClaimChecks,
         command_work: CommandWork,
         binder: PodBinder,
         work: Queue,
@@ -55,7 +55,7 @@ class Execution:
         self._node_lists = NodeLists(kubernetes, clock)
         self._next_checks = NextChecks()
         self._cloud = cloud
-        self._claim_checks = claim_looks
+        self._claim_checks = claim_checks
         self._command_work = command_work
         self._binder = binder
         self._work = work

@@ -1,4 +1,4 @@
-"""The looks that this sandbox has asked for: a claim that several messages follow needs one next look, not one for each."""
+"""The checks of claims that this sandbox has requested: several messages about one claim need one next check, not one each."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import msgspec
 from lambdas.messages import WorkItem
 
 REMEMBERED: Final = 5_000
-"""Claims; each is forgotten when its look is over."""
+"""Most claims; each is forgotten once its check is due."""
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _Check(msgspec.Struct, frozen=True):
     due: datetime
     until: datetime
 
 
 class NextChecks:
-    """What one sandbox remembers. Another knows nothing of it, so there may be a look too many and never one too few."""
+    """The requests of one sandbox. Sandboxes do not share them, so a check may be requested twice, and none is missing."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, _Look] = {}
+        self._asked: dict[str, _Check] = {}
 
     def is_asked(self, claim: str, now: datetime, due: datetime, item: WorkItem) -> bool:
-        """Whether another message than `item` brings a look at the claim by `due`, and goes on at least as long."""
-        look = self._asked.get(claim)
-        if look is None or item.until is None or look.due == item.due:
+        """Whether another message than `item` checks the claim by `due`, and its chain lasts at least as long."""
+        check = self._asked.get(claim)
+        if check is None or item.until is None or check.due == item.due:
             return False
-        return now < look.due <= due and look.until >= item.until
+        return now < check.due <= due and check.until >= item.until
 
     def note(self, claim: str, now: datetime, due: datetime, until: datetime) -> None:
-        """A look was asked for."""
+        """Record a request."""
         if len(self._asked) >= REMEMBERED:
-            self._asked = {name: look for name, look in self._asked.items() if look.due > now}
-        self._asked[claim] = _Look(due, until)
+            self._asked = {name: check for name, check in self._asked.items() if check.due > now}
+        self._asked[claim] = _Check(due, until)

@@ -122,8 +122,8 @@ class DisruptionController:
         if brake is not None:
             skipped(brake, "disruption", report)
             return
-        # Closed budgets are asked alone, before each look; open ones are noted with the look, which lists NodePools anyway.
-        if self._budgets.are_closed and not self._is_look_needed(records, report):
+        # Closed budgets are evaluated alone, before each pass; open ones in the pass, which lists NodePools anyway.
+        if self._budgets.are_closed and not self._is_run_needed(records, report):
             return
         proposals = self._approvals.open()
         sign = self._sign(records, brakes, proposals)
@@ -149,7 +149,7 @@ class DisruptionController:
         deadline: datetime,
         is_window: bool,
     ) -> None:
-        """Observe and decide, and ask for the look at the next moment that is known."""
+        """Observe and decide, and request the run for the next known time."""
         looked_at = self._clock.now()
         view = _paused(self._observer.observe(), brakes, report)
         self._budgets.note(view.snapshot.node_pools, records)
@@ -178,7 +178,7 @@ class DisruptionController:
         for command_id, command in kept.free:
             self._store(command_id, command, report)
         self._approvals.propose(kept.demanded, plan, report)
-        self._turns.looked(view, is_new=remembered is None, found=bool(plan.commands))
+        self._turns.ended(view, is_new=remembered is None, found=bool(plan.commands))
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
         report.count("cutOffDecisions", int(is_cut_off))
         if not plan.commands and not _awaits_repair(view) and not is_cut_off:
@@ -228,7 +228,7 @@ class DisruptionController:
         brakes: EngagedBrakes,
         report: RunReport,
     ) -> bool:
-        """Store the commands that a person approved and nothing stops; the next look decides about the other nodes."""
+        """Store the commands that a person approved and nothing stops; the next pass decides about the other nodes."""
         commands = [command for _, command in settled.approved]
         unhindered = self._unhindered(commands, view, records, brakes, self._clock.now(), report)
         for proposal, command in settled.approved:
@@ -239,9 +239,9 @@ class DisruptionController:
             self._rest.end()
         return bool(unhindered)
 
-    def _is_look_needed(self, records: tuple[ClaimRecord, ...], report: RunReport) -> bool:
+    def _is_run_needed(self, records: tuple[ClaimRecord, ...], report: RunReport) -> bool:
         """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are told of all the same."""
-        if self._budgets.needs_look(records):
+        if self._budgets.needs_run(records):
             return True
         now = self._clock.now()
         report.count("closedBudgets")

@@ -9,7 +9,7 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError
 
-POD_EVENTS_PER_LOOK: Final = 500
+POD_EVENTS_PER_RUN: Final = 500
 """Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
 minute, indefinitely."""
 
@@ -23,7 +23,7 @@ def write_pod_events(stores: Stores, view: ClusterState) -> None:
     still changing, so it is consolidated later, never earlier.
     """
     oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
-    for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
+    for before, after in oldest_first[:POD_EVENTS_PER_RUN]:
         try:
             stores.claims.change(before, after)
         except ConflictError:

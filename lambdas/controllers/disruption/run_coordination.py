@@ -1,4 +1,4 @@
-"""Whose turn it is to look, and when the next look comes (docs/adr/0128)."""
+"""Which run of `disrupt` may decide now, and when the next one starts (docs/adr/0128)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOLLOWED_AFTER: Final = timedelta(seconds=5)
 
 
 class RunCoordination:
-    """Keeps runs of `disrupt` apart, in time and from deciding at once, and asks for the next one."""
+    """Spaces runs of `disrupt`, lets one decide at a time, and requests the next one."""
 
     def __init__(self, leases: Leases, looks: Queue, clock: Clock) -> None:
         self._leases = leases
@@ -31,7 +31,7 @@ class RunCoordination:
         self._clock = clock
 
     def is_too_early(self, report: RunReport) -> bool:
-        """Whether a run that a message started comes too soon after the last look; a later one is asked for."""
+        """Whether a run that a message started is too soon after the last pass; requests a later one then."""
         now = self._clock.now()
         earliest = self._pace.earliest(now)
         if earliest <= now:
@@ -41,7 +41,7 @@ class RunCoordination:
         return True
 
     def take(self, owner: str, report: RunReport) -> Lease | None:
-        """Take the turn; None while another run decides, after which one more is asked for. Raises PortError."""
+        """Take the lease; None while another run decides, and one more run is requested then. Raises PortError."""
         lease = self._leases.acquire(DECIDER, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             self._requests.ask("another run decides", self._clock.now() + FOLLOWED_AFTER)
@@ -49,26 +49,26 @@ class RunCoordination:
         return lease
 
     def give_up(self, lease: Lease) -> None:
-        """The turn is over. Raises PortError."""
+        """Release the lease. Raises PortError."""
         self._leases.release(lease)
 
     def ask_after_validation(self, commands: Iterable[CommandRecord]) -> None:
-        """Ask for a look once the commands that wait for their validation have had it."""
+        """Request a run for the time when the waiting commands have been validated."""
         due = max((command.verify_at for command in commands if not command.has_started), default=None)
         if due is not None:
             self._requests.ask("validated", max(due, self._clock.now()) + FOLLOWED_AFTER)
 
-    def looked(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
-        """Ask for a look at the next moment at which time alone may let a node go.
+    def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
+        """Request a run for the next time at which a node may become disruptable without any event.
 
         Args:
             view: What was observed.
-            is_new: Whether it was decided about; the same cluster as before says nothing about the use of looks.
+            is_new: Whether it was decided about; a pass over an unchanged cluster does not count as futile.
             found: Whether commands were decided.
         """
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())
         if is_new:
-            self._pace.looked(self._clock.now(), found=found or is_moving)
+            self._pace.ended(self._clock.now(), found=found or is_moving)
         moment = next_run_at(view.snapshot, GATHERED)
         if moment is not None:
             self._requests.ask("known moment", max(moment, self._pace.earliest(self._clock.now())))

@@ -140,4 +140,4 @@ class CommandStarter:
                 patch_node(self._kubernetes, seen, annotations=wanted.annotations, taints=wanted.taints)
             except NotFoundError:
                 continue
-            reader.look_again(name)
+            reader.refresh(name)

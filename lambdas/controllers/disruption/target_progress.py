@@ -1,4 +1,4 @@
-"""Keeps the target of the fleet between two looks: each look goes on with the next wave instead of planning anew."""
+"""Stores the target of the fleet between two passes: each pass continues with the next wave instead of planning again."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from lambdas.store import Targets
 
 
 class TargetProgress:
-    """One cluster's target. What is lost of it costs a new program at the next look, so nothing fails for it."""
+    """One cluster's target. A lost target costs one more search in the next pass, so a failure to store it stops nothing."""
 
     def __init__(self, targets: Targets) -> None:
         self._targets = targets
 
     def with_target(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with the target that is under way. Raises PortError."""
+        """Return the snapshot with the stored target. Raises PortError."""
         return msgspec.structs.replace(snapshot, stored_target=self._targets.read())
 
     def keep(
         self, snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]], report: RunReport
     ) -> None:
-        """Store what is left of the plan's target once these commands, by their ids, are under way.
+        """Store what is left of the plan's target once these commands, by their ids, have started.
 
-        A command that comes to nothing needs no other word: its nodes are candidates again at the next look.
+        A command that is abandoned needs no entry: its nodes are candidates again in the next pass.
         """
         if plan.target_reason:
             report.count(plan.target_reason[0].lower() + plan.target_reason[1:])
@@ -49,7 +49,7 @@ class TargetProgress:
 def remaining_target(
     snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]]
 ) -> StoredTarget | None:
-    """The plan's target without what these commands do."""
+    """Return the plan's target without what these commands do."""
     if plan.target is None:
         return None
     commands, names = list[Command](), dict[str, str]()

@@ -73,7 +73,7 @@ class DrainCancellation:
             try:
                 release_node(self._kubernetes, seen)
             except ConflictError:
-                reader.look_again(node)
+                reader.refresh(node)
             else:
-                reader.look_again(node)
+                reader.refresh(node)
                 return

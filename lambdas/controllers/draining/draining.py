@@ -49,7 +49,7 @@ class Draining:
         deletion, seen = _deletion_of(record), reader.node(step.node)
         if seen is not None:
             patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
-            reader.look_again(step.node)
+            reader.refresh(step.node)
         if deletion.tainted_at is not None:
             return record
         return self._claims.change(record, tainted(record, self._clock.now()))
@@ -86,7 +86,7 @@ class Draining:
         if seen is not None:
             with suppress(ConflictError):
                 delete_node(self._kubernetes, seen)
-        reader.look_again(step.node)
+        reader.refresh(step.node)
         left = reader.node(step.node)
         if left is not None and left.node.finalizers:
             report.decide(

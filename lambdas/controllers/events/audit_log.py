@@ -29,7 +29,7 @@ POD_DELETED: Final = "PodDeleted"
 NODE_POOL_CHANGED: Final = "NodePoolChanged"
 
 NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
-"""What may let nodes go: `disrupt` looks soon."""
+"""Changes that may make nodes disruptable: `disrupt` runs soon."""
 
 OUR_GROUPS: Final = "fleetwright:"
 """With what the Kubernetes groups of our functions begin (`infra.cluster_role`)."""

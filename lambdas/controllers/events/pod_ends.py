@@ -1,6 +1,6 @@
 """Pods that end on nodes, read from the audit log: consolidateAfter counts from the last of them (docs/adr/0085).
 
-A look compares the pods of a node with those of the look before. What came and went in between leaves no trace there, and a
+A pass compares the pods of a node with those of the pass before. What came and went in between leaves no trace there, and a
 CronJob of forty seconds is seldom seen.
 """
 
@@ -29,7 +29,7 @@ NODES_PER_DELIVERY: Final = 200
 """Writes of one delivery. Where more nodes are concerned, all of the cluster's count as such."""
 
 SEEN_WITHIN: Final = timedelta(minutes=15)
-"""A pod that lived for longer was seen by a look, and so is its end: looks are twelve minutes apart at most."""
+"""A pod that lived for longer was seen by a pass, and so is its end: passes are twelve minutes apart at most."""
 
 REMEMBERED_MAX: Final = 10_000
 """Nodes whose last write a sandbox remembers."""
@@ -105,6 +105,6 @@ def _is_daemon(pod: dict[str, Any]) -> bool:
 
 
 def _was_seen(pod: dict[str, Any], at: datetime) -> bool:
-    """Whether the pod is known to have lived for so long that a look saw it."""
+    """Whether the pod lived for so long that a pass saw it."""
     created_at = moment_of(object_of(pod.get("metadata")).get("creationTimestamp"))
     return created_at is not None and at - created_at > SEEN_WITHIN

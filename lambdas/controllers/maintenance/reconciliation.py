@@ -14,7 +14,7 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.resting.reconciliation_rest import Look, ReconciliationRest
+from lambdas.controllers.resting.reconciliation_rest import ObservationScope, ReconciliationRest
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 from lambdas.metric_names import (
@@ -97,10 +97,10 @@ class Reconciliation:
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """Observe the cluster, without pods where that is enough; None where the last observation is still valid."""
         looked_at = self._clock.now()
-        due, rows = (Look.WHOLE, None) if instances is None else self._rest.due(instances, looked_at)
-        if due is Look.NONE:
+        due, rows = (ObservationScope.WHOLE, None) if instances is None else self._rest.due(instances, looked_at)
+        if due is ObservationScope.NONE:
             return None
-        if due is Look.WITHOUT_PODS:
+        if due is ObservationScope.WITHOUT_PODS:
             view = self._observer.observe_without_pods(rows)
             if self._rest.suffices(view):
                 self._rest.seen(view, looked_at, self._clock.now(), is_whole=False)

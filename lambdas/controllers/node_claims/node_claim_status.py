@@ -1,4 +1,4 @@
-"""What NodeClaims say that no record holds: drift and quiet, which a look finds; and why one made by hand is not launched."""
+"""Conditions of NodeClaims that no record holds: Drifted and Consolidatable, and why one made by hand is not launched."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from lambdas.controllers.node_lifecycle.node_registration import NodeRegistratio
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
-from lambdas.messages import look_at_command, wake_up
+from lambdas.messages import check_command, wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import (
@@ -169,7 +169,7 @@ class ClaimWork:
         """Open the node; a command that waits for it goes on at once."""
         opened = self._nodes.mark_initialized(record, step, reader, report)
         if opened.command:
-            self._work.send([look_at_command(opened.command)])
+            self._work.send([check_command(opened.command)])
         return opened
 
     def _take_to_its_end(

@@ -51,7 +51,7 @@ class NodeRegistration:
         Raises ConflictError if it is gone.
         """
         record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
-        reader.look_again(step.node)
+        reader.refresh(step.node)
         seen = reader.node(step.node)
         # Not before: the scheduler clears nominations for a node that is still closed.
         is_open = seen is not None and not is_held(seen.node)
@@ -98,7 +98,7 @@ class NodeRegistration:
                 if attempt == PATCH_ATTEMPTS:
                     raise
                 report.count("patchedAgain")
-                reader.look_again(node)
+                reader.refresh(node)
         raise ConflictError("kube:PATCH nodes", f"node {node} is gone again")
 
     def mark_initialized(

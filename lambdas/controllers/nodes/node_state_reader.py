@@ -68,10 +68,10 @@ class NodeStateReader:
     def node(self, name: str) -> ObservedNode | None:
         """Return the node of this name, None if there is none."""
         if name not in self._by_name:
-            self.look_again(name)
+            self.refresh(name)
         return self._by_name[name]
 
-    def look_again(self, name: str) -> None:
+    def refresh(self, name: str) -> None:
         """Read one node again, and its pods on demand: we have just changed it.
 
         Raises:

@@ -40,10 +40,10 @@ class PlanLaunches:
     ) -> list[str]:
         """Launch as many as time permits; `execute` gets the others. Returns the names of those that EC2 refused."""
         found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
-        self._ask_for_looks(found, Boundary(report))
+        self._request_runs(found, Boundary(report))
         return found.refused
 
-    def _ask_for_looks(self, found: WaveResult, boundary: Boundary) -> None:
+    def _request_runs(self, found: WaveResult, boundary: Boundary) -> None:
         """Send one message for all claims that have their next step at the same time: they are checked together."""
         now = self._clock.now()
         booting = [claim for claim in found.launched if claim.machine is not None]

@@ -66,7 +66,7 @@ class Provisioning:
             report: Collects the decisions.
             owner: Names this invocation, for the lease.
             deadline: No work begins close to it.
-            until: A further run is requested only if it comes by then, see `looks_until`.
+            until: A further run is requested only if it comes by then, see `chain_ends_at`.
             cause: What started the run. After an event static NodePools may lack nodes.
         """
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
@@ -81,7 +81,7 @@ class Provisioning:
             report.decide(
                 DecisionKind.SKIP, self.settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning"
             )
-            self._look_again("planner was busy", until, BUSY)
+            self._run_again("planner was busy", until, BUSY)
             return
         try:
             if self._has_work(report, deadline, until) or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
@@ -113,7 +113,7 @@ class Provisioning:
         report.count("pendingPods", found.marked + found.awaited)
         report.count("awaitedPods", found.awaited)
         if found.unmarked and not found.is_any:
-            self._look_again("pods that the scheduler has not looked at", until)
+            self._run_again("pods that the scheduler has not looked at", until)
         if found.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
             return True
         if found.awaited:
@@ -156,7 +156,7 @@ class Provisioning:
                 return
             if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
                 self.publisher.report(plan, (), report)
-                self._look_again("EC2 had no capacity", until)
+                self._run_again("EC2 had no capacity", until)
                 return
 
     def _tell_if_new(self, world: str) -> None:
@@ -165,7 +165,7 @@ class Provisioning:
             self._told_of = world
             self.record_change()
 
-    def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
+    def _run_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
         delay = delay or timedelta(seconds=self.settings.poll_seconds)
         if self.clock.now() + delay <= until:
             self.wake_ups.send([wake_up(reason, until)], delay=delay)

@@ -1,4 +1,4 @@
-"""When `disrupt` may do without a look because no budget lets a node go: asked before anything else is listed."""
+"""Whether `disrupt` may skip its pass because no budget admits a disruption: checked before anything else is listed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lambdas.settings import Settings
 
 
 class BudgetRest:
-    """Asks the budgets of NodePools, which are all that is listed for it.
+    """Evaluates the budgets of NodePools, the only objects that it lists.
 
     Attributes:
-        are_closed: The last answer: no look was needed.
+        are_closed: The last answer: no pass was needed.
     """
 
     def __init__(self, kubernetes: Kubernetes, settings: Settings, clock: Clock) -> None:
@@ -29,7 +29,7 @@ class BudgetRest:
         self._clock = clock
         self.are_closed = False
 
-    def needs_look(self, records: Iterable[ClaimRecord]) -> bool:
+    def needs_run(self, records: Iterable[ClaimRecord]) -> bool:
         """Whether some budget lets a node go, or opens so soon that consolidateAfter must be counted from now on.
 
         A change of a NodePool, and a claim that went, are seen by asking again at each run.
@@ -41,10 +41,10 @@ class BudgetRest:
         return not self.are_closed
 
     def note(self, pools: tuple[NodePool, ...], records: Iterable[ClaimRecord]) -> None:
-        """Take the NodePools that a look has listed, so that the next run knows whether to ask budgets first."""
-        self.are_closed = not self._is_look_needed(pools, records)
+        """Evaluate the NodePools that a pass has listed, so that the next run knows whether to evaluate budgets first."""
+        self.are_closed = not self._is_run_needed(pools, records)
 
-    def _is_look_needed(self, pools: tuple[NodePool, ...], records: Iterable[ClaimRecord]) -> bool:
+    def _is_run_needed(self, pools: tuple[NodePool, ...], records: Iterable[ClaimRecord]) -> bool:
         now, nodes, reasons = self._clock.now(), _counted(records), set[str](BUDGETED)
         if self._settings.options().feature_gates.node_repair:
             reasons.add(TerminationReason.UNHEALTHY)

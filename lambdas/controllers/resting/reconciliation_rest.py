@@ -19,17 +19,17 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import OwnRows, Stores
 from lambdas.ports import Instance, JsonObject, PortError
 
-LOOKS_EVERY: Final = timedelta(minutes=4)
+WITHOUT_PODS_EVERY: Final = timedelta(minutes=4)
 """Longest validity of an observation of nodes, NodePools and EC2NodeClasses."""
 
-WHOLE_LOOKS_EVERY: Final = timedelta(hours=1)
+WHOLE_EVERY: Final = timedelta(hours=1)
 """Longest validity of a full observation: only pod events and unreadable objects need it, and other runs observe those."""
 
 PUNCTUALITY: Final = timedelta(seconds=30)
 """Tolerance for rounds that come some seconds early or late."""
 
 
-class Look(Enum):
+class ObservationScope(Enum):
     """How much of the cluster a round needs to observe."""
 
     NONE = "none"
@@ -48,7 +48,7 @@ class ReconciliationRest:
         self._world = self._brakes = b""
         self._follows_reservations = False
 
-    def due(self, instances: Sequence[Instance], now: datetime) -> tuple[Look, OwnRows | None]:
+    def due(self, instances: Sequence[Instance], now: datetime) -> tuple[ObservationScope, OwnRows | None]:
         """Return what this round has to observe, according to the table, EC2 and the NodePools, and the rows it was judged by.
 
         Raises:
@@ -60,18 +60,18 @@ class ReconciliationRest:
         told_of = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
         brakes = msgspec.json.encode((*told_of, stores.denials.all()))
         is_braked_anew, self._brakes = brakes != self._brakes, brakes
-        if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_LOOKS_EVERY:
-            return Look.WHOLE, None
+        if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_EVERY:
+            return ObservationScope.WHOLE, None
         rows = self._stores.own_rows()
         told = self._stores.changes.last()
         has_changed = told is not None and told != self._told_at and told >= looked_at
         if has_changed or rows.commands or not is_in_order(rows.claims, instances):
-            return Look.WHOLE, rows
+            return ObservationScope.WHOLE, rows
         # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
         # Capacity reservations change and end without an event.
-        if not rows.claims or self._follows_reservations or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
-            return Look.WITHOUT_PODS, rows
-        return Look.NONE, rows
+        if not rows.claims or self._follows_reservations or now - looked_at >= WITHOUT_PODS_EVERY - PUNCTUALITY:
+            return ObservationScope.WITHOUT_PODS, rows
+        return ObservationScope.NONE, rows
 
     def suffices(self, view: ClusterState) -> bool:
         """Whether an observation without pods is enough, since nothing in it is new or due."""

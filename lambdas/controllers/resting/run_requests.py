@@ -1,4 +1,4 @@
-"""Asks for looks of `disrupt` at the moments at which something may change, and spaces those that messages start."""
+"""Requests runs of `disrupt` for the times at which something may change, and spaces runs that messages start."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from lambdas.observability import logger
 from lambdas.ports import Clock, PortError, Queue
 
 SPACING: Final = timedelta(seconds=10)
-"""Shortest time between two looks that messages start (Karpenter looks every ten seconds)."""
+"""Shortest time between two passes that messages start (Karpenter starts one every ten seconds)."""
 
 WIDEST_SPACING: Final = timedelta(minutes=1)
-"""From the second on, looks in a row that find nothing double the time up to this: where pods come and go all day, they cost
-little more than the schedule's."""
+"""Upper limit of the spacing. From the second on, each pass in a row without commands doubles the spacing, so that a cluster
+whose pods come and go all day costs little more than the schedule."""
 
 PAUSE: Final = timedelta(seconds=45)
-"""After so long without a look the spacing begins anew: the schedule's looks are a minute apart."""
+"""After so long without a pass the spacing starts again: scheduled runs are a minute apart."""
 
 GATHERED: Final = timedelta(seconds=5)
-"""Moments so close to each other need one look."""
+"""Times this close to each other share one run."""
 
 FARTHEST: Final = timedelta(minutes=15)
-"""SQS' longest delay; what is farther off is asked for by a later look."""
+"""The longest delay of SQS; a later run requests what is farther off."""
 
 
 def request_run(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
-    """Ask for a look; return whether the queue took the request. The schedule makes up for a request that is lost."""
+    """Request a run; return whether the queue accepted the request. The schedule makes up for a lost request."""
     try:
         looks.send([wake_up(reason)], delay=delay)
     except PortError as error:
-        logger.warning("look could not be asked for", extra={"problem": str(error)})
+        logger.warning("run could not be requested", extra={"problem": str(error)})
         return False
     return True
 
 
 class RunRequests:
-    """What one sandbox has asked for. Another knows nothing of it, so there may be a look too many and never one too few."""
+    """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice, and none is missing."""
 
     def __init__(self, looks: Queue, clock: Clock) -> None:
         self._looks = looks
@@ -45,7 +45,7 @@ class RunRequests:
         self._asked: datetime | None = None
 
     def ask(self, reason: str, at: datetime) -> bool:
-        """Ask for a look at this moment, unless one comes by then anyway; return whether it was asked for."""
+        """Request a run at this time unless one is requested by then already; return whether it was requested."""
         now = self._clock.now()
         if at - now > FARTHEST or (self._asked is not None and now < self._asked <= at + GATHERED):
             return False
@@ -56,7 +56,7 @@ class RunRequests:
 
 
 class SpacedRequests:
-    """Requests of a function that hears of many changes: one at once, and one for all of the next ten seconds."""
+    """Requests of a function that receives many events: one at once, then one for all events of the next ten seconds."""
 
     def __init__(self, looks: Queue, clock: Clock) -> None:
         self._requests = RunRequests(looks, clock)
@@ -64,7 +64,7 @@ class SpacedRequests:
         self._last: datetime | None = None
 
     def ask(self, reason: str) -> bool:
-        """Ask for a look soon; return whether it was asked for."""
+        """Request a run soon; return whether it was requested."""
         now = self._clock.now()
         at = now if self._last is None else max(now, self._last + SPACING)
         if not self._requests.ask(reason, at):
@@ -74,18 +74,18 @@ class SpacedRequests:
 
 
 class RunPace:
-    """How soon a run that a message started may look."""
+    """The earliest time at which a run that a message started may observe the cluster."""
 
     def __init__(self) -> None:
         self._looked_at: datetime | None = None
         self._futile = 0
 
     def earliest(self, now: datetime) -> datetime:
-        """Return when such a run may look: now, or some time after the last look."""
+        """Return that time: now, or some time after the last pass."""
         return now if self._looked_at is None else max(now, self._looked_at + self._spacing())
 
-    def looked(self, now: datetime, *, found: bool) -> None:
-        """A look has ended. The first after a pause is no sign that looks are futile: it dates what has changed."""
+    def ended(self, now: datetime, *, found: bool) -> None:
+        """Record the end of a pass. The first after a pause is not futile: it records since when pods are unchanged."""
         is_first = self._looked_at is None or now - self._looked_at >= PAUSE
         self._futile = 0 if found or is_first else self._futile + 1
         self._looked_at = now

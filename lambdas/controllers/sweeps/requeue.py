@@ -13,7 +13,7 @@ from lambdas.ports import Clock, Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)
 
-COMMAND_LOOKS: Final = timedelta(minutes=2)
+COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
 """How long a command's chain of checks that begins here lasts: until the next round begins another. A claim's chain replaces
 the one before it, so it may last longer."""
 
@@ -40,7 +40,7 @@ class Requeue:
         ]
         commands = [record for record in self._stores.commands.all() if now - record.phase_since >= STALLED_AFTER]
         self._work.send(work_on_claim(record.name, now) for record in stalled)
-        self._work.send(work_on_command(record.id, now, looks=COMMAND_LOOKS) for record in commands)
+        self._work.send(work_on_command(record.id, now, checked_for=COMMAND_CHECKED_FOR) for record in commands)
         round_.report.count("resumed", len(stalled) + len(commands))
 
 

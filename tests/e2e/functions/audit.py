@@ -19,7 +19,7 @@ BATCH_BYTES: Final = 1024 * 1024
 BATCH_EVENTS: Final = 10_000
 """The most that CloudWatch Logs takes, and so passes on, in one batch."""
 
-LOOKS_EVERY: Final = 0.1
+POLL_INTERVAL: Final = 0.1
 CONTROL_EVERY: Final = 60.0
 
 Deliver = Callable[[dict[str, Any]], None]
@@ -77,7 +77,7 @@ class AuditTail:
                 for batch in split(held):
                     self._deliver(log_delivery(self._log_group, batch))
                 held = []
-            time.sleep(LOOKS_EVERY)
+            time.sleep(POLL_INTERVAL)
 
     def _lines(self) -> list[str]:
         """The whole lines that are new."""

@@ -63,8 +63,8 @@ class EventSource:
         """Take messages again."""
         self._goes.set()
 
-    def look(self) -> None:
-        """Look now: there may be a message. Lambda polls long, which a local server would burn a core on."""
+    def poll(self) -> None:
+        """Receive now: there may be a message. Lambda's long polling would keep a core of a local server busy."""
         self._sent.set()
 
     def close(self) -> None:

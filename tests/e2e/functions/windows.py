@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from simulator.aws_cron import next_fire
 from tests.e2e.functions.timers import Timers
 
-LOOKS_EVERY: Final = timedelta(seconds=5)
+POLL_INTERVAL: Final = timedelta(seconds=5)
 
 Fire = Callable[[str, str, dict[str, Any]], None]
 
@@ -26,15 +26,15 @@ class Windows:
         self._timers = timers
         self._fire = fire
         self._known: dict[tuple[str, str], str] = {}
-        self._looking = threading.Lock()
+        self._polling = threading.Lock()
 
     def start(self) -> None:
         """Begin to follow what the functions put into the account."""
-        self._timers.every(LOOKS_EVERY, self.look)
+        self._timers.every(POLL_INTERVAL, self.poll)
 
-    def look(self) -> None:
-        """Take up what is new or has changed, and drop what is gone. Where the service errs, the next look does it."""
-        with self._looking:
+    def poll(self) -> None:
+        """Take up what is new or has changed, and drop what is gone. Where the service errs, the next poll does it."""
+        with self._polling:
             try:
                 found = self._schedules()
             except (ClientError, BotoCoreError):

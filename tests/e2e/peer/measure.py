@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     quiet: float = 150.0
 
 
-LOOKS_EVERY: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 
 
 def measure(side: Side, pods: int, prices: Prices, limits: Limits) -> Result:
@@ -53,7 +53,7 @@ def _burst(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits
     admin.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.NAMESPACE}}, *deployments])
     end = time.monotonic() + limits.running
     while (waiting := _waiting(side)) and time.monotonic() < end:
-        time.sleep(LOOKS_EVERY)
+        time.sleep(POLL_INTERVAL)
     claims, nodes = sorted(side.claims()), admin.list("nodes")
     return Burst(
         first_claim_seconds=_since(began, claims[0]) if claims else 0.0,
@@ -89,7 +89,7 @@ def _halve(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits
         if state != seen:
             trail.append((round(now - began, 1), len(nodes), _dollars(prices.per_hour(nodes))))
         seen = state
-        time.sleep(LOOKS_EVERY)
+        time.sleep(POLL_INTERVAL)
     nodes = admin.list("nodes")
     return Halved(
         seconds=round(changed - began, 1),

@@ -60,7 +60,7 @@ def test_a_notified_source_reads_before_its_time(monkeypatch: pytest.MonkeyPatch
         while not queue.looks:
             time.sleep(0.01)
         queue.messages.append(message())
-        source.look()
+        source.poll()
         assert heard.invoked.wait(SECONDS)
         source.close()
 

@@ -17,7 +17,7 @@ from tests.e2e.audit_book import AuditBook, unused
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import judge
 from tests.e2e.latency import percentile, seconds_to_launch
-from tests.e2e.planned import Planned
+from tests.e2e.planned_pods import PlannedPods
 
 
 class Table:
@@ -54,9 +54,9 @@ def a_pod(key: str, claim: str = "", owner: str = "ReplicaSet") -> dict[str, Any
     }
 
 
-def planned_from(*records: ClaimRecord) -> Planned:
-    planned = Planned(Table(*records))  # type: ignore[arg-type]  # only its list is asked for
-    planned.look()
+def planned_from(*records: ClaimRecord) -> PlannedPods:
+    planned = PlannedPods(Table(*records))  # type: ignore[arg-type]  # only its list is asked for
+    planned.read_table()
     return planned
 
 
@@ -82,7 +82,7 @@ def test_a_pod_expected_on_a_claim_in_flight_is_judged_by_its_node() -> None:
     planned = planned_from(a_record("a", "x/p-1"))
     answer = {"decisions": [{"kind": "bind", "subject": "x/q-1", "message": "expected on a"}]}
     figures = {"duration_ms": 0.0, "init_ms": 0.0, "billed_ms": 0, "memory_kb": 0, "started_at": 0.0}
-    planned.hear(
+    planned.record_invocation(
         Invocation(function="provision", request_id="r", trigger="t", outcome="ok", response=answer, **figures)  # type: ignore[arg-type]  # figures are numbers
     )
     assert judge("t", [a_pod("x/q-1", "a")], [a_node("a")], planned)[0].bound_as_planned == 1

@@ -35,7 +35,7 @@ def a_world(name: str, used: list[Verb], *, cold: float = 0.0, refused: tuple[Ve
         response={"large": "answer"},
     )
     found = Report(scenarios=[verdict], latencies={"audit": [1.0]}, used=used, refused=list(refused))
-    found.hear([invocation])
+    found.add_invocations([invocation])
     return found
 
 

@@ -73,7 +73,7 @@ def test_a_schedule_that_is_deleted_after_it_was_listed_does_not_stop_the_others
     racing, later, fired = Racing(scheduler), Later(), []
     racing.then = lambda: scheduler.delete_schedule(Name="gone")
     followed = Windows(racing, later, lambda name, _arn, payload: fired.append((name, payload)))  # type: ignore[arg-type]
-    followed.look()
+    followed.poll()
     later.pass_time()
     assert fired == [("kept", {"window": "kept"})]
 
@@ -82,7 +82,7 @@ def test_a_schedule_that_is_deleted_before_its_time_does_not_fire(scheduler: Any
     make(scheduler, "gone")
     later, fired = Later(), []
     followed = Windows(scheduler, later, lambda name, *_: fired.append(name))  # type: ignore[arg-type]
-    followed.look()
+    followed.poll()
     scheduler.delete_schedule(Name="gone")
     later.pass_time()
     assert fired == []
@@ -92,12 +92,12 @@ def test_a_look_that_fails_forgets_nothing(scheduler: Any) -> None:
     make(scheduler, "kept")
     racing, later, fired = Racing(scheduler), Later(), []
     followed = Windows(racing, later, lambda name, *_: fired.append(name))  # type: ignore[arg-type]
-    followed.look()
+    followed.poll()
 
     def fail() -> None:
         raise EndpointConnectionError(endpoint_url="the scheduler's")
 
     racing.then = fail
-    followed.look()
+    followed.poll()
     later.pass_time()
     assert fired == ["kept"]

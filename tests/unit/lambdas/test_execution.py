@@ -72,7 +72,9 @@ def test_of_two_messages_the_one_that_ends_later_counts(lab: Lab) -> None:
     lab.work.take()
     longer = work_on_claim(name, now)
     lab.execute(
-        work_on_claim(name, now, looks=timedelta(seconds=3)), longer, work_on_claim(name, now, looks=timedelta(0))
+        work_on_claim(name, now, checked_for=timedelta(seconds=3)),
+        longer,
+        work_on_claim(name, now, checked_for=timedelta(0)),
     )
     assert [message["until"] for message, _ in lab.work.sent] == [longer["until"]]
 

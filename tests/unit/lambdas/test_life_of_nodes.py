@@ -14,7 +14,7 @@ from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
-from lambdas.controllers.resting.reconciliation_rest import LOOKS_EVERY
+from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.orphaned import ORPHANED_AFTER
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
@@ -224,7 +224,7 @@ def test_an_instance_that_fails_its_checks_is_replaced_without_forcing_its_pods(
     lab.clock.advance(seconds=IMPAIRED_FOR.total_seconds() - 1)
     assert lab.reconcile().counts["impairedInstances"] == 1
     assert lab.claim.deletion is None
-    lab.clock.advance(seconds=LOOKS_EVERY.total_seconds())
+    lab.clock.advance(seconds=WITHOUT_PODS_EVERY.total_seconds())
     lab.reconcile()
     lab.tick(6)
     assert lab.claim.deletion is not None

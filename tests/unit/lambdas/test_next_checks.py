@@ -41,10 +41,10 @@ def test_a_claim_with_two_messages_is_continued_by_one(lab: Lab) -> None:
 def test_the_longer_request_counts(lab: Lab) -> None:
     """Otherwise, the runs end with the message that ends first."""
     (claim,) = lab.claims
-    lab.execute(work_on_claim(claim.name, lab.clock.now(), looks=MINUTE))
+    lab.execute(work_on_claim(claim.name, lab.clock.now(), checked_for=MINUTE))
     lab.work.take()
     lab.clock.advance(milliseconds=200)
-    lab.execute(work_on_claim(claim.name, lab.clock.now(), looks=2 * MINUTE))
+    lab.execute(work_on_claim(claim.name, lab.clock.now(), checked_for=2 * MINUTE))
     assert len(lab.work.take()) == 1
 
 
@@ -115,15 +115,15 @@ def test_a_series_is_stored_once(lab: Lab) -> None:
 def test_a_run_leaves_the_rest_to_an_earlier_one_that_lasts_as_long(
     now: datetime, due: datetime, item: WorkItem, is_asked: bool
 ) -> None:
-    looks = NextChecks()
-    looks.note("c", NOW, NOW + SECOND, NOW + MINUTE)
-    assert looks.is_asked("c", now, due, item) is is_asked
-    assert not looks.is_asked("d", now, due, item)
+    checks = NextChecks()
+    checks.note("c", NOW, NOW + SECOND, NOW + MINUTE)
+    assert checks.is_asked("c", now, due, item) is is_asked
+    assert not checks.is_asked("d", now, due, item)
 
 
 def test_past_runs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_checks, "REMEMBERED", 2)
-    looks = NextChecks()
+    checks = NextChecks()
     for number, name in enumerate("abcd"):
-        looks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
-    assert sorted(looks._asked) == ["c", "d"]
+        checks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
+    assert sorted(checks._asked) == ["c", "d"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from lambdas.controllers.disruption.pod_event_store import POD_EVENTS_PER_LOOK, write_pod_events
+from lambdas.controllers.disruption.pod_event_store import POD_EVENTS_PER_RUN, write_pod_events
 from lambdas.observation.cluster_state import ClusterState
 from tests.builders import NOW
 from tests.fakes.lab import Lab
@@ -19,7 +19,7 @@ def test_the_writes_of_one_run_are_bounded_and_no_node_starves() -> None:
     """Otherwise, a CronJob on every node causes 5,000 writes, each minute."""
     lab = Lab()
     rows = lab.rows
-    for number in range(POD_EVENTS_PER_LOOK + 100):
+    for number in range(POD_EVENTS_PER_RUN + 100):
         record = msgspec.structs.replace(a_record(version=1), name=f"c{number:04}", last_pod_event_at=NOW)
         rows.claims[record.name] = record
     for look in range(1, 3):
@@ -32,5 +32,5 @@ def test_the_writes_of_one_run_are_bounded_and_no_node_starves() -> None:
             lab.app.adapters.stores, cast(ClusterState, cast(Any, SimpleNamespace(pod_events=tuple(events))))
         )
         written = [record for record in rows.claims.values() if record.last_pod_event_at == now]
-        assert len(written) == POD_EVENTS_PER_LOOK
+        assert len(written) == POD_EVENTS_PER_RUN
     assert all(record.last_pod_event_at != NOW for record in rows.claims.values())

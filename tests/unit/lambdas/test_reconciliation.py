@@ -12,7 +12,7 @@ from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
-from lambdas.controllers.resting.reconciliation_rest import LOOKS_EVERY
+from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
 from lambdas.ports import TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -135,7 +135,7 @@ def test_nodes_go_with_their_node_pool_but_not_because_of_a_stale_list(
         stale.setattr(lab.kubernetes, "get", lambda *_: listed)
         lab.reconcile()
     assert lab.claim.deletion is None
-    lab.clock.advance(seconds=LOOKS_EVERY.total_seconds())
+    lab.clock.advance(seconds=WITHOUT_PODS_EVERY.total_seconds())
     lab.reconcile()
     assert lab.claim.deletion is not None
     assert lab.claim.deletion.reason == "NodePoolDeleted"
@@ -187,7 +187,7 @@ def test_a_node_pool_reports_that_half_of_its_last_nodes_failed_until_it_changes
     assert (told["status"], told["reason"]) == ("False", "RegistrationFailed")
     assert told["message"] == "2 of the last 3 new nodes failed, the last: c3, RegistrationTimeout"
     lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"metadata": {"generation": 7}})
-    lab.clock.advance(seconds=LOOKS_EVERY.total_seconds())
+    lab.clock.advance(seconds=WITHOUT_PODS_EVERY.total_seconds())
     assert registration(lab)["status"] == "Unknown"
     lab.brakes.joined("default", NOW)
     assert registration(lab)["status"] == "True"

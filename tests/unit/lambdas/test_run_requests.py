@@ -76,11 +76,11 @@ def test_looks_that_find_nothing_come_less_often_and_one_that_does_resets_that()
     pace, now, spacings = RunPace(), NOW, []
     assert pace.earliest(now) == now
     for _ in range(5):
-        pace.looked(now, found=False)
+        pace.ended(now, found=False)
         spacings.append(pace.earliest(now) - now)
         now += spacings[-1]
     assert spacings == [SPACING, SPACING, 2 * SPACING, 4 * SPACING, WIDEST_SPACING]
-    pace.looked(now, found=True)
+    pace.ended(now, found=True)
     assert pace.earliest(now) - now == SPACING
 
 

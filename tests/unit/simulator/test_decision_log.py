@@ -15,7 +15,7 @@ def a_log() -> DecisionLog:
 
 def said(log: DecisionLog, *decisions: tuple[str, str, str]) -> list[tuple[str, str, str]]:
     for kind, subject, reason in decisions:
-        log.hear("provision", {"kind": kind, "subject": subject, "reason": reason, "message": ""})
+        log.write("provision", {"kind": kind, "subject": subject, "reason": reason, "message": ""})
     return [(told["kind"], told["subject"], told["reason"]) for told in log.told]
 
 

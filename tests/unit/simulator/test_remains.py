@@ -134,7 +134,7 @@ def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> l
     broken: list[str] = []
     judge = CallJudge(lambda law, _: broken.append(law))
     for number in range(calls):
-        judge.hear(NOW + timedelta(seconds=30 * number / calls), "reconcile", call, subject)
+        judge.record(NOW + timedelta(seconds=30 * number / calls), "reconcile", call, subject)
     judge.finish(NOW + timedelta(minutes=1), at_rest=rests)
     return broken
 
@@ -168,7 +168,7 @@ def test_more_instances_are_looked_after_by_more_calls(call: str, bound: Callabl
             found: list[str] = []
             judge = CallJudge(lambda law, _, found=found: found.append(law), lambda _, instances=instances: instances)
             for number in range(count):
-                judge.hear(NOW + timedelta(milliseconds=number), "execute", call)
+                judge.record(NOW + timedelta(milliseconds=number), "execute", call)
             assert found == broken
 
 
@@ -191,8 +191,8 @@ def test_what_was_written_before_the_world_came_to_rest_is_no_fault() -> None:
     """If this failed, work that comes to its end would be taken for work that never does."""
     broken: list[str] = []
     judge = CallJudge(lambda law, _: broken.append(law))
-    judge.hear(NOW, "reconcile", "kube:patch nodes")
-    judge.hear(NOW + RESTING, "reconcile", "kube:list nodes")
+    judge.record(NOW, "reconcile", "kube:patch nodes")
+    judge.record(NOW + RESTING, "reconcile", "kube:list nodes")
     assert judge.written_at == NOW
     judge.finish(NOW + RESTING, at_rest=True)
     assert broken == []

@@ -13,7 +13,7 @@ from lambdas.ports import ConflictError
 from lambdas.wiring import TABLE
 
 KEPT_FOR: Final = timedelta(hours=3)
-"""A look at the pods takes over what it finds here, and `reconcile` looks at them once an hour at least."""
+"""An observation of the pods takes over what it finds here, and `reconcile` observes them once an hour at least."""
 
 _FIELD: Final = "ended_at"
 

@@ -15,15 +15,15 @@ from lambdas.store import ClaimStore
 
 
 class DeletedNodeClaims:
-    """Lets claims go whose NodeClaim somebody deletes. The finalizer keeps it there until the claim is no more."""
+    """Removes claims whose NodeClaim somebody deletes. The finalizer keeps the object until the claim is gone."""
 
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, terminator: ClaimTerminator) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
         self._terminator = terminator
 
-    def look(self, name: str, report: RunReport) -> None:
-        """Look at one NodeClaim of which it is said that somebody deleted it. Raises PortError."""
+    def check(self, name: str, report: RunReport) -> None:
+        """Check a NodeClaim that an audit event reports as deleted. Raises PortError."""
         record = self._claims.get(name)
         if record is None:
             return
@@ -31,7 +31,7 @@ class DeletedNodeClaims:
             self.heed(self._kubernetes.get(NODE_CLAIMS, name), record, report)
 
     def heed(self, obj: JsonObject, record: ClaimRecord, report: RunReport) -> None:
-        """Let the claim go if its NodeClaim is being deleted, and not because the claim goes already. Raises PortError."""
+        """Remove the claim if somebody deletes its NodeClaim and the claim is not leaving already. Raises PortError."""
         if is_deleted(obj) and is_mirror(obj) and not mirrored(record).is_leaving:
             message = f"NodeClaim {record.name} was deleted"
             self._terminator.begin(record.name, TerminationReason.NODE_CLAIM_DELETED, message, report)

@@ -18,11 +18,11 @@ from lambdas.ports import JsonObject, Kubernetes
 from lambdas.store import ClaimStore
 
 CLAIMS_A_ROUND: Final = 250
-"""NodeClaims that one round makes or lets go at most, and as many whose status it looks after; the next one goes on."""
+"""NodeClaims that one round makes or lets go at most, and as many whose status it writes; the next round continues."""
 
 LISTED_EVERY: Final = timedelta(minutes=6)
-"""A deletion comes by the audit log, and changes of claims are written where they happen: this is for what was missed, and for
-drift and quiet. At rest it is every second look, which keeps a cluster that does nothing below three requests a minute."""
+"""The audit log reports deletions, and controllers write changes of claims themselves: a round repairs what they missed, and
+writes Drifted and Consolidatable. Every second observation of an idle cluster keeps it below three requests a minute."""
 
 
 class NodeClaims:

@@ -46,7 +46,7 @@ class StaticCapacity:
         )
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
         going: list[NodeClaim] = []
-        for claim in reversed(found):  # those that are missed most stay, where others went since the look
+        for claim in reversed(found):  # the most useful ones stay if others went since the observation
             if gone[claim.node_pool] > 0:
                 gone[claim.node_pool] -= 1
             else:

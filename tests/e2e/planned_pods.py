@@ -16,7 +16,7 @@ from lambdas.ports import PortError
 from lambdas.store import ClaimStore
 from tests.e2e.functions.sandbox import Invocation
 
-LOOKS_EVERY: Final = 2.0
+POLL_INTERVAL: Final = 2.0
 """Well below what a claim takes from its launch to its node, while it still says which pods it is for."""
 
 RESTS: Final = 4
@@ -32,7 +32,7 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[str, ...]
 
 
-class Planned:
+class PlannedPods:
     """Follows the table's claims and the functions' answers.
 
     Attributes:
@@ -66,7 +66,7 @@ class Planned:
         for known in (self.claim_of, self.node_of, self.launches, self.claims, self._seen):
             known.clear()
 
-    def hear(self, invocation: Invocation) -> None:
+    def record_invocation(self, invocation: Invocation) -> None:
         """What a function answered: pods that are expected on nodes which are there already."""
         answer = invocation.response
         if invocation.function != "provision" or not isinstance(answer, Mapping):
@@ -75,7 +75,7 @@ class Planned:
             if decision["kind"] == "bind":
                 self._expect(decision["subject"], decision["message"].removeprefix("expected on "))
 
-    def look(self) -> None:
+    def read_table(self) -> None:
         """Take in the table as it is."""
         for record in self._store.all():
             self._take(record)
@@ -138,12 +138,12 @@ class Planned:
             )
 
     def _run(self) -> None:
-        rest = LOOKS_EVERY
+        rest = POLL_INTERVAL
         while not self._closed.wait(rest):
             began = time.monotonic()
             with suppress(PortError):
-                self.look()
-            rest = max(LOOKS_EVERY, RESTS * (time.monotonic() - began))
+                self.read_table()
+            rest = max(POLL_INTERVAL, RESTS * (time.monotonic() - began))
 
 
 def kin_of(pod: str) -> str:
