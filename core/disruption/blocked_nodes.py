@@ -48,13 +48,13 @@ def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Bloc
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
     """Return what keeps the candidate in budgets or commands of this pass; None for nothing."""
     name, pool = candidate.name, candidate.pool.name
-    if not disruption_pass.has_node_budget(candidate, reason):
+    if not disruption_pass.budgets.has_place(candidate, reason):
         problem = unreadable(candidate.pool)
         text = f"the disruption budgets of NodePool {pool} let no more nodes go now for {reason}"
         if problem:
             text = f"NodePool {pool} lets no node go until this is corrected: {problem}"
         return Blocked(name, NodeReason.BUDGET, text)
-    if not disruption_pass.evictions_allowed([candidate]):
+    if not disruption_pass.budgets.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
     return None

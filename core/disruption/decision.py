@@ -77,7 +77,7 @@ def disrupt(
         now=snapshot.now,
         commands=tuple(done.commands),
         blocked=blocked_nodes(done, snapshot),
-        budgets=done.budgets,
+        budgets=done.budgets.remaining,
         cost=DisruptionCost(before=before, after=done.price_after, lower_bound=floor),
         target=done.target,
         target_reason=done.target_reason,

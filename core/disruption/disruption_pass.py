@@ -1,25 +1,23 @@
-"""State of one disruption pass: the snapshot after the commands decided so far, and what budgets still allow."""
+"""State of one disruption pass: the snapshot after the commands decided so far, and what may still go."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from core.disruption.apply_command import carried_out
-from core.disruption.budgets.budget_reservation import BudgetReservation
-from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, counted_nodes, places, remaining
+from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
-from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.conditions.expiration import expires_soon
 from core.disruption.fleet_cost import fleet_price
-from core.disruption.simulation import Simulation, Simulator
+from core.disruption.independence import widened
+from core.disruption.simulation import ReplacementNames, Simulation, Simulator
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
 from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
@@ -47,12 +45,10 @@ class DisruptionPass:
         self._states = state_nodes(snapshot)
         self._seen = (snapshot, self._states)
         self._pool_of = {state.name: state.node_pool for state in self._states}
-        self.budgets: Remaining = remaining(snapshot, self._states)
-        self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
-        self._evictions = EvictionLedger(DisruptionBudgets.of(snapshot))
+        self.budgets = PassBudgets(snapshot, self._states)
         self._simulations = 0
         self._adopted_savings = 0
-        self._names = _ClaimNames(snapshot)
+        self._names = ReplacementNames(snapshot)
         self.planner = planner or Planner(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self.survey: Survey = self._survey(self._nominated())
@@ -69,27 +65,11 @@ class DisruptionPass:
 
         The method filters by the rest: emptiness, policy, drift.
         """
-        return [c for c in self.survey.candidates if self.is_free(c, reason) and self.has_budget([c], reason)]
+        return [c for c in self.survey.candidates if self.is_free(c, reason) and self.budgets.allow([c], reason)]
 
     def is_free(self, candidate: Candidate, reason: str) -> bool:
         """Whether the candidate's pods let it go for this reason."""
         return candidate.may_drift if reason == TerminationReason.DRIFTED else not candidate.protected
-
-    def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
-        """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after the commands already found."""
-        for pool in sorted({c.pool.name for c in candidates}):
-            if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
-                return False
-        return self.evictions_allowed(candidates)
-
-    def within_budgets(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
-        """Return as many of the candidates, in their order, as all budgets let go together."""
-        left = self.what_is_left()
-        return [candidate for candidate in candidates if left.take(candidate, reason)]
-
-    def what_is_left(self) -> BudgetReservation:
-        """Return all budgets after the commands decided so far, for tentative reservations."""
-        return BudgetReservation(self._ledger.copy(), self._evictions.copy())
 
     @property
     def states(self) -> tuple[StateNode, ...]:
@@ -100,31 +80,6 @@ class DisruptionPass:
     def base_plan(self) -> Plan:
         """The plan if no further node goes."""
         return self._simulators[None].base.plan
-
-    @cached_property
-    def node_counts(self) -> dict[str, int]:
-        """NodePool → how many nodes its budgets apply to, before any command."""
-        return counted_nodes(*self._seen)
-
-    def left(self, pool: str, reason: str) -> int | None:
-        """Return how many more nodes of the pool may go for the reason, None for any number."""
-        return self._ledger.left(pool, reason)
-
-    def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
-        """PodDisruptionBudgets as they are now, or in a later wave once all pods moved before run again."""
-        return self._evictions.copy() if is_first else EvictionLedger(self._evictions.budgets)
-
-    def may_repair(self, candidate: Candidate) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go.
-
-        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
-        """
-        pool, (snapshot, states) = candidate.pool.name, self._seen
-        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
-        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
-        pools = {state.name: state.node_pool for state in self._seen[1]}
-        gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
-        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
     def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
         """Whether its pool's rollout lets a drifted node go besides the decided commands and `found`; if not, refuse it.
@@ -142,14 +97,6 @@ class DisruptionPass:
         reason = NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
         self.refuse(candidate, reason, gate.message)
         return False
-
-    def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
-        """Whether the NodePool's budgets let it go."""
-        return self._ledger.allows(candidate.pool.name, reason)
-
-    def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
-        """Whether the PodDisruptionBudgets let all of these go together."""
-        return self._evictions.allows_together(c.state.pods for c in candidates)
 
     def replaced(
         self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
@@ -232,12 +179,10 @@ class DisruptionPass:
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
-                if _is_ready(going[name]):  # one that is not Ready uses up its place already
-                    self._ledger.take(going[name].pool.name)
-                self._evictions.take(going[name].state.pods)
+                self.budgets.take(going[name])
                 self.refusals.pop(name, None)
             self._names.take(command.replacements)
-            self.commands = _widened(self.commands, command)
+            self.commands = widened(self.commands, command)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are counted already, to the snapshot in memory."""
@@ -253,9 +198,7 @@ class DisruptionPass:
         going = {c.name: c for c in self.survey.candidates}
         gone = {name for command in commands for name in command.nodes}
         for name in sorted(gone):
-            if _is_ready(going[name]):
-                self._ledger.take(going[name].pool.name)
-            self._evictions.take(going[name].state.pods)
+            self.budgets.take(going[name])
             self.refusals.pop(name, None)
         self._adopted_savings += sum(command.savings for command in commands)
         self.commands = [*self.commands, *commands]
@@ -263,20 +206,30 @@ class DisruptionPass:
         self.survey = msgspec.structs.replace(self.survey, candidates=left)
 
     @property
-    def drifted(self) -> frozenset[str]:
-        """Names of drifted nodes: consolidation moves no pods there."""
-        return frozenset(candidate.name for candidate in self.survey.candidates if candidate.drift)
+    def short_lived(self) -> frozenset[str]:
+        """Names of nodes that have drifted or expire soon: pods that are moved do not go there, they would move again."""
+        drifted = {candidate.name for candidate in self.survey.candidates if candidate.drift}
+        return frozenset(drifted | self.expiring)
+
+    @property
+    def expiring(self) -> frozenset[str]:
+        """Names of nodes that expire soon, whether or not disruption may touch them; none under Karpenter's policy."""
+        if self.snapshot.options.karpenter_moves_only:
+            return frozenset()
+        positions, now = self.planner.context.positions, self.snapshot.now
+        claims = ((state.name, state.claim) for state in self._states if state.name in positions)
+        return frozenset(name for name, claim in claims if claim is not None and expires_soon(claim, now))
 
     @property
     def leaving_later(self) -> frozenset[str]:
-        """Names of nodes to which a target moves no pods: drifted ones, and empty ones that budgets let go."""
-        return self.drifted | {
+        """Names of nodes to which a target moves no pods: short-lived ones, and empty ones that budgets let go."""
+        return self.short_lived | {
             candidate.name
             for candidate in self.survey.candidates
             if candidate.is_empty
             and not candidate.pool.is_static
             and candidate.is_consolidatable(self.snapshot.now)
-            and self.budgets.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
+            and self.budgets.remaining.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
         }
 
     @property
@@ -295,7 +248,7 @@ class DisruptionPass:
         return self._simulators[price]
 
     def _survey(self, nominated: dict[str, str]) -> Survey:
-        return survey(self.snapshot, self._states, self._evictions.budgets, nominated)
+        return survey(self.snapshot, self._states, self.budgets.pod_budgets, nominated)
 
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pending pod needs one now."""
@@ -306,61 +259,3 @@ class DisruptionPass:
             if until > self.snapshot.now:
                 found.setdefault(name, "a pod")
         return found
-
-
-def _is_ready(candidate: Candidate) -> bool:
-    return candidate.state.node is not None and candidate.state.node.is_ready
-
-
-def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
-    """Return the commands with one more.
-
-    Deletions whose pods the new command would move on are merged into it, so that no pod moves twice.
-
-    An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
-    merged where this one's pods are not planned for: drift of static pools replaces nodes and moves no pods.
-    """
-    going = set(command.nodes)
-    earlier = [c for c in commands if any(move.to in going for move in c.moves)]
-    is_blind = not command.moves and (command.replacements or command.method == "static-drift")
-    if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
-        return [*commands, command]
-    moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
-    nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
-    whole = msgspec.structs.replace(
-        command,
-        method="multi" if command.method == "single" else command.method,
-        nodes=tuple(name for name, _ in nodes),
-        claims=tuple(claim for _, claim in nodes),
-        moves=tuple(moves[pod] for pod in sorted(moves)),
-        savings=sum(part.savings for part in (*earlier, command)),
-    )
-    return [*(c for c in commands if c not in earlier), whole]
-
-
-class _ClaimNames:
-    """Generates names for replacements, unique over the commands of a pass: `<pool>-<n>` in the order of decision."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
-
-    def take(self, claims: Iterable[PlannedClaim]) -> None:
-        self._taken.update(claim.name for claim in claims)
-
-    def new(self, pool: str, besides: Collection[str] = ()) -> str:
-        number = 0
-        while (name := f"{pool}-{number}") in self._taken or name in besides:
-            number += 1
-        return name
-
-    def renamed(self, simulation: Simulation) -> Simulation:
-        """Return the same answer with new names for its claims."""
-        names: dict[str, str] = {}
-        for claim in simulation.claims:
-            names[claim.name] = self.new(claim.node_pool, names.values())
-        claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
-        # Keyed by pod, not by target: a node that an earlier command launches may have the name that the scheduler gave
-        # a claim.
-        seats = {pod: claim.name for claim in claims for pod in claim.pods}
-        moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
-        return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -1,8 +1,10 @@
-"""Checks whether commands that were found in the same snapshot, without regard to each other, can run together."""
+"""Checks whether commands that were found without regard to each other can run together, and merges those that cannot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from core import labels
 from core.disruption.candidates.candidate import Candidate
@@ -69,6 +71,32 @@ class Independence:
         )
         if limits and (grows or not is_alike):
             yield f"limits of {claim.node_pool}"
+
+
+def widened(commands: Sequence[Command], command: Command) -> list[Command]:
+    """Return the commands with one more.
+
+    Deletions whose pods the new command would move on are merged into it, so that no pod moves twice.
+
+    An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
+    merged where this one's pods are not planned for: drift of static pools replaces nodes and moves no pods.
+    """
+    going = set(command.nodes)
+    earlier = [c for c in commands if any(move.to in going for move in c.moves)]
+    is_blind = not command.moves and (command.replacements or command.method == "static-drift")
+    if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
+        return [*commands, command]
+    moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
+    nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
+    whole = msgspec.structs.replace(
+        command,
+        method="multi" if command.method == "single" else command.method,
+        nodes=tuple(name for name, _ in nodes),
+        claims=tuple(claim for _, claim in nodes),
+        moves=tuple(moves[pod] for pod in sorted(moves)),
+        savings=sum(part.savings for part in (*earlier, command)),
+    )
+    return [*(c for c in commands if c not in earlier), whole]
 
 
 def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:

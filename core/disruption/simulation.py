@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
+from core.model.snapshot import Snapshot
 from core.scheduling.planner import Drains, Planner, SchedulingResults
 
 
@@ -96,3 +97,33 @@ class Simulator:
         for key in outcome.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"
         return ""
+
+
+class ReplacementNames:
+    """Generates names for replacements, unique over the commands of a pass: `<pool>-<n>` in the order of decision."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
+
+    def take(self, claims: Iterable[PlannedClaim]) -> None:
+        """Reserve the names of these claims."""
+        self._taken.update(claim.name for claim in claims)
+
+    def new(self, pool: str, besides: Collection[str] = ()) -> str:
+        """Return the next free name; `besides` are not free either."""
+        number = 0
+        while (name := f"{pool}-{number}") in self._taken or name in besides:
+            number += 1
+        return name
+
+    def renamed(self, simulation: Simulation) -> Simulation:
+        """Return the same answer with new names for its claims."""
+        names: dict[str, str] = {}
+        for claim in simulation.claims:
+            names[claim.name] = self.new(claim.node_pool, names.values())
+        claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
+        # Keyed by pod, not by target: a node that an earlier command launches may have the name that the scheduler gave
+        # a claim.
+        seats = {pod: claim.name for claim in claims for pod in claim.pods}
+        moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
+        return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -62,9 +62,9 @@ class Validation:
         if lost and not (is_divisible and candidates):
             return _refusal(lost)
         if command.reason == TerminationReason.UNHEALTHY:
-            has_budget = all(fresh.may_repair(candidate) for candidate in candidates)
+            has_budget = all(fresh.budgets.allow_repair(candidate, fresh.commands) for candidate in candidates)
         else:
-            has_budget = fresh.has_budget(candidates, command.reason)
+            has_budget = fresh.budgets.allow(candidates, command.reason)
         if not fresh.snapshot.options.ignore_budgets and not has_budget:
             return _refusal(f"budgets no longer let {len(candidates)} nodes go for {command.reason}")
         return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh, closed)
@@ -143,7 +143,7 @@ def _simulated(
     is_repack = command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
     meant = command.moves if is_repack else ()
-    closed = {*closed, *fresh.drifted} if is_repack else closed
+    closed = {*closed, *fresh.short_lived} if is_repack else closed
     simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below, closed=closed, meant=meant)
     if simulation.stranded:
         return _refusal(simulation.stranded)

@@ -1,4 +1,4 @@
-"""Finds claims whose `expireAfter` is over, or nearly so: nodes created together do not expire together (docs/adr/0034).
+"""Finds claims whose `expireAfter` is over, or soon will be: nodes created together do not expire together (docs/adr/0034).
 
 No simulation checks that their pods find a place; the drain respects the pods' own rules.
 """
@@ -6,7 +6,7 @@ No simulation checks that their pods find a place; the drain respects the pods' 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
@@ -20,6 +20,24 @@ SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
 """Longest time by which a node expires early; the other bound is a `SHARE`th of its expireAfter."""
 
+SOON: Final = timedelta(hours=6)
+"""How long before its end a node takes no more moved pods: a target is followed that long at most, and they would move again.
+Of a short expireAfter it is a `SHARE`th, or no node would ever take any.
+"""
+
+
+def expires_at(claim: NodeClaim) -> datetime | None:
+    """Return when the claim expires, None for never."""
+    if claim.expire_after is None or claim.created_at is None:
+        return None
+    return claim.created_at + claim.expire_after - _early(claim, claim.expire_after)
+
+
+def expires_soon(claim: NodeClaim, now: datetime) -> bool:
+    """Whether the claim expires within the time for which a saving is counted, or has expired."""
+    at = expires_at(claim)
+    return at is not None and claim.expire_after is not None and at - now <= min(SOON, claim.expire_after // SHARE)
+
 
 def expired(snapshot: Snapshot) -> tuple[str, ...]:
     """Return names of expired claims that are not leaving yet, oldest first, ties by name.
@@ -29,10 +47,9 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
     """
     forceful = {pool.name for pool in snapshot.node_pools if pool.expires_forcefully}
     due = [
-        (claim.created_at + claim.expire_after - _early(claim, claim.expire_after), claim.name)
+        (at, claim.name)
         for claim in snapshot.node_claims
-        if claim.expire_after is not None
-        and claim.created_at is not None
+        if (at := expires_at(claim)) is not None
         and claim.deleted_at is None
         and claim.name not in snapshot.marked_for_deletion
         and (claim.hold is None or claim.hold.until <= snapshot.now or claim.node_pool in forceful)

@@ -13,12 +13,17 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for each drifted node that budgets let go and whose pods find a place, as far as independent.
 
     Empty nodes come before others, then those that drifted first. The rollout of a pool lets its first node go alone, and none
-    while it is stopped. Pods go to drifted nodes only where no other node can hold them: they would have to move again.
+    while it is stopped. Pods go to drifted nodes, and to nodes that expire soon, only where no other node can hold them: they
+    would have to move again.
     Commands of one call are found in the same snapshot; one that depends on another waits for the next call.
     """
     drifted = [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
-    closed = {candidate.name for candidate in drifted}
-    left, together, found = disruption_pass.what_is_left(), Independence(disruption_pass.snapshot), list[Command]()
+    closed = {candidate.name for candidate in drifted} | disruption_pass.expiring
+    left, together, found = (
+        disruption_pass.budgets.reservation(),
+        Independence(disruption_pass.snapshot),
+        list[Command](),
+    )
     for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):
         if disruption_pass.is_exhausted:
             break

@@ -20,5 +20,5 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
         Command(
             reason=TerminationReason.EMPTY, method="emptiness", nodes=(c.name,), claims=(c.claim.name,), savings=c.price
         )
-        for c in disruption_pass.within_budgets(ordered, TerminationReason.EMPTY)
+        for c in disruption_pass.budgets.within(ordered, TerminationReason.EMPTY)
     ]

@@ -17,7 +17,7 @@ NODES_MAX: Final = 101
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Find the longest run of the best candidates that can go together, by bisection as in Karpenter."""
-    candidates = disruption_pass.within_budgets(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
+    candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
     low, high = 1, min(len(candidates), NODES_MAX) - 1
     best: Command | None = None
     while low <= high and not disruption_pass.is_exhausted:

@@ -24,7 +24,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
         if health.is_widespread(candidate.pool.name):
             text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
             disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
-        elif disruption_pass.may_repair(candidate) and (
+        elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands) and (
             command := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
         ):
             return [command]

@@ -43,7 +43,7 @@ def _holds(command: Command, fresh: DisruptionPass, worthwhile: int) -> bool:
     if len(going) < len(command.nodes):
         return False
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
-    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.drifted, meant=command.moves)
+    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=command.moves)
     if simulation.stranded or len(simulation.claims) > len(command.replacements):
         return False
     if not by_choice:

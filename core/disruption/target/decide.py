@@ -103,7 +103,7 @@ class TargetDecision:
         return target, self._cut(target) if target is not None else []
 
     def _most(self, pool: str) -> int:
-        left = self._pass.left(pool, TerminationReason.UNDERUTILIZED)
+        left = self._pass.budgets.left(pool, TerminationReason.UNDERUTILIZED)
         return len(self._pass.survey.candidates) if left is None else left
 
     def _cut(self, target: Target) -> list[Command]:

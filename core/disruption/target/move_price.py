@@ -7,7 +7,7 @@ again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -47,10 +47,14 @@ class MovePrices:
         mean: Nano-dollars per hour that a movable pod costs on average.
     """
 
-    def __init__(self, candidates: Sequence[Candidate], snapshot: Snapshot) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], snapshot: Snapshot, expiring: Collection[str] = frozenset()
+    ) -> None:
+        """Prepare prices; pods of `expiring` nodes move soon in any case, so that a move now costs nothing more."""
         pods = sum(_units(candidate.pods) for candidate in candidates)
         self.mean = sum(candidate.price for candidate in candidates) * UNIT // pods if pods else 0
         self._options = snapshot.options
+        self._expiring = expiring
         self._now: datetime = snapshot.now
         self._moved = snapshot.moved_workloads
 
@@ -60,6 +64,8 @@ class MovePrices:
         each = self.mean * share // _PER_MILLE
         if self._options.move_price is not None:
             each = self._options.move_price
+        if candidate.name in self._expiring:
+            each = 0
         # Moving a pod again soon after a move is expensive whatever the dial says.
         recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
         units = ((max(0, eviction_cost(pod)), self._dwell(pod)) for pod in candidate.pods)

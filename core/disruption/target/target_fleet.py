@@ -55,8 +55,8 @@ class TargetFleet:
 def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
     """Return the nodes that consolidation may remove, and on the whole way also drifted nodes; None where there are none.
 
-    Drifted and empty nodes take no pods, whether they may go now or not: they go sooner or later. Nodes to which commands of
-    this pass move pods stay, so that no pod moves twice.
+    Nodes that have drifted, expire soon or are empty take no pods, whether they may go now or not: they go sooner or later.
+    Nodes to which commands of this pass move pods stay, so that no pod moves twice.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
     held = {move.to for command in disruption_pass.commands for move in command.moves}
@@ -70,7 +70,7 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
     leaving_later = {positions[name] for name in disruption_pass.leaving_later}
     not_ready = {node.index for node in context.existing_nodes if not node.state.is_initialized}
     closed = frozenset(leaving_later | not_ready)
-    prices = MovePrices(chosen, snapshot)
+    prices = MovePrices(chosen, snapshot, disruption_pass.expiring)
     nodes = [DrainableNode(positions[c.name], c.price, prices.of(c), must_go=bool(c.drift)) for c in chosen]
     resting = {node.index for node in context.existing_nodes if node.rests}
     rows = FleetRows(planner.context, nodes, closed | resting)
@@ -106,7 +106,7 @@ def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass)
     snapshot, pool = disruption_pass.snapshot, candidate.pool
     if snapshot.options.ignore_budgets:
         return True
-    top = allowed(pool, disruption_pass.node_counts.get(pool.name, 0), reason, snapshot.now)
+    top = allowed(pool, disruption_pass.budgets.node_counts.get(pool.name, 0), reason, snapshot.now)
     return top is None or top > 0
 
 

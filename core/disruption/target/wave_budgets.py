@@ -23,18 +23,18 @@ class WaveBudgets:
 
     def __init__(self, disruption_pass: DisruptionPass) -> None:
         self._pass = disruption_pass
-        self._present = dict(disruption_pass.node_counts)
+        self._present = dict(disruption_pass.budgets.node_counts)
         self._pools = {pool.name: pool for pool in disruption_pass.snapshot.node_pools}
         self._capacity = self._used_capacity()
         self._wave = 0
         self._taken: Counter[str] = Counter()
-        self._evictions = disruption_pass.evictions_left()
+        self._evictions = disruption_pass.budgets.evictions_left()
 
     def begin(self) -> None:
         """Begin a wave: what the previous one moved runs again."""
         self._wave += 1
         self._taken.clear()
-        self._evictions = self._pass.evictions_left(is_first=self._wave == 1)
+        self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str) -> bool:
         """Whether one more node may go in this wave."""
@@ -79,7 +79,7 @@ class WaveBudgets:
     def _top(self, pool: str, reason: str) -> int | None:
         snapshot = self._pass.snapshot
         if self._wave == 1 and not snapshot.options.ignore_budgets:
-            return self._pass.left(pool, reason)
+            return self._pass.budgets.left(pool, reason)
         top = allowed(self._pools[pool], self._present.get(pool, 0), reason, snapshot.now)
         return None if top == 0 and snapshot.options.ignore_budgets else top
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -59,6 +60,13 @@ def drifted(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
     claim, node = pair
     conditions = {**claim.conditions, DRIFTED: Condition("True", "NodePoolDrifted", changed_at=NOW)}
     return msgspec.structs.replace(claim, conditions=conditions), node
+
+
+def expiring(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
+    """The node, an hour before it expires."""
+    claim, node = pair
+    lasting = timedelta(days=30)
+    return msgspec.structs.replace(claim, created_at=NOW - lasting + timedelta(hours=1), expire_after=lasting), node
 
 
 def blocked(plan: DisruptionPlan) -> dict[str, str]:

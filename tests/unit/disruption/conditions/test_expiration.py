@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.disruption.conditions.expiration import expired
+from core.disruption.conditions.expiration import expired, expires_at, expires_soon
 from core.model.node_claim import NodeClaim
 from tests.builders import NOW, a_snapshot
 
@@ -68,3 +68,28 @@ def test_claims_of_one_age_do_not_expire_together() -> None:
     hours = [len(expired(a_snapshot(node_claims=tuple(claims), now=NOW - timedelta(hours=hour)))) for hour in range(25)]
     assert (hours[0], hours[24]) == (1000, 0)
     assert max(late - early for late, early in pairwise(hours)) < 80
+
+
+@pytest.mark.parametrize(
+    ("days", "left", "expected"),
+    [
+        (30, timedelta(hours=6), True),
+        (30, timedelta(hours=6, seconds=1), False),
+        (30, timedelta(0), True),
+        (0.25, timedelta(minutes=36), True),
+        (0.25, timedelta(minutes=37), False),
+    ],
+)
+def test_a_node_expires_soon_within_six_hours_or_a_tenth_of_its_life(
+    days: float, left: timedelta, expected: bool
+) -> None:
+    """Otherwise, pods move to a node that they leave again; or no node of a pool with a short life takes any."""
+    found = claim(expire_after=timedelta(days=days))
+    end = expires_at(found)
+    assert end is not None
+    assert expires_soon(found, end - left) is expected
+
+
+def test_without_an_age_a_node_never_expires() -> None:
+    assert expires_at(claim(expire_after=None)) is None
+    assert not expires_soon(claim(created_at=None), NOW)

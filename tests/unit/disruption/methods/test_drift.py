@@ -22,6 +22,7 @@ from tests.unit.disruption.nodes_for_tests import (
     SMALL,
     blocked,
     drifted,
+    expiring,
     pod_on,
     world,
 )
@@ -61,6 +62,13 @@ def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
         startable(disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
         == disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
     )
+
+
+def test_pods_of_a_drifted_node_move_to_no_node_that_expires_soon() -> None:
+    """Otherwise, they move again when it expires."""
+    nodes = (drifted(a_node_of(LARGE)), expiring(a_node_of(LARGE, "node-2")))
+    (found,) = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
 
 
 def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:

@@ -8,7 +8,7 @@ from core.model.feature_gates import FeatureGates
 from core.model.node_pool import Budget, Disruption
 from core.model.snapshot import Options
 from tests.builders import a_node_of, a_pool
-from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, pod_on, world
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, expiring, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
 
 
@@ -21,6 +21,15 @@ def test_a_drifted_node_must_go_and_receives_nothing() -> None:
     now = fleet_of(world(*nodes, pods=pods))
     assert [c.name for c in now.candidates] == ["b"]  # its rollout decides about the other node
     assert not now.rows.rooms.suits[:, 0].any()
+
+
+def test_a_node_that_expires_soon_may_go_and_receives_nothing() -> None:
+    """Pods that moved there would move again within hours, for another reason."""
+    nodes, pods = (expiring(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b")), (pod_on("a"), pod_on("b"))
+    fleet = fleet_of(world(*nodes, pods=pods))
+    assert [c.name for c in fleet.candidates] == ["a", "b"]
+    assert not fleet.rows.rooms.suits[:, 0].any()
+    assert fleet.rows.problem.move_prices.tolist()[0] == 0 < fleet.rows.problem.move_prices.tolist()[1]
 
 
 def test_an_empty_node_goes_alone_and_receives_nothing() -> None:

@@ -1,0 +1,84 @@
+"""What budgets still allow in one disruption pass: those of NodePools, and PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from core.disruption.budgets.budget_reservation import BudgetReservation
+from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, counted_nodes, places, remaining
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.conditions.node_health import HealthCheck
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
+from core.reasons.termination import TerminationReason
+
+
+class PassBudgets:
+    """Counters that the commands of a pass use up, beginning with what its snapshot leaves.
+
+    Attributes:
+        remaining: How many nodes may go, before any command.
+        node_counts: NodePool → how many nodes its budgets apply to, before any command.
+        pod_budgets: The PodDisruptionBudgets.
+    """
+
+    def __init__(self, snapshot: Snapshot, states: Sequence[StateNode]) -> None:
+        self._snapshot = snapshot
+        self._states = states
+        self.remaining: Remaining = remaining(snapshot, states)
+        self.node_counts: dict[str, int] = counted_nodes(snapshot, states)
+        self.pod_budgets = DisruptionBudgets.of(snapshot)
+        self._ledger = BudgetLedger(self.remaining, ignored=snapshot.options.ignore_budgets)
+        self._evictions = EvictionLedger(self.pod_budgets)
+
+    def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
+        """Whether all budgets let all of these go together, after the commands already found."""
+        for pool in sorted({c.pool.name for c in candidates}):
+            if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
+                return False
+        return self.evictions_allowed(candidates)
+
+    def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """Return as many of the candidates, in their order, as all budgets let go together."""
+        left = self.reservation()
+        return [candidate for candidate in candidates if left.take(candidate, reason)]
+
+    def reservation(self) -> BudgetReservation:
+        """Return all budgets after the commands decided so far, for tentative reservations."""
+        return BudgetReservation(self._ledger.copy(), self._evictions.copy())
+
+    def left(self, pool: str, reason: str) -> int | None:
+        """Return how many more nodes of the pool may go for the reason, None for any number."""
+        return self._ledger.left(pool, reason)
+
+    def has_place(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the NodePool's budgets let it go."""
+        return self._ledger.allows(candidate.pool.name, reason)
+
+    def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether the PodDisruptionBudgets let all of these go together."""
+        return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
+        """PodDisruptionBudgets as they are now, or in a later wave once all pods moved before run again."""
+        return self._evictions.copy() if is_first else EvictionLedger(self.pod_budgets)
+
+    def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go besides these commands.
+
+        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
+        """
+        pool, snapshot, states = candidate.pool.name, self._snapshot, self._states
+        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
+        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
+        pools = {state.name: state.node_pool for state in states}
+        gone = sum(pools.get(node) == pool for command in commands for node in command.nodes)
+        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
+
+    def take(self, candidate: Candidate) -> None:
+        """Count a node that goes; one that is not Ready uses up its place already."""
+        if candidate.state.node is not None and candidate.state.node.is_ready:
+            self._ledger.take(candidate.pool.name)
+        self._evictions.take(candidate.state.pods)
