@@ -71,6 +71,7 @@ definition of the class has no field for it, and the API server drops fields tha
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"
+EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"

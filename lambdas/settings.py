@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             its node and terminates its instance.
         surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
             pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
+        evictions_per_hour: How many pods consolidation and drift may evict in any hour, together; None: any number. A
+            NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
         poll_seconds: How soon `provision` runs again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
@@ -100,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bind_pods: bool = True
     mirror_node_claims: bool = True
     surge_restarts: bool = False
+    evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -178,6 +181,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             feature_gates=parse_feature_gates(self.feature_gates).gates,
             default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
+            evictions_per_hour=self.evictions_per_hour,
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
 

@@ -98,6 +98,7 @@ def _node_pool(obj: JsonObject) -> NodePool:
         own_annotations=annotations,
         price_factors=tuning.price_factors(annotations),
         expires_forcefully=tuning.expires_forcefully(annotations),
+        evictions_per_hour=tuning.evictions_per_hour(annotations),
         largest_node=tuning.largest_node(annotations),
         template_hash=drift_hash.of_template(template),
         **status.identity(present),

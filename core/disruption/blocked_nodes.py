@@ -57,7 +57,8 @@ def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -
     if not disruption_pass.budgets.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
-    return None
+    objection = disruption_pass.budgets.rate_objection(candidate)
+    return Blocked(name, NodeReason.EVICTION_RATE, objection) if objection else None
 
 
 def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:

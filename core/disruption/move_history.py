@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from core.disruption.rollouts import Rollout
-from core.model.moved_workload import MovedWorkload
+from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.plan import Command
 from core.model.pod import Pod
 from core.reasons.termination import TerminationReason
@@ -70,12 +70,13 @@ class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """The remembered outcomes and failures, by name, command id, key and NodePool; or the part of them that must be written."""
+    """What is remembered, by name, command id, key, NodePool and NodeClaim; or the part of it that must be written."""
 
     workloads: dict[str, MovedWorkload] = {}
     outcomes: dict[str, CommandOutcome] = {}
     failures: dict[str, FailedCommand] = {}
     rollouts: dict[str, Rollout] = {}
+    evicted_nodes: dict[str, EvictedNode] = {}
 
     def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
         """The workloads whose pods consolidation leaves alone, in whole or in part, by name."""
@@ -91,9 +92,17 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         return failed is not None and now < failed.until
 
     def after_command(
-        self, command_id: str, command: Command, workloads: Collection[str], now: datetime
+        self,
+        command_id: str,
+        command: Command,
+        workloads: Collection[str],
+        now: datetime,
+        drained: Mapping[str, EvictedNode] | None = None,
     ) -> MoveHistory:
-        """Return what changes when the removal of some of a command's nodes begins, on which pods of these workloads run."""
+        """Return what changes when the removal of some of a command's nodes begins, on which pods of these workloads run.
+
+        `drained` are these nodes by claim, with how many pods they lose.
+        """
         moved = {name: _moved(self.workloads.get(name), name, now) for name in sorted(workloads)}
         outcomes: dict[str, CommandOutcome] = {}
         if command.reason == TerminationReason.UNDERUTILIZED and moved:
@@ -103,7 +112,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
             outcomes[command_id] = msgspec.structs.replace(
                 before or known, workloads=tuple(workloads_of_all), carried_out_at=now
             )
-        return MoveHistory(workloads=moved, outcomes=outcomes)
+        return MoveHistory(workloads=moved, outcomes=outcomes, evicted_nodes=dict(drained or {}))
 
     def after_launch(self, launches: Sequence[LaunchedNode], now: datetime) -> MoveHistory:
         """Return what changes when nodes are launched: watched commands are charged for nodes that serve what they moved."""

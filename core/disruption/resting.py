@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
+from core.disruption.budgets.eviction_rate import next_relief
 from core.model.node_claim import INITIALIZED, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -47,6 +48,7 @@ def next_run_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
 
 
 def _moments(snapshot: Snapshot) -> Iterator[datetime]:
+    yield from next_relief(snapshot)
     yield from snapshot.nominated_until.values()
     for moved in snapshot.moved_workloads.values():
         yield moved.settles_at

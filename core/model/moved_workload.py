@@ -1,4 +1,4 @@
-"""A workload whose pods disruption moved recently, and how long consolidation therefore leaves them alone."""
+"""What disruption moved recently: nodes that were drained, and workloads that consolidation therefore leaves alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from core.model.pod import Pod
 
 DWELL: Final = timedelta(minutes=15)
 """A moved pod stays where it is for this long, as far as consolidation is concerned."""
+
+
+class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that a command drains or has drained.
+
+    Attributes:
+        pods: How many pods need a new place because of that.
+        at: When the drain began.
+    """
+
+    node_pool: str
+    pods: int
+    at: datetime
 
 
 class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         own_annotations: The pool's own annotations, hashes among them.
         price_factors: Instance family → factor on its price in decisions, in thousandths; other families count at their price.
         largest_node: CPU and memory of the largest node, which only a pod that needs more may exceed.
+        evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
         problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
     """
@@ -78,6 +79,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     own_annotations: dict[str, str] = {}
     price_factors: dict[str, int] = {}
     largest_node: dict[str, int] = {}
+    evictions_per_hour: int | None = None
     expires_forcefully: bool = False
     template_hash: str = ""
     problem: str = ""

@@ -9,7 +9,7 @@ import msgspec
 
 from core.model.catalogue import Catalogue
 from core.model.feature_gates import FeatureGates
-from core.model.moved_workload import MovedWorkload
+from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool, RolloutGate
@@ -37,6 +37,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         default_spreads: The cluster's default topology spread constraints, for pods that have none.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
+        evictions_per_hour: How many pods commands may evict in any hour, None for any number.
         move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
         seed: Seeds every random draw.
     """
@@ -51,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     improve_iterations: int | None = None
     moves: str = BALANCED_MOVES
     move_price: int | None = None
+    evictions_per_hour: int | None = None
     seed: int = 0
 
 
@@ -64,6 +66,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
         stored_target: The target of the fleet that is under way, as the pass before stored it.
+        evicted_nodes: NodeClaim → what commands evicted from its node in the last hour.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 
@@ -90,6 +93,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}
     moved_workloads: dict[str, MovedWorkload] = {}
+    evicted_nodes: dict[str, EvictedNode] = {}
     rollouts: dict[str, RolloutGate] = {}
     stored_target: StoredTarget | None = None
     options: Options = Options()

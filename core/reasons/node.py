@@ -23,6 +23,11 @@ class NodeReason(ReasonCode):
         "The NodePool's disruption budgets allow no more nodes to go now for this reason.",
         "Wait, or raise spec.disruption.budgets.",
     )
+    EVICTION_RATE = (
+        "EvictionRate",
+        "The ceiling on evictions an hour is reached, of the cluster or of its NodePool.",
+        "Wait, or raise evictionsPerHour or the annotation fleetwright.dev/evictions-per-hour.",
+    )
     CONSOLIDATE_AFTER = (
         "ConsolidateAfter",
         "The time since the last pod came or went is shorter than consolidateAfter, or that is Never.",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from core.catalogue.reservations import selects_reservations
+from core.disruption.budgets.eviction_rate import recently
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import ObjectProblem, assemble
@@ -290,12 +291,14 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
+        history = self._stores.moves.read(snapshot.now)
         return with_own_state(
             snapshot,
             records,
             commands,
             nominated_until=self._stores.nominations.until(snapshot.now),
-            moved_workloads=self._stores.moves.read(snapshot.now).unsettled(snapshot.now),
+            moved_workloads=history.unsettled(snapshot.now),
+            evicted_nodes=recently(history.evicted_nodes, snapshot.now),
         )
 
 

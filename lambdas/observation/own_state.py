@@ -10,7 +10,7 @@ import msgspec
 from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim, requested_claim
-from core.model.moved_workload import MovedWorkload
+from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -26,6 +26,7 @@ def with_own_state(
     *,
     nominated_until: dict[str, datetime],
     moved_workloads: dict[str, MovedWorkload],
+    evicted_nodes: dict[str, EvictedNode],
 ) -> Snapshot:
     """Return the snapshot with our claims, what commands are removing, and pods bound to the claim on its way for them.
 
@@ -52,6 +53,7 @@ def with_own_state(
         marked_for_deletion=tuple(sorted(removed)),
         nominated_until=nominated_until,
         moved_workloads=moved_workloads,
+        evicted_nodes=evicted_nodes,
     )
     return with_expected_pods(joined, records, removed, leaving)
 

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from core.disruption.budgets.node_pool_budgets import remaining
+from core.disruption.conditions.expiration import expires_soon
 from core.ledger.digests import market_digests
 from core.model.catalogue import Catalogue
 from core.model.node_claim import Condition
@@ -36,7 +37,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
     """Return a digest of everything that decisions depend on except the passing of time.
 
     Of time it includes what matters: which conditions hold, which nodes are nominated, which pods are protected, what budgets
-    allow.
+    allow, which nodes expire soon.
     """
     claims = tuple(
         msgspec.structs.replace(
@@ -57,7 +58,14 @@ def snapshot_digest(snapshot: Snapshot) -> str:
     protected += [node.name for node in snapshot.nodes if node.annotations and node.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
     digest = blake2b(digest_size=16)
-    for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, market_digests(snapshot.catalogue)):
+    expiring = [claim.name for claim in snapshot.node_claims if expires_soon(claim, snapshot.now)]
+    for part in (
+        *(getattr(still, name) for name in _PARTS),
+        protected,
+        expiring,
+        budgets,
+        market_digests(snapshot.catalogue),
+    ):
         _add(digest, part)
     _add_pods(digest, still.pods)
     return digest.hexdigest()

@@ -106,3 +106,21 @@ def test_replacements_that_never_join_stop_the_rollout_and_the_old_nodes_stay(tm
     assert result.summary["nodesTerminated"] == result.summary["nodesLaunched"] - before
     assert "RolloutStopped" in {told["reason"] for told in result.decisions}
     assert_lawful(result)
+
+
+def test_evictions_keep_to_their_ceiling_in_any_hour(tmp_path: Path) -> None:
+    """Teams called consolidation aggressive: thousands of evictions on a day (zalando-incubator/kubernetes-on-aws#7964)."""
+    ceiling = 4
+    before = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    kept = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["test.small"]}
+    before["spec"]["template"]["spec"]["requirements"].append(kept)
+    steps: list[dict[str, Any]] = [
+        {"at": "6m", "scale": {"kind": "Deployment", "name": "large", "replicas": 0}},
+        {"at": "7m", "apply": [node_pool()]},
+    ]
+    workloads = [deployment(10, "large", "1200m"), deployment(10, "small", "500m")]
+    result = play(tmp_path, before, *workloads, steps=steps, duration="150m", settings={"evictionsPerHour": ceiling})
+    moments = [datetime.fromisoformat(e.t) for e in result.events if e.event == "podEvicted"]
+    assert len(moments) > ceiling, "it goes on in the next hour"
+    assert all(sum(0 <= (one - first).total_seconds() < 3600 for one in moments) <= ceiling for first in moments)
+    assert_lawful(result)

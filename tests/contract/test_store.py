@@ -19,6 +19,7 @@ from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
+from core.model.moved_workload import EvictedNode
 from core.model.plan import Command, Move, StoredDrain, StoredTarget
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
@@ -642,6 +643,15 @@ def test_moved_workloads_are_stored_and_replaced_by_name(store: Store) -> None:
     assert last.workloads["d/e/f"] == first.workloads["d/e/f"]
     assert sorted(last.outcomes) == ["one", "two"]
     assert last.is_paused(command, NOW + MINUTE)
+
+
+def test_drained_nodes_are_remembered_by_claim_for_an_hour(store: Store) -> None:
+    """Otherwise, each sandbox evicts as much in an hour as all together may."""
+    moves, command = store.stores.moves, Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",))
+    drained = {"c": EvictedNode(node_pool="default", pods=7, at=NOW)}
+    for _ in range(2):  # a step that is repeated after a crash counts once
+        moves.write(MoveHistory().after_command("one", command, ("a/b/c",), NOW, drained), NOW)
+    assert moves.read(NOW + MINUTE).evicted_nodes == drained
 
 
 def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:

@@ -445,6 +445,7 @@ class MemoryMoves:
             outcomes=self._rows.moves.outcomes | changed.outcomes,
             failures=self._rows.moves.failures | changed.failures,
             rollouts=self._rows.moves.rollouts | changed.rollouts,
+            evicted_nodes=self._rows.moves.evicted_nodes | changed.evicted_nodes,
         )
         self._rows.after_call("write")
 

@@ -152,6 +152,8 @@ class PoolMetadata(Metadata):
         Rule(("annotations",), tuning.bad_price_factors, tuning.FACTORS_MEANING),
         Rule(("annotations",), tuning.bad_largest_node, tuning.LARGEST_NODE_MEANING),
         Rule(("annotations",), tuning.bad_expiry, tuning.EXPIRY_MEANING),
+        Rule(("annotations",), tuning.bad_moves, tuning.MOVES_MEANING),
+        Rule(("annotations",), tuning.bad_evictions_per_hour, tuning.EVICTIONS_MEANING),
     )
 
 

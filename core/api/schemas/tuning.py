@@ -11,6 +11,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.model.node_pool import PER_MILLE
+from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
 from core.model.values.quantity import parse
 
 _FACTOR: Final = r"[a-z][a-z0-9-]*=[0-9]{1,2}(\.[0-9]{1,3})?"
@@ -18,11 +19,15 @@ _FACTORS: Final = re.compile(rf"{_FACTOR}(, *{_FACTOR})*")
 _AMOUNT: Final = r"(cpu|memory)=[0-9]+(\.[0-9]+)?(m|k|[MGT]i?|Ki)?"
 _AMOUNTS: Final = re.compile(rf"{_AMOUNT}(, *{_AMOUNT})*")
 
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+
 FACTORS_MEANING: Final = "must be families with factors, such as m5a=1.2,m8g=0.85"
 EXPIRY_WITHIN_BUDGETS: Final = "WithinBudgets"
 EXPIRY_FORCEFUL: Final = "Forceful"
 EXPIRY_MEANING: Final = f"must be {EXPIRY_WITHIN_BUDGETS} or {EXPIRY_FORCEFUL}"
 LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
+MOVES_MEANING: Final = f"must be {THOROUGH_MOVES}, {BALANCED_MOVES} or {GENTLE_MOVES}"
+EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
 
 
 def price_factors(annotations: Mapping[str, str]) -> dict[str, int]:
@@ -40,6 +45,25 @@ def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
 def expires_forcefully(annotations: Mapping[str, str]) -> bool:
     """Whether nodes are removed at their `expireAfter` regardless of budgets, do-not-disrupt and PodDisruptionBudgets."""
     return annotations.get(labels.EXPIRY) == EXPIRY_FORCEFUL
+
+
+def evictions_per_hour(annotations: Mapping[str, str]) -> int | None:
+    """Return how many pods of the NodePool consolidation and drift may evict in any hour, None for any number."""
+    text = annotations.get(labels.EVICTIONS_PER_HOUR)
+    return int(text) if text is not None else None
+
+
+def bad_evictions_per_hour(metadata: JsonObject) -> list[Location]:
+    """Return the field where the ceiling on evictions is invalid."""
+    text = metadata.get("annotations", {}).get(labels.EVICTIONS_PER_HOUR)
+    return [] if text is None or _NUMBER.fullmatch(text) else [("annotations", labels.EVICTIONS_PER_HOUR)]
+
+
+def bad_moves(metadata: JsonObject) -> list[Location]:
+    """Return the field where the weight of moves is invalid."""
+    text = metadata.get("annotations", {}).get(labels.MOVES)
+    good = (None, THOROUGH_MOVES, BALANCED_MOVES, GENTLE_MOVES)
+    return [] if text in good else [("annotations", labels.MOVES)]
 
 
 def bad_expiry(metadata: JsonObject) -> list[Location]:

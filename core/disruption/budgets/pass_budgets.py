@@ -1,10 +1,11 @@
-"""What budgets still allow in one disruption pass: those of NodePools, and PodDisruptionBudgets."""
+"""What budgets still allow in one disruption pass: those of NodePools, PodDisruptionBudgets, and evictions an hour."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 from core.disruption.budgets.budget_reservation import BudgetReservation
+from core.disruption.budgets.eviction_rate import EvictionRate
 from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, counted_nodes, places, remaining
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.conditions.node_health import HealthCheck
@@ -32,13 +33,14 @@ class PassBudgets:
         self.pod_budgets = DisruptionBudgets.of(snapshot)
         self._ledger = BudgetLedger(self.remaining, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(self.pod_budgets)
+        self._rate = EvictionRate.of(snapshot, states)
 
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether all budgets let all of these go together, after the commands already found."""
         for pool in sorted({c.pool.name for c in candidates}):
             if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
                 return False
-        return self.evictions_allowed(candidates)
+        return self.evictions_allowed(candidates) and self._rate.allows(candidates)
 
     def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
         """Return as many of the candidates, in their order, as all budgets let go together."""
@@ -47,7 +49,7 @@ class PassBudgets:
 
     def reservation(self) -> BudgetReservation:
         """Return all budgets after the commands decided so far, for tentative reservations."""
-        return BudgetReservation(self._ledger.copy(), self._evictions.copy())
+        return BudgetReservation(self._ledger.copy(), self._evictions.copy(), self._rate.copy())
 
     def left(self, pool: str, reason: str) -> int | None:
         """Return how many more nodes of the pool may go for the reason, None for any number."""
@@ -60,6 +62,14 @@ class PassBudgets:
     def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def rate_objection(self, candidate: Candidate) -> str:
+        """Return which ceiling on evictions an hour keeps the node, empty for none."""
+        return self._rate.objection([candidate])
+
+    def rate_left(self) -> EvictionRate:
+        """Return the ceilings on evictions an hour after the commands decided so far."""
+        return self._rate.copy()
 
     def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
         """PodDisruptionBudgets as they are now, or in a later wave once all pods moved before run again."""
@@ -82,3 +92,4 @@ class PassBudgets:
         if candidate.state.node is not None and candidate.state.node.is_ready:
             self._ledger.take(candidate.pool.name)
         self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)

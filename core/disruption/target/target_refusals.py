@@ -22,6 +22,9 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):
         if keeps is not None and not keeps[node]:
+            known = disruption_pass.refusals.get(candidate.name)
+            if known is not None and known.reason == NodeReason.EVICTION_RATE:
+                continue
             text = f"node {candidate.name} goes in a later wave"
             disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text)
             continue

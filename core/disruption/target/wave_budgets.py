@@ -1,4 +1,4 @@
-"""Limits one wave: places in budgets, what PodDisruptionBudgets allow, and what limits leave for new nodes."""
+"""Limits one wave: places in budgets, PodDisruptionBudgets, evictions an hour, and what limits leave for new nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import PlannedClaim
 from core.model.values import quantity
 from core.pools.pool_types import pool_types
+from core.reasons.node import NodeReason
 
 
 class WaveBudgets:
@@ -29,6 +30,7 @@ class WaveBudgets:
         self._wave = 0
         self._taken: Counter[str] = Counter()
         self._evictions = disruption_pass.budgets.evictions_left()
+        self._rate = disruption_pass.budgets.rate_left()
 
     def begin(self) -> None:
         """Begin a wave: what the previous one moved runs again."""
@@ -37,16 +39,24 @@ class WaveBudgets:
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str) -> bool:
-        """Whether one more node may go in this wave."""
+        """Whether one more node may go in this wave; tells of a ceiling on evictions that holds it back."""
         pool = candidate.pool.name
         top = self._top(pool, reason)
-        return (top is None or self._taken[pool] < top) and self._evictions.allows_together([candidate.state.pods])
+        if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(
+            [candidate.state.pods]
+        ):
+            return False
+        objection = self._rate.objection([candidate])
+        if objection:
+            self._pass.refuse(candidate, NodeReason.EVICTION_RATE, objection)
+        return not objection
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that goes."""
         pool = candidate.pool.name
         self._taken[pool] += 1
         self._evictions.take(candidate.state.pods)
+        self._rate.take(candidate)
         for name, amount in candidate.state.capacity.items():
             self._capacity[pool, name] -= amount
         self._capacity[pool, quantity.NODES] -= 1

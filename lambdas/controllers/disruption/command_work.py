@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -11,6 +11,7 @@ from core.lifecycle import steps
 from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import CommandRecord
+from core.model.moved_workload import EvictedNode
 from core.pods.disposition import is_reschedulable
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
@@ -115,7 +116,7 @@ class CommandWork:
     ) -> None:
         """Begin to remove candidates, then drop a finished command: in this order, so that no crash leaves stray marks."""
         going = [facts.claims[name] for name in step.claims]
-        self._remember(record, [claim.name for claim in going if claim.deletion is None], reader)
+        self._remember(record, {claim.name: claim.plan.node_pool for claim in going if claim.deletion is None}, reader)
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
@@ -126,13 +127,19 @@ class CommandWork:
             report.outcomes.append(done(record, now))
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
-    def _remember(self, record: CommandRecord, claims: Collection[str], reader: NodeStateReader) -> None:
-        """Record whose pods are moved now, before the first of them goes."""
+    def _remember(self, record: CommandRecord, pools: Mapping[str, str], reader: NodeStateReader) -> None:
+        """Record whose pods are moved now, before the first of them goes; `pools` are the NodePools of these claims."""
         named = zip(record.command.claims, record.command.nodes, strict=True)
-        nodes = [node for claim, node in named if claim in claims]
-        pods = (pod for node in nodes for pod in reader.pods_on(node) if is_reschedulable(pod))
-        workloads = {pod.workload for pod in pods}
+        nodes = [node for claim, node in named if claim in pools]
+        pods = {node: [pod for pod in reader.pods_on(node) if is_reschedulable(pod)] for node in nodes}
+        workloads = {pod.workload for own in pods.values() for pod in own}
         if workloads:
             now = self._clock.now()
+            drained = {
+                claim: EvictedNode(node_pool=pools[claim], pods=len(pods[node]), at=now)
+                for claim, node in zip(record.command.claims, record.command.nodes, strict=True)
+                if pods.get(node)
+            }
             history = self._stores.moves.read(now)
-            self._stores.moves.write(history.after_command(record.id, record.command, workloads, now), now)
+            changed = history.after_command(record.id, record.command, workloads, now, drained)
+            self._stores.moves.write(changed, now)

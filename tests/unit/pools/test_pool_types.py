@@ -82,3 +82,9 @@ def test_annotations_are_read_exactly() -> None:
         problems(annotated(largest_node="cpu=64,disk=1"))[0].field
         == "metadata.annotations[fleetwright.dev/largest-node]"
     )
+    assert node_pool(annotated(evictions_per_hour="50")).evictions_per_hour == 50
+    assert pool.evictions_per_hour is None
+    for wrong in ({"evictions_per_hour": "many"}, {"moves": "rarely"}):
+        (name,) = wrong
+        (problem,) = problems(annotated(**wrong))
+        assert problem.field == f"metadata.annotations[fleetwright.dev/{name.replace('_', '-')}]"

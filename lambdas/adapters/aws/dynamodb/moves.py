@@ -1,4 +1,4 @@
-"""Stores what disruption moved recently: an item for each workload, watched command and failed command."""
+"""Stores what disruption moved recently: an item for each workload, watched command, failed command, rollout, drained node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from core.disruption.budgets.eviction_rate import PERIOD
 from core.disruption.move_history import (
     FAILURE_FORGOTTEN_AFTER,
     FORGOTTEN_AFTER,
@@ -19,22 +20,24 @@ from core.disruption.move_history import (
     MoveHistory,
 )
 from core.disruption.rollouts import LONGEST_STOP, Rollout
-from core.model.moved_workload import MovedWorkload
+from core.model.moved_workload import EvictedNode, MovedWorkload
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of, sort_of, unpacked
 from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
 from lambdas.wiring import TABLE
 
-T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand, Rollout)
+T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand, Rollout, EvictedNode)
 
 _WORKLOAD: Final = "workload#"
 _COMMAND: Final = "command#"
 _FAILED: Final = "failed#"
 _ROLLOUT: Final = "rollout#"
+_DRAINED: Final = "drained#"
 
 _KEPT_FOR: Final[Mapping[str, timedelta]] = {
     _WORKLOAD: LONGEST_HOLD + FORGOTTEN_AFTER,
     _COMMAND: WATCHED_FOR,
     _ROLLOUT: LONGEST_STOP + FORGOTTEN_AFTER,
+    _DRAINED: PERIOD,
     _FAILED: LONGEST_PAUSE + FAILURE_FORGOTTEN_AFTER,
 }
 
@@ -54,6 +57,7 @@ class DynamoMoves:
             outcomes=_of(items, _COMMAND, CommandOutcome),
             failures=_of(items, _FAILED, FailedCommand),
             rollouts=_of(items, _ROLLOUT, Rollout),
+            evicted_nodes=_of(items, _DRAINED, EvictedNode),
         )
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
@@ -64,6 +68,7 @@ class DynamoMoves:
         rows += [(_COMMAND + name, _COMMAND, found) for name, found in sorted(changed.outcomes.items())]
         rows += [(_FAILED + name, _FAILED, found) for name, found in sorted(changed.failures.items())]
         rows += [(_ROLLOUT + name, _ROLLOUT, found) for name, found in sorted(changed.rollouts.items())]
+        rows += [(_DRAINED + name, _DRAINED, found) for name, found in sorted(changed.evicted_nodes.items())]
         puts: list[tuple[str, Item]] = []
         for sort, kind, found in rows:
             expiry = {TABLE.expiry: number(int((now + _KEPT_FOR[kind]).timestamp()))}

@@ -1,0 +1,43 @@
+"""All budgets of a pass are used up together."""
+
+from __future__ import annotations
+
+from core.disruption.budgets.pass_budgets import PassBudgets
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.node_pool import Budget, Disruption
+from core.model.snapshot import Options
+from core.reasons.termination import TerminationReason
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
+
+REASON = TerminationReason.UNDERUTILIZED
+
+
+def a_pass(budget: str, **options: int) -> DisruptionPass:
+    """Two nodes with a pod each."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(budget),)))
+    nodes = (a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"))
+    return DisruptionPass(
+        world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")), node_pools=(pool,), options=Options(**options))
+    )
+
+
+def test_a_node_that_goes_uses_up_its_pools_budget() -> None:
+    this_pass = a_pass("1")
+    first, second = this_pass.survey.candidates
+    assert not this_pass.budgets.allow([first, second], REASON)
+    assert this_pass.budgets.within([first, second], REASON) == [first]
+    assert this_pass.budgets.allow([second], REASON), "a trial takes nothing"
+    this_pass.budgets.take(first)
+    assert this_pass.budgets.left("default", REASON) == 0
+    assert not this_pass.budgets.allow([second], REASON)
+
+
+def test_a_node_that_goes_uses_up_evictions_of_the_hour() -> None:
+    this_pass = a_pass("100%", evictions_per_hour=1)
+    first, second = this_pass.survey.candidates
+    budgets: PassBudgets = this_pass.budgets
+    budgets.take(first)
+    assert budgets.has_place(second, REASON)
+    assert not budgets.allow([second], REASON)
+    assert budgets.rate_objection(second)
