@@ -71,6 +71,9 @@ definition of the class has no field for it, and the API server drops fields tha
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"
+STEERED: Final = "fleetwright.dev/deletion-cost"
+"""Annotation of a pod: the deletion cost that we gave it, so that those of users are told apart."""
+
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"

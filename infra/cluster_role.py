@@ -73,6 +73,8 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
 RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
 """Added where single replicas may be restarted (`surgeRestarts`)."""
 
+RULES_FOR_STEERING: Final[Mapping[str, tuple[Rule, ...]]] = {"disrupt": (("", ("pods",), ("patch",)),)}
+"""Added where pods of nodes that go next get a low deletion cost (`steerScaleIn`)."""
 
 RULES_FOR_APPROVAL: Final[Mapping[str, tuple[Rule, ...]]] = {"disrupt": (("", ("events",), ("create",)),)}
 """Added where commands wait for approval (`mode: approve`): nodes say so in an event."""
@@ -90,14 +92,19 @@ def verbs(rules: Iterable[Rule]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def manifests(*, surge: bool = False, approval: bool = False) -> Sequence[dict[str, Any]]:
+def manifests(*, surge: bool = False, approval: bool = False, steering: bool = False) -> Sequence[dict[str, Any]]:
     """ClusterRoles and ClusterRoleBindings, in the order in which they are applied.
 
     Args:
         surge: Adds `RULES_FOR_SURGE`.
         approval: Adds `RULES_FOR_APPROVAL`.
+        steering: Adds `RULES_FOR_STEERING`.
     """
-    added = [*([RULES_FOR_SURGE] if surge else []), *([RULES_FOR_APPROVAL] if approval else [])]
+    added = [
+        *([RULES_FOR_SURGE] if surge else []),
+        *([RULES_FOR_APPROVAL] if approval else []),
+        *([RULES_FOR_STEERING] if steering else []),
+    ]
     return [
         manifest
         for function, rules in RULES_OF.items()
@@ -119,6 +126,7 @@ def _manifests(function: str, granted: Iterable[Rule]) -> Iterable[dict[str, Any
 
 if __name__ == "__main__":
     written = yaml.safe_dump_all(
-        manifests(surge="--surge" in sys.argv, approval="--approve" in sys.argv), sort_keys=False
+        manifests(surge="--surge" in sys.argv, approval="--approve" in sys.argv, steering="--steer" in sys.argv),
+        sort_keys=False,
     )
     print(written, end="")  # noqa: T201 - this is the program's output

@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             its node and terminates its instance.
         surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
             pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
+        steer_scale_in: Whether ReplicaSets' pods on nodes that consolidation drains next get a low deletion cost, so that
+            scale-in removes them first; costs of users are kept.
         evictions_per_hour: How many pods consolidation and drift may evict in any hour, together; None: any number. A
             NodePool's annotation `fleetwright.dev/evictions-per-hour` sets its own ceiling besides.
         poll_seconds: How soon `provision` runs again while pods wait for something.
@@ -102,6 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bind_pods: bool = True
     mirror_node_claims: bool = True
     surge_restarts: bool = False
+    steer_scale_in: bool = False
     evictions_per_hour: Annotated[int, msgspec.Meta(ge=0)] | None = None
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"

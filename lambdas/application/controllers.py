@@ -82,6 +82,7 @@ class Application:
         """Controller of `disrupt`."""
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
+        from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
         from lambdas.controllers.disruption.disruption import DisruptionController, Rests
         from lambdas.controllers.disruption.run_coordination import RunCoordination
         from lambdas.controllers.disruption.target_progress import TargetProgress
@@ -94,7 +95,8 @@ class Application:
         news = DecisionEvents(given.kubernetes, given.clock, given.run_tasks.messages)
         rule, cluster = given.settings.approval_rule(), given.settings.cluster_name
         approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
-        queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets)
+        costs = DeletionCostWriter(given.kubernetes, is_on=given.settings.steer_scale_in)
+        queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets, costs)
         rests = Rests(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
         return DisruptionController(self.observer, given.stores, rests, target, approvals, queue, ledger, given.clock)
 

@@ -124,3 +124,29 @@ def test_evictions_keep_to_their_ceiling_in_any_hour(tmp_path: Path) -> None:
     assert len(moments) > ceiling, "it goes on in the next hour"
     assert all(sum(0 <= (one - first).total_seconds() < 3600 for one in moments) <= ceiling for first in moments)
     assert_lawful(result)
+
+
+def evictions_after_scale_in(folder: Path, *, is_on: bool) -> int:
+    """Eight nodes, each with a small pod left; they go one by one, and half of the pods are scaled in meanwhile."""
+    folder.mkdir()
+    before = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
+    one_by_one = node_pool(disruption={"consolidateAfter": "30s", "budgets": [{"nodes": "1"}]})
+    for pool in (before, one_by_one):
+        kept = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["test.medium"]}
+        pool["spec"]["template"]["spec"]["requirements"].append(kept)
+    steps: list[dict[str, Any]] = [
+        {"at": "5m", "scale": {"kind": "Deployment", "name": "large", "replicas": 0}},
+        {"at": "6m", "apply": [one_by_one]},
+        {"at": "7m40s", "scale": {"kind": "Deployment", "name": "small", "replicas": 4}},
+    ]
+    workloads = [deployment(8, "large", "2600m"), deployment(8, "small", "600m")]
+    settings = {"steerScaleIn": is_on}
+    result = play(folder, before, *workloads, steps=steps, duration="25m", settings=settings)
+    assert_lawful(result)
+    return int(result.summary["evictions"])
+
+
+def test_scale_in_takes_pods_of_nodes_that_go_next(tmp_path: Path) -> None:
+    """It took a pod from each node, and consolidation evicted the others (k8s#2935)."""
+    without, steered = (evictions_after_scale_in(tmp_path / str(is_on), is_on=is_on) for is_on in (False, True))
+    assert steered < without

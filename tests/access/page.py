@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from infra.cluster_role import RULES_FOR_APPROVAL, RULES_FOR_SURGE, RULES_OF, verbs
+from infra.cluster_role import RULES_FOR_APPROVAL, RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.wiring import FUNCTIONS
 from tests.access.iam import Statement
 from tests.access.playing import played
@@ -53,7 +53,8 @@ def _function(name: str, deployment: Deployment, access: Access) -> Iterator[str
     if name not in RULES_OF:
         yield "It has no access to the cluster."
         return
-    granted = verbs((*RULES_OF[name], *RULES_FOR_SURGE.get(name, ()), *RULES_FOR_APPROVAL.get(name, ())))
+    optional = (RULES_FOR_SURGE, RULES_FOR_APPROVAL, RULES_FOR_STEERING)
+    granted = verbs((*RULES_OF[name], *(rule for rules in optional for rule in rules.get(name, ()))))
     yield _table(
         ("API group", "resource", "verb", "why", "asked for"), [_verb(name, verb, access) for verb in sorted(granted)]
     )
@@ -84,6 +85,8 @@ def _verb(function: str, verb: Verb, access: Access) -> tuple[str, ...]:
         asked = "with `surgeRestarts`, for which the ClusterRole is printed with `--surge`"
     elif verb in verbs(RULES_FOR_APPROVAL.get(function, ())):
         asked = "with `mode: approve`, for which the ClusterRole is printed with `--approve`"
+    elif verb in verbs(RULES_FOR_STEERING.get(function, ())):
+        asked = "with `steerScaleIn`, for which the ClusterRole is printed with `--steer`"
     else:
         asked = SELDOM_LISTED[resource] if done == "list" else SELDOM_DONE[function, *verb]
     why = WHY_LISTED[resource] if done == "list" else WHY_DONE[resource, done]

@@ -112,6 +112,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("nodes", "delete"): "Takes away the Node of an instance that is gone.",
     ("nodes", "get"): "Writes to a node only as it is now.",
     ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
+    ("pods", "patch"): "Gives pods of nodes that go next a low deletion cost, so that scale-in removes them first.",
     ("pods", "delete"): "Ends pods when a drain's time is over.",
     ("pods/binding", "create"): "Binds pods to the node that was launched for them (`bindPods`).",
     ("pods/eviction", "create"): "Drains a node.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -15,7 +15,7 @@ from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
-from infra.cluster_role import RULES_FOR_SURGE, RULES_OF, verbs
+from infra.cluster_role import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
     EvictionBlockedError,
@@ -192,12 +192,13 @@ class FakeKubernetes:
         self._objects[key] = {**manifest, "metadata": metadata}
 
 
+OPTIONAL_RULES: Final = (*RULES_FOR_SURGE.values(), *RULES_FOR_STEERING.values())
+
+
 def _permitted(verb: str, resource: Resource, subresource: str = "") -> None:
     """Stops the test where the functions' ClusterRole has no such rule."""
     named = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    if not any(
-        (resource.group, named, verb) in verbs(rules) for rules in (*RULES_OF.values(), *RULES_FOR_SURGE.values())
-    ):
+    if not any((resource.group, named, verb) in verbs(rules) for rules in (*RULES_OF.values(), *OPTIONAL_RULES)):
         pytest.fail(f"the ClusterRole lets nobody {verb} {named} of {resource.group or 'the core group'}")
 
 

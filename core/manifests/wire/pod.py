@@ -275,7 +275,7 @@ class WirePodDisruptionBudget(Wire):
     unreadable: str = ""
 
 
-_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.SURGE)
+_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 _SHARED: dict[tuple[type, bytes], Any] = {}
 _canonical: Final = msgspec.msgpack.Encoder().encode

@@ -12,6 +12,7 @@ from core.model.plan import Command, DisruptionPlan, StoredTarget
 from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
+from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
 from lambdas.ports import PortError
 from lambdas.run_report import RunReport
 from lambdas.store import Targets
@@ -20,8 +21,9 @@ from lambdas.store import Targets
 class TargetProgress:
     """One cluster's target. A lost target costs one more search in the next pass, so a failure to store it stops nothing."""
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: Targets, costs: DeletionCostWriter) -> None:
         self._targets = targets
+        self._costs = costs
 
     def with_target(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the stored target. Raises PortError."""
@@ -30,12 +32,13 @@ class TargetProgress:
     def keep(
         self, snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]], report: RunReport
     ) -> None:
-        """Store what is left of the plan's target once these commands, by their ids, have started.
+        """Store what is left of the plan's target once these commands, by their ids, have started; mark pods that go next.
 
         A command that is abandoned needs no entry: its nodes are candidates again in the next pass.
         """
         if plan.target_reason:
             report.count(plan.target_reason[0].lower() + plan.target_reason[1:])
+        self._costs.write(snapshot, plan.target, report)
         left = remaining_target(snapshot, plan, begun)
         report.count("targetDrains", len(left.drains) if left is not None else 0)
         if _is_same(left, snapshot.stored_target):

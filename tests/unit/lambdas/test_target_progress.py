@@ -8,12 +8,18 @@ from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.model.plan import Command, DisruptionPlan, PlannedClaim, StoredNewNode, StoredTarget
 from core.model.snapshot import Snapshot
+from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
 from lambdas.controllers.disruption.target_progress import TargetProgress, remaining_target
 from lambdas.ports import DeniedError
 from lambdas.run_report import RunReport
 from tests.builders import CLASS_REF, NOW
 from tests.fakes.store import MemoryTargets, Rows
+from tests.fakes.world import FakeClock, FakeKubernetes
 from tests.unit.disruption.target.fleets_for_tests import half_full
+
+
+def progress(rows: Rows) -> TargetProgress:
+    return TargetProgress(MemoryTargets(rows), DeletionCostWriter(FakeKubernetes(FakeClock(NOW)), is_on=False))
 
 
 def a_look(snapshot: Snapshot, keeper: TargetProgress) -> tuple[Snapshot, DisruptionPlan, RunReport]:
@@ -27,7 +33,7 @@ def a_look(snapshot: Snapshot, keeper: TargetProgress) -> tuple[Snapshot, Disrup
 def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None:
     """Otherwise, each wave is the first of another target, and pods move twice."""
     rows = Rows()
-    keeper, snapshot = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2)
+    keeper, snapshot = progress(rows), half_full(8, at_once=2)
     snapshot, first, report = a_look(snapshot, keeper)
     assert report.counts["targetMade"] == 1
     assert first.target is not None
@@ -42,7 +48,7 @@ def test_the_next_run_continues_the_target_until_nothing_is_left_of_it() -> None
 
 def test_an_unchanged_target_is_not_written() -> None:
     rows, writes = Rows(), list[str]()
-    keeper, snapshot = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2)
+    keeper, snapshot = progress(rows), half_full(8, at_once=2)
     seen = keeper.with_target(snapshot)
     keeper.keep(seen, disrupt(seen), (), RunReport())
     rows.before_call = writes.append
@@ -57,7 +63,7 @@ def test_a_target_that_cannot_be_stored_stops_nothing() -> None:
             raise DeniedError("dynamodb:PutItem", "too large")
 
     rows = Rows()
-    keeper, snapshot, report = TargetProgress(MemoryTargets(rows)), half_full(8, at_once=2), RunReport()
+    keeper, snapshot, report = progress(rows), half_full(8, at_once=2), RunReport()
     rows.before_call = refuse
     keeper.keep(snapshot, disrupt(snapshot), (), report)
     assert [found.reason for found in report.decisions] == ["TargetNotKept"]

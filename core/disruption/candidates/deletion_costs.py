@@ -1,0 +1,76 @@
+"""Which pods their ReplicaSets should remove first on scale-in: those of nodes that go next anyway (k8s#2935).
+
+A ReplicaSet removes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost` first. Scale-in then empties the
+nodes that a target drains, and their pods need not be evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.plan import StoredTarget
+from core.model.pod import Pod
+
+LEAVES_FIRST: Final = "-1"
+"""Below the cost of pods that have none, and next to nothing in the cost of an eviction."""
+
+NODES_MAX: Final = 20
+"""Nodes whose pods are marked; later ones follow as these go."""
+
+CHANGES_MAX: Final = 50
+"""Writes of one run."""
+
+
+class DeletionCostChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Annotations to write to a pod; None removes one."""
+
+    namespace: str
+    name: str
+    uid: str
+    annotations: dict[str, str | None]
+
+
+def nodes_going_next(target: StoredTarget | None) -> frozenset[str]:
+    """Return the nodes that a target drains next: those worth most, ties by name."""
+    drains = sorted(target.drains, key=lambda drain: (-drain.worth, drain.node)) if target is not None else []
+    return frozenset(drain.node for drain in drains[:NODES_MAX])
+
+
+def deletion_cost_changes(pods: Iterable[Pod], going: Collection[str]) -> tuple[DeletionCostChange, ...]:
+    """Return what to write so that the ReplicaSets' pods on the nodes that go, and no others, carry our deletion cost.
+
+    Costs of users are not touched, and where one pod of a ReplicaSet has one no other gets ours: they rank its pods themselves.
+    What must be undone comes first.
+    """
+    own = sorted((pod for pod in pods if pod.is_active and _has_replica_set(pod)), key=lambda pod: pod.key)
+    ranked = {pod.workload for pod in own if _is_users(pod)}
+    undone, made = [], []
+    for pod in own:
+        is_ours = labels.STEERED in pod.annotations
+        wanted = pod.node_name in going and pod.workload not in ranked
+        if is_ours and not wanted:
+            removed: dict[str, str | None] = {labels.STEERED: None}
+            if not _is_users(pod):
+                removed[labels.POD_DELETION_COST] = None
+            undone.append(_change(pod, removed))
+        elif wanted and not is_ours:
+            made.append(_change(pod, {labels.POD_DELETION_COST: LEAVES_FIRST, labels.STEERED: LEAVES_FIRST}))
+    return tuple([*undone, *made][:CHANGES_MAX])
+
+
+def _change(pod: Pod, annotations: dict[str, str | None]) -> DeletionCostChange:
+    return DeletionCostChange(namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations)
+
+
+def _has_replica_set(pod: Pod) -> bool:
+    return any(owner.kind == "ReplicaSet" for owner in pod.owners)
+
+
+def _is_users(pod: Pod) -> bool:
+    """Whether the pod's deletion cost is another than the one that we wrote."""
+    cost = pod.annotations.get(labels.POD_DELETION_COST)
+    return cost is not None and cost != pod.annotations.get(labels.STEERED)

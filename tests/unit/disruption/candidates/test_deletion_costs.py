@@ -1,0 +1,64 @@
+"""Pods of nodes that go next are marked, with what users wrote kept and everything undone afterwards."""
+
+from __future__ import annotations
+
+from core import labels
+from core.disruption.candidates.deletion_costs import (
+    CHANGES_MAX,
+    LEAVES_FIRST,
+    NODES_MAX,
+    deletion_cost_changes,
+    nodes_going_next,
+)
+from core.model.plan import StoredDrain, StoredTarget
+from core.model.pod import Owner, Pod
+from tests.builders import NOW
+from tests.unit.disruption.nodes_for_tests import pod_on
+
+MARKED = {labels.POD_DELETION_COST: LEAVES_FIRST, labels.STEERED: LEAVES_FIRST}
+UNMARKED = {labels.POD_DELETION_COST: None, labels.STEERED: None}
+
+
+def written(*pods: Pod, going: tuple[str, ...] = ("a",)) -> dict[str, dict[str, str | None]]:
+    return {change.name: change.annotations for change in deletion_cost_changes(pods, going)}
+
+
+def test_pods_of_nodes_that_go_are_marked_and_others_not() -> None:
+    assert written(pod_on("a", "p"), pod_on("b", "q")) == {"p": MARKED}
+
+
+def test_a_mark_is_written_once_and_undone_when_the_node_stays() -> None:
+    """Otherwise, each run writes to every pod, and a node that stays loses its pods to scale-in."""
+    assert written(pod_on("a", "p", annotations=MARKED)) == {}
+    assert written(pod_on("a", "p", annotations=MARKED), going=()) == {"p": UNMARKED}
+
+
+def test_costs_of_users_are_kept() -> None:
+    own = {labels.POD_DELETION_COST: "100"}
+    assert written(pod_on("a", "p", annotations=own), pod_on("a", "q")) == {}
+    changed = {**MARKED, labels.POD_DELETION_COST: "7"}
+    assert written(pod_on("a", "p", annotations=changed)) == {"p": {labels.STEERED: None}}
+
+
+def test_other_workloads_of_the_node_are_marked_all_the_same() -> None:
+    own = pod_on("a", "p", annotations={labels.POD_DELETION_COST: "100"})
+    assert written(own, pod_on("a", "q", owners=(Owner("ReplicaSet", "api"),))) == {"q": MARKED}
+
+
+def test_only_replica_sets_ask_for_the_cost() -> None:
+    """StatefulSets remove their last pod, whatever it costs."""
+    assert written(pod_on("a", "p", owners=(Owner("StatefulSet", "db"),)), pod_on("a", "q", owners=())) == {}
+
+
+def test_a_run_writes_so_much_and_undoes_first() -> None:
+    old = pod_on("b", "zz", annotations=MARKED)
+    found = deletion_cost_changes([*(pod_on("a", f"p{n:03}") for n in range(CHANGES_MAX)), old], {"a"})
+    assert len(found) == CHANGES_MAX
+    assert found[0].name == "zz"
+
+
+def test_the_nodes_that_are_worth_most_go_next() -> None:
+    drains = tuple(StoredDrain(f"n{n:02}", 1, n) for n in range(NODES_MAX + 5))
+    target = StoredTarget(made_at=NOW, settings="", drains=drains, kept_price=0, drained_price=0, new_price=0)
+    assert nodes_going_next(target) == {f"n{n:02}" for n in range(5, NODES_MAX + 5)}
+    assert nodes_going_next(None) == frozenset()
