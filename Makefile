@@ -168,6 +168,10 @@ bench-quick: setup ## The same in two minutes
 bench-disruption: setup ## What fragmented clusters of 500 nodes cost after disruption, beside the bound and Karpenter's own moves; build/bench-disruption.json
 	$(BIN)/python -m benchmarks.disruption --data $(SHARED)/data
 
+.PHONY: week
+week: setup ## A simulated week in which nodes may go on Sunday alone: nodes, dollars, evictions and bound in build/week.svg and build/week.json (5 minutes)
+	$(BIN)/python -m benchmarks.disruption.week
+
 scale: setup ## Memory, time and requests of the functions beside 5,000 nodes and 100,000 pods (10 minutes); figures in build/scale.json
 	$(BIN)/python -m benchmarks.scale
 

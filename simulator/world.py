@@ -96,7 +96,7 @@ class World:
         self._seed = seed
         self._region = region
         self._catalogues: CatalogueStore | None = None
-        self.sandboxes = Sandboxes(clock, recorder, build=self._application, use=_show, handler_of=_handler_of)
+        self.sandboxes = Sandboxes(clock, recorder, build=self.application, use=_show, handler_of=_handler_of)
         self.faults = Faults(clock, recorder, self.sandboxes.running)
         self.message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
@@ -187,7 +187,8 @@ class World:
         found = self.account.exchange.instance_type(instance_type)
         return {} if found is None else found.capacity
 
-    def _application(self, _: FunctionSpec) -> Application:
+    def application(self, _: FunctionSpec | None = None) -> Application:
+        """Build what a new sandbox of any function has."""
         own = None
         if not self._region.shapes:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)

@@ -38,7 +38,7 @@ def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> I
     accesses = {
         name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in BY_NAME
     }
-    build = World._application
+    build = World.application
 
     def checked(of: World, spec: FunctionSpec) -> Application:
         settings, access = deployment.settings(spec.name), accesses[spec.name]
@@ -53,5 +53,5 @@ def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> I
         finally:
             of.account.session, of.cluster.api = session, api
 
-    with patch.object(World, "_application", checked):
+    with patch.object(World, "application", checked):
         yield accesses
