@@ -18,6 +18,9 @@ STACK_NAME_MAX: Final = 52
 ROLE_NAME_MAX: Final = 64
 """Characters of an IAM role's name."""
 
+CANARY_MINUTES_MAX: Final = 120
+"""A deployment waits for as long; alarms that a new version sets off do so within twenty minutes."""
+
 _RETENTION_DAYS: Final = (
     1,
     3,
@@ -57,6 +60,10 @@ def _retention(given: object) -> object:
     return days
 
 
+def _number(given: object) -> object:
+    return int(given) if isinstance(given, str) and given.isdigit() else given
+
+
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
 Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 RoleName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_+=,.@-]{1,64}$")]
@@ -79,6 +86,8 @@ class ClusterConfig(BaseModel):
         alarm_email: An address that is subscribed to the topic; empty: none.
         pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
+        canary_minutes: How long the new version of a function shares the work with the old one before it has all of it; 0: not
+            at all.
         table_name: A table restored from a copy, used instead of the state stack's own; empty: its own.
         settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
     """
@@ -113,6 +122,11 @@ class ClusterConfig(BaseModel):
     alarm_email: Annotated[str, Field(pattern=r"^([^@\s]+@[^@\s]+)?$", description="an email address")] = ""
     pausing_alarms: Annotated[Names, Field(description="names of alarms, as a list or with commas")] = ()
     follow_zonal_shift: Annotated[Flag, Field(description="true or false")] = True
+    canary_minutes: Annotated[
+        int,
+        BeforeValidator(_number),
+        Field(ge=0, le=CANARY_MINUTES_MAX, description=f"a whole number of minutes, at most {CANARY_MINUTES_MAX}"),
+    ] = 20
     table_name: Annotated[
         str, Field(pattern=r"^([a-zA-Z0-9_.-]{3,255})?$", description="the name of a DynamoDB table")
     ] = ""

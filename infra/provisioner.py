@@ -20,6 +20,7 @@ from infra.constructs.cluster_access import ClusterAccess
 from infra.constructs.dashboard import Dashboards, service_name
 from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
+from infra.constructs.gradual_update import GradualUpdate
 from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.permissions import Permissions
 from infra.constructs.private_network import PrivateNetwork
@@ -83,9 +84,8 @@ class ProvisionerStack(cdk.Stack):
                 queues=queues,
                 audit_log_group=config.log_group_of_audit_log,
             )
-            cdk.CfnOutput(
-                self, f"{function.spec.name}-role", key=_output(function.spec.name), value=function.role.role_arn
-            )
+            key = _output(function.spec.name)
+            cdk.CfnOutput(self, f"{function.spec.name}-role", key=key, value=function.role.role_arn)
         FirstMarket(self, "FirstMarket", functions=functions)
         ClusterAccess(
             self,
@@ -95,6 +95,7 @@ class ProvisionerStack(cdk.Stack):
             node_roles=config.node_roles if config.node_access_entries else (),
         )
         alarms.watch(functions, queues)
+        GradualUpdate(self, "Update", config=config, functions=functions, alarms=alarms.rolling_back)
         Dashboards(
             self,
             "Dashboard",

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.clock import SystemClock
+from lambdas.messages import is_start_check
 from lambdas.settings import Settings
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from lambdas.observability import Work
+    from lambdas.run_report import RunReport
 
 
 class _Sandbox:
@@ -33,6 +42,31 @@ def application() -> Application:
     if _Sandbox.current is None:
         _Sandbox.current = (_Sandbox.factory or _from_environment)()
     return _Sandbox.current
+
+
+def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
+    """Return a decorator: an event that asks whether the function can start makes what the function needs, and starts no work.
+
+    A new version is asked so before it gets traffic. `looks` is what functions need that read the cluster.
+    """
+
+    def decorate(work: Work) -> Work:
+        @wraps(work)
+        def run(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
+            if not is_start_check(event):
+                work(event, context, report)
+                return
+            for need in needs:
+                need(application())
+
+        return run
+
+    return decorate
+
+
+def looks(app: Application) -> object:
+    """Read everything that a decision may depend on, and decide nothing."""
+    return app.observer.observe()
 
 
 def _from_environment() -> Application:

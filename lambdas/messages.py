@@ -25,6 +25,9 @@ WINDOW: Final = "fleetwright.windows"
 """`source` of the events that the schedules of budget windows send."""
 
 
+START_CHECK: Final = "fleetwright.start-check"
+"""`source` of the event that asks a new version whether it can start."""
+
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone: one without cannot be compared with ours."""
 
@@ -178,6 +181,11 @@ def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
     if item.until is None or deliveries <= 1:
         return item
     return msgspec.structs.replace(item, until=item.until + (deliveries - 1) * LATER)
+
+
+def is_start_check(event: JsonObject) -> bool:
+    """Whether the event only asks whether the function can start."""
+    return event.get("source") == START_CHECK
 
 
 def read_work(body: Any) -> WorkItem:

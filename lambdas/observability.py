@@ -5,6 +5,7 @@ Both take the service's name, which is a dimension of every metric, from POWERTO
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
+from core.version import VERSION
 from lambdas.metric_names import ALARMS, DENIED_CALLS, FAILED_RUNS, METRICS, alarm_count, in_cloudwatch
 from lambdas.run_report import Decision, RunReport
 
@@ -41,7 +43,11 @@ TIMED_OUT: Final = "TimedOut"
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 Work = Callable[[dict[str, Any], LambdaContext, RunReport], None]
 
-logger = Logger()
+_PUBLISHED: Final = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", "")
+RUNNING: Final = f"{VERSION}+{_PUBLISHED}" if _PUBLISHED.isdigit() else VERSION
+"""The release, and the number under which Lambda has published it: two versions share the work during an update."""
+
+logger = Logger(version=RUNNING)
 metrics = Metrics(namespace=NAMESPACE)
 
 
@@ -160,6 +166,7 @@ def _write(counts: Counter[str], calls: Counter[str]) -> None:
         ) as metric:
             metric.add_dimension("action", call[:100])
     if metrics.provider.metric_set:
+        metrics.add_metadata(key="version", value=RUNNING)
         metrics.flush_metrics()
 
 

@@ -33,33 +33,51 @@ class _Watch:
 
     Attributes:
         of, periods: How many of how many periods must have any.
+        rolls_back: Whether it says that the functions themselves fail, so that it ends an update.
     """
 
     name: str
     says: str
     of: int
     periods: int
+    rolls_back: bool = False
 
 
 _WATCHES: Final = (
     # Four periods, since a schedule of five minutes may have two runs in one and none in the next.
-    _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4),
+    _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4, rolls_back=True),
     _Watch(
-        name="denied", says="AWS or the API server refuses for good: permission, quota or reference", of=2, periods=3
+        name="denied",
+        says="AWS or the API server refuses for good: permission, quota or reference",
+        of=2,
+        periods=3,
+        rolls_back=True,
     ),
-    _Watch(name="stopped-itself", says="the functions have stopped themselves and wait for a person", of=1, periods=1),
+    _Watch(
+        name="stopped-itself",
+        says="the functions have stopped themselves and wait for a person",
+        of=1,
+        periods=1,
+        rolls_back=True,
+    ),
     _Watch(name="held-back", says="a brake or budget of yours holds the functions back", of=2, periods=3),
     _Watch(name="nodes-stay", says="nodes that are to go stay, and only a person can help", of=1, periods=1),
 )
 
 
 class Alarms(Construct):
-    """All alarms of a cluster, and the topic that they are sent to: a given one, or one of the stack's own."""
+    """All alarms of a cluster, and the topic that they are sent to: a given one, or one of the stack's own.
+
+    Attributes:
+        rolling_back: The alarms that end an update. One that is on for a reason of yours, or for as long as a message lies in a
+            queue, would forbid the update that mends it.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:
         super().__init__(scope, construct_id)
         self._cluster = config.cluster
         self._service = service
+        self.rolling_back: list[cloudwatch.IAlarm] = []
         if config.alarm_topic_arn:
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
         else:
@@ -84,7 +102,9 @@ class Alarms(Construct):
             statistic="Sum",
             period=FIVE_MINUTES,
         )
-        self._alarm(watch.name, metric, watch.says, of=watch.of, periods=watch.periods)
+        alarm = self._alarm(watch.name, metric, watch.says, of=watch.of, periods=watch.periods)
+        if watch.rolls_back:
+            self.rolling_back.append(alarm)
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
         """Watch for five minutes in which no invocation was good, time-outs and starts included, without a metric of ours.
@@ -94,7 +114,8 @@ class Alarms(Construct):
         """
         says = f"{function.spec.name} has not run to its end for five minutes"
         errors = function.function.metric_errors(period=FIVE_MINUTES, statistic="Minimum")
-        self._alarm("no-clean-run", errors, says, missing=cloudwatch.TreatMissingData.BREACHING)
+        missing = cloudwatch.TreatMissingData.BREACHING
+        self.rolling_back.append(self._alarm("no-clean-run", errors, says, missing=missing))
 
     def _on_dead_letters(self, name: str, metric: object) -> None:
         says = f"queue {name} holds messages that could not be handled"
@@ -109,7 +130,7 @@ class Alarms(Construct):
         of: int = 1,
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
-    ) -> None:
+    ) -> cloudwatch.Alarm:
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -123,3 +144,4 @@ class Alarms(Construct):
             treat_missing_data=missing,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
+        return alarm

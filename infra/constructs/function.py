@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -21,8 +22,18 @@ EVENT_RETRIES = 2
 """Retries of an event that does not recur."""
 
 
+LIVE: Final = "live"
+"""The alias that triggers invoke."""
+
+
 class ProvisionerFunction(Construct):
-    """A function of the wiring. `function` is the Lambda, `role` its permissions."""
+    """A function of the wiring.
+
+    Attributes:
+        function: The Lambda. Its metrics count all versions; reserved concurrency holds for them together.
+        alias: The version in use: every trigger invokes it, and bounds of events hold for it.
+        role: The permissions of all versions.
+    """
 
     def __init__(
         self,
@@ -43,7 +54,7 @@ class ProvisionerFunction(Construct):
             "Logs",
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        _keep_for(log_group, log_retention_days)
+        keep_for(log_group, log_retention_days)
         self.role = iam.Role(
             self,
             "Role",
@@ -67,6 +78,12 @@ class ProvisionerFunction(Construct):
             reserved_concurrent_executions=spec.concurrency,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
+        )
+        self.alias = lambda_.Alias(
+            self,
+            "Live",
+            alias_name=LIVE,
+            version=self.function.current_version,
             max_event_age=cdk.Duration.seconds(int(spec.event_age.total_seconds())),
             retry_attempts=0 if spec.is_repeated else EVENT_RETRIES,
             on_failure=None if spec.is_repeated else destinations.SqsDestination(failures),
@@ -75,8 +92,8 @@ class ProvisionerFunction(Construct):
             network.take_in(self.function, self.role)
 
 
-def _keep_for(log_group: logs.LogGroup, days: int) -> None:
-    """The library's list of retentions lags behind CloudWatch Logs; `infra.config` checks the number."""
+def keep_for(log_group: logs.LogGroup, days: int) -> None:
+    """Set the retention: the library's list of retentions lags behind CloudWatch Logs; `infra.config` checks the number."""
     resource = log_group.node.default_child
     if not isinstance(resource, logs.CfnLogGroup):
         raise TypeError(f"{log_group.node.path} is no log group of CloudFormation's")

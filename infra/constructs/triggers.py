@@ -42,7 +42,7 @@ class Triggers(Construct):
                     report_batch_item_failures=True,
                     max_concurrency=max(2, spec.concurrency or 2),  # SQS accepts no bound below two
                 )
-                self._target.function.add_event_source(source)
+                self._target.alias.add_event_source(source)
 
     def _subscribe_rules(self, spec: FunctionSpec) -> None:
         for schedule in spec.schedules:
@@ -59,7 +59,7 @@ class Triggers(Construct):
     def _invoke(self, rule: events.Rule) -> None:
         rule.add_target(
             targets.LambdaFunction(
-                self._target.function,
+                self._target.alias,
                 dead_letter_queue=self._queues.failures,
                 max_event_age=cdk.Duration.seconds(int(self._target.spec.event_age.total_seconds())),
                 retry_attempts=EVENT_RETRIES,
@@ -71,6 +71,6 @@ class Triggers(Construct):
             self,
             "audit-log",
             log_group=logs.LogGroup.from_log_group_name(self, "control-plane-logs", log_group),
-            destination=log_destinations.LambdaDestination(self._target.function),
+            destination=log_destinations.LambdaDestination(self._target.alias),
             filter_pattern=logs.FilterPattern.literal(AUDIT_LOG_FILTER),
         )

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from infra.constructs.function import ProvisionerFunction
+from infra.constructs.function import LIVE, ProvisionerFunction
 from infra.constructs.trust import for_this_account
 
 KEEPER = "reconcile"
@@ -33,8 +33,9 @@ class BudgetWindows(Construct):
         """Let the schedules invoke the function that follows windows, and give their group to `reconcile`, which keeps them."""
         target = next(function for function in functions if function.spec.windows)
         keeper = next(function for function in functions if function.spec.name == KEEPER)
-        target.function.grant_invoke(self.role)
-        keeper.function.add_environment("DISRUPT_FUNCTION_ARN", target.function.function_arn)
+        target.alias.grant_invoke(self.role)
+        # Not the alias' own reference: its deployment waits for alarms, and one of them for the keeper.
+        keeper.function.add_environment("DISRUPT_FUNCTION_ARN", f"{target.function.function_arn}:{LIVE}")
 
     def managed_by(self, role: iam.IRole, *, arn_prefix: str) -> None:
         """Allow `role` to manage the group's schedules; `arn_prefix` ends where the resource begins."""

@@ -6,13 +6,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application
+from lambdas.bootstrap import application, looks, starts
 from lambdas.clock import deadline_of
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
 
 @reported
+@starts(lambda app: app.execution, looks)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()

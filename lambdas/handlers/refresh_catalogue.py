@@ -6,12 +6,13 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application
+from lambdas.bootstrap import application, starts
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
 
 @reported
+@starts(lambda app: app.catalogue_refresh)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Read instance types, zones and prices again."""
     application().catalogue_refresh.refresh(report)

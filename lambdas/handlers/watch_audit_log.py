@@ -6,12 +6,13 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application
+from lambdas.bootstrap import application, starts
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
 
 @reported
+@starts(lambda app: app.audit_log)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Turn audit events that may mean work into one wake-up."""
     application().audit_log.run(event, report)

@@ -18,8 +18,8 @@ from core.ledger.summary import DecisionSummary
 from core.ledger.written_form import written_form
 from core.model.plan import DisruptionPlan, Plan
 from core.model.snapshot import Snapshot
-from core.version import VERSION
 from lambdas.ledger.bases import LedgerBases
+from lambdas.observability import RUNNING
 from lambdas.ports import Clock, ObjectStore, PortError, TransientError
 
 TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
@@ -130,7 +130,7 @@ class LedgerWriter:
             at=snapshot.now,
             cluster=self._cluster,
             function=draft.function,
-            version=VERSION,
+            version=RUNNING,
             improve_iterations=draft.bound.improve_iterations,
             elapsed=draft.bound.elapsed,
             catalogue=bases.catalogue(snapshot.catalogue, now),

@@ -133,5 +133,5 @@ def test_windows_become_schedules_of_the_group_that_the_template_makes(account: 
     targets = {schedule["Target"]["Arn"] for schedule in schedules}
     functions = account.session.client("lambda").list_functions()["Functions"]
     (disrupt,) = (f["FunctionArn"] for f in functions if f["Handler"] == BY_NAME["disrupt"].handler)
-    assert targets == {disrupt}
+    assert targets == {f"{disrupt}:live"}
     assert account.lab.kubernetes.raw(kinds.NODE_POOLS, "default")

@@ -46,6 +46,13 @@ def lambda_of(template: Template, name: str) -> tuple[str, dict[str, Any]]:
     return found[0]
 
 
+def alias_of(template: Template, function: str) -> str:
+    """Logical id of the alias of a function, by the function's."""
+    aliases = of_type(template, "AWS::Lambda::Alias").items()
+    (found,) = (i for i, r in aliases if r["Properties"]["FunctionName"] == {"Ref": function})
+    return found
+
+
 @pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
 def test_every_function_is_deployed_as_wired(provisioner: Template, spec: Any) -> None:
     _, properties = lambda_of(provisioner, spec.name)
@@ -73,7 +80,8 @@ def test_the_market_is_read_before_a_deployment_is_done(provisioner: Template) -
 
 
 def test_logs_do_not_pile_up_for_ever(provisioner: Template) -> None:
-    provisioner.resource_properties_count_is("AWS::Logs::LogGroup", {"RetentionInDays": 30}, len(FUNCTIONS))
+    groups = provisioner.find_resources("AWS::Logs::LogGroup").values()
+    assert [group["Properties"]["RetentionInDays"] for group in groups] == [30] * (len(FUNCTIONS) + 1)
 
 
 @pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.name)
@@ -107,11 +115,14 @@ def test_no_backlog_of_stale_events_piles_up(provisioner: Template, spec: Any) -
     logical, _ = lambda_of(provisioner, spec.name)
     configs = of_type(provisioner, "AWS::Lambda::EventInvokeConfig").values()
     (config,) = (c["Properties"] for c in configs if c["Properties"]["FunctionName"] == {"Ref": logical})
+    assert alias_of(provisioner, logical) in json.dumps(config["Qualifier"]), (
+        "what invokes the alias has no other bounds"
+    )
     age = config["MaximumEventAgeInSeconds"]
     assert all(age <= schedule.every.total_seconds() for schedule in spec.schedules)
     assert (config["MaximumRetryAttempts"] == 0) == spec.is_repeated
     targets = [t for r in of_type(provisioner, "AWS::Events::Rule").values() for t in r["Properties"]["Targets"]]
-    own = [t for t in targets if t["Arn"] == {"Fn::GetAtt": [logical, "Arn"]}]
+    own = [t for t in targets if t["Arn"] == {"Ref": alias_of(provisioner, logical)}]
     assert len(own) == len(spec.schedules) + len(spec.rules)
     assert all(t["RetryPolicy"]["MaximumEventAgeInSeconds"] == age for t in own)
 
@@ -226,7 +237,7 @@ def test_every_service_takes_a_role_only_for_this_account(provisioner: Template)
     mine = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     roles = [role["Properties"] for role in of_type(provisioner, "AWS::IAM::Role").values()]
     ours = [role for role in roles if "RoleName" in role]  # the toolkit's own, for the first reading, has none
-    assert len(ours) == len(FUNCTIONS) + 1
+    assert len(ours) == len(FUNCTIONS) + 3, "the windows', the update's and its check's"
     for role in ours:
         assert [trust.get("Condition") for trust in role["AssumeRolePolicyDocument"]["Statement"]] == [mine]
 

@@ -15,12 +15,15 @@ import pytest
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from lambdas import bootstrap, wiring
+from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, watch_audit_log
+from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, refresh_catalogue, watch_audit_log
 from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
 from tests.fakes.world import FakeCatalogues
+
+START_CHECK = {"source": "fleetwright.start-check"}
 
 
 class Context:
@@ -130,6 +133,34 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
     assert node not in lab.kubernetes.names(kinds.NODES)
 
 
+HANDLERS = (disrupt, execute, interrupt, provision, reconcile, refresh_catalogue, watch_audit_log)
+LOOKING = (disrupt, execute, provision, reconcile)
+
+
+@pytest.mark.parametrize("function", HANDLERS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_version_that_is_asked_whether_it_starts_does_nothing(deployed: Deployed, function: Any) -> None:
+    """It is asked before it has any traffic: what it did then, no roll-back would take back."""
+    lab = deployed.lab
+    lab.kubernetes.put(a_pending_pod("p"))
+    assert function.handler(START_CHECK, Context()) == {"decisions": [], "batchItemFailures": []}
+    assert lab.cloud.instances() == ()
+    assert deployed.messages(deployed.work_url) == deployed.messages(deployed.wake_url) == []
+
+
+@pytest.mark.parametrize("function", LOOKING, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_version_that_cannot_look_at_its_cluster_says_so(
+    deployed: Deployed, function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one whose new ClusterRole was not applied."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise DeniedError("kube:list nodes", "Forbidden")
+
+    monkeypatch.setattr(deployed.lab.kubernetes, "list", refuse)
+    with pytest.raises(DeniedError):
+        function.handler(START_CHECK, Context())
+
+
 def test_schedules_follow_the_windows(deployed: Deployed) -> None:
     """They are created, changed and deleted with budgets."""
 
@@ -150,6 +181,22 @@ def test_schedules_follow_the_windows(deployed: Deployed) -> None:
     deployed.lab.kubernetes.put(a_node_pool())
     reconcile.handler({}, Context())
     assert present() == []
+
+
+def test_schedules_of_an_earlier_release_wake_what_this_one_has(deployed: Deployed) -> None:
+    """Their role may no longer invoke the old target after an update: windows would be missed without a word."""
+
+    def windows(target: str) -> SchedulerWindows:
+        return SchedulerWindows(
+            deployed.scheduler, group="windows", role_arn="arn:aws:iam::123456789012:role/r", target_arn=target
+        )
+
+    function = "arn:aws:lambda:us-east-1:123456789012:function:disrupt"
+    wanted = {"w": "cron(0 8 ? * SUN *)"}
+    windows(function).replace(wanted)
+    windows(f"{function}:live").replace(wanted)
+    found = deployed.scheduler.get_schedule(GroupName="windows", Name="w")
+    assert found["Target"]["Arn"] == f"{function}:live"
 
 
 def test_more_than_ten_messages_are_sent_in_several_calls(deployed: Deployed) -> None:

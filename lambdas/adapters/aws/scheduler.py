@@ -47,7 +47,7 @@ class SchedulerWindows:
             except DeniedError as error:
                 refused.append(error)
         for name in sorted(wanted.keys() & present):
-            if self._expression(name) != wanted[name]:
+            if self._written(name) != (wanted[name], self._target["Arn"], self._target["RoleArn"]):
                 self._write(self._client.update_schedule, name, wanted[name])
         for name in sorted(present - wanted.keys()):
             self._delete(name)
@@ -66,9 +66,10 @@ class SchedulerWindows:
                 break
         return names
 
-    def _expression(self, name: str) -> str:
+    def _written(self, name: str) -> tuple[str, str, str]:
+        """Return a schedule's expression, and whom it wakes under which role: an update of the stack may change these."""
         found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
-        return str(found["ScheduleExpression"])
+        return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
 
     def _write(self, write: Callable[..., Any], name: str, expression: str) -> None:
         _call(

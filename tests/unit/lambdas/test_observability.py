@@ -148,6 +148,20 @@ def test_a_denied_call_is_reported_with_its_action(written: StringIO) -> None:
     assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
 
 
+def test_every_line_says_which_version_wrote_it(written: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two versions share the work during an update, and only one of them fails."""
+    monkeypatch.setattr(observability, "RUNNING", "1.2.3+7")
+    logger = Logger(service="versions", stream=written, version=observability.RUNNING)
+    monkeypatch.setattr(observability, "logger", logger)
+
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.decide(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
+        report.count("pendingPods", 1)
+        raise TransientError("kube:list nodes", "timeout")
+
+    assert {line.get("version") for line in run(work, written, TransientError)} == {"1.2.3+7"}
+
+
 def test_zero_values_are_not_written(written: StringIO) -> None:
     """A custom metric costs for each hour in which it is written."""
 

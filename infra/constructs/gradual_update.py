@@ -1,0 +1,114 @@
+"""Brings a new version of each function into use step by step, and takes it back by itself (docs/adr/0126)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra import start_check
+from infra.config import ClusterConfig
+from infra.constructs.function import RUNTIME, ProvisionerFunction, keep_for
+from infra.constructs.trust import for_this_account
+
+CANARY_PERCENT: Final = 50
+"""Half: a tenth of one tick a minute would be one run in ten minutes, on which no alarm can judge."""
+
+CHECK_TIMEOUT: Final = cdk.Duration.minutes(10)
+"""More than all tries to reach a busy function, and the longest look."""
+
+
+class GradualUpdate(Construct):
+    """A deployment group of CodeDeploy for each function.
+
+    An update asks each new version whether it can start, gives it half of the work for `canary_minutes`, and moves the alias
+    back if an alarm goes off meanwhile. Where they are 0, it has all of the work at once. A first deployment has no earlier
+    version and no check.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: ClusterConfig,
+        functions: Sequence[ProvisionerFunction],
+        alarms: Sequence[cloudwatch.IAlarm],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        check = self._check(functions, config.role_name("start-check"), config.log_retention_days)
+        application = codedeploy.LambdaApplication(self, "Application")
+        minutes = config.canary_minutes
+        steps = self._canary(minutes) if minutes else codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
+        role = iam.Role(
+            self,
+            "Role",
+            role_name=config.role_name("update"),
+            assumed_by=for_this_account(self, "codedeploy.amazonaws.com"),
+            description="Lets CodeDeploy move the aliases of Fleetwright's functions to new versions and back",
+        )
+        for function in functions:
+            group = codedeploy.LambdaDeploymentGroup(
+                self,
+                function.spec.name,
+                application=application,
+                deployment_group_name=function.spec.name,
+                alias=function.alias,
+                deployment_config=steps,
+                alarms=alarms,
+                role=role,
+                pre_hook=check,
+                auto_rollback=codedeploy.AutoRollbackConfig(
+                    deployment_in_alarm=True, failed_deployment=True, stopped_deployment=True
+                ),
+            )
+            function.alias.node.add_dependency(group, check)
+
+    def _canary(self, minutes: int) -> codedeploy.LambdaDeploymentConfig:
+        routing = codedeploy.TimeBasedCanaryTrafficRouting(
+            interval=cdk.Duration.minutes(minutes), percentage=CANARY_PERCENT
+        )
+        return codedeploy.LambdaDeploymentConfig(self, "Canary", traffic_routing=routing)
+
+    def _check(self, functions: Sequence[ProvisionerFunction], role_name: str, days: int) -> lambda_.Function:
+        versions = {function.spec.name: function.function.current_version.function_arn for function in functions}
+        log_group = logs.LogGroup(self, "Logs", removal_policy=cdk.RemovalPolicy.DESTROY)
+        keep_for(log_group, days)
+        role = iam.Role(
+            self,
+            "CheckRole",
+            role_name=role_name,
+            assumed_by=for_this_account(self, "lambda.amazonaws.com"),
+            description="Fleetwright start check: invokes new versions before they get traffic, and nothing else",
+        )
+        log_group.grant_write(role)
+        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(versions.values())))
+        groups = cdk.Stack.of(self).format_arn(
+            service="codedeploy",
+            resource="deploymentgroup",
+            resource_name="*",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        role.add_to_policy(iam.PolicyStatement(actions=["codedeploy:GetDeployment"], resources=[groups]))
+        return lambda_.Function(
+            self,
+            "Check",
+            description="Fleetwright: asks a new version, before it gets traffic, whether it can start",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler="index.handler",
+            code=lambda_.Code.from_inline(Path(start_check.__file__).read_text(encoding="utf-8")),
+            role=role,
+            environment={"VERSIONS": cdk.Stack.of(self).to_json_string(versions)},
+            timeout=CHECK_TIMEOUT,
+            log_group=log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+        )

@@ -1,0 +1,45 @@
+"""Asks a new version, before it gets traffic, whether it can start and look at its cluster: a hook of CodeDeploy.
+
+The stack deploys this file inline, with the SDK of Lambda's runtime: it judges the bundles, so it is in none of them.
+"""
+
+import json
+import os
+import time
+from typing import Any
+
+import boto3
+
+EVENT = {"source": "fleetwright.start-check"}
+"""`lambdas.messages.START_CHECK`."""
+
+TRIES, PAUSE_SECONDS = 40, 5.0
+"""A function that reserves one concurrent execution is busy while it works, two minutes at most."""
+
+
+def handler(event: dict[str, Any], _context: object) -> None:
+    """Invoke the version that this deployment brings, and tell CodeDeploy the result."""
+    deploy = boto3.client("codedeploy")
+    found = deploy.get_deployment(deploymentId=event["DeploymentId"])["deploymentInfo"]
+    version = json.loads(os.environ["VERSIONS"])[found["deploymentGroupName"]]
+    problem = problem_of(boto3.client("lambda"), version)
+    print(json.dumps({"version": version, "problem": problem}))  # noqa: T201 - the log is where people look
+    deploy.put_lifecycle_event_hook_execution_status(
+        deploymentId=event["DeploymentId"],
+        lifecycleEventHookExecutionId=event["LifecycleEventHookExecutionId"],
+        status="Failed" if problem else "Succeeded",
+    )
+
+
+def problem_of(functions: Any, version: str) -> str:
+    """Return why the version cannot start; empty if it can."""
+    for _ in range(TRIES):
+        try:
+            answer = functions.invoke(FunctionName=version, Payload=json.dumps(EVENT))
+        except functions.exceptions.TooManyRequestsException:
+            time.sleep(PAUSE_SECONDS)
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever it is, the version must not get traffic
+            return str(error)
+        return answer["Payload"].read().decode()[:1000] if answer.get("FunctionError") else ""
+    return f"busy for {TRIES * PAUSE_SECONDS:.0f} seconds: its reserved concurrency is taken"
