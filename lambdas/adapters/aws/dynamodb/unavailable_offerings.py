@@ -31,7 +31,8 @@ class DynamoOfferings:
     def active(self, now: datetime) -> frozenset[OfferingKey]:
         """Return the offerings to avoid now."""
         items = self._table.query(PARTITION)
-        return frozenset(_key_of(sort_of(item)) for item in items if _moment(item, "until") > now)
+        found = (_key_of(sort_of(item)) for item in items if _moment(item, "until") > now)
+        return frozenset(key for key in found if key is not None)
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
         """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once."""
@@ -71,8 +72,10 @@ def _sort_of(offering: OfferingKey) -> str:
     return "#".join(named).removesuffix("#")
 
 
-def _key_of(sort: str) -> OfferingKey:
-    return OfferingKey(*sort.split("#"))
+def _key_of(sort: str) -> OfferingKey | None:
+    """Return the offering; None for one that a later release tells apart by more than this one knows."""
+    parts = sort.split("#")
+    return OfferingKey(*parts) if len(parts) <= len(OfferingKey.__struct_fields__) else None
 
 
 def _seconds(moment: datetime) -> dict[str, str]:
