@@ -13,6 +13,7 @@ from infra.config import ClusterConfig
 from infra.context import ContextError, clusters
 from infra.packaging.manifest import PackageError, check_package
 from infra.provisioner import ProvisionerStack
+from infra.shared import NAME, SharedStack
 from infra.state import StateStack
 
 TEMPLATES_ONLY: Final = "TEMPLATES_ONLY"
@@ -47,21 +48,48 @@ def add_clusters(app: cdk.App, *, account: str | None, region: str | None, is_pa
     """
     configs = clusters(app.node.get_all_context(), account=account, region=region)
     names = Counter(config.stack_name for config in configs)
+    places = {_place(config): config for config in configs if config.share_capacity}
+    shared = {
+        place: SharedStack(app, NAME + (place if len(places) > 1 else ""), stack_name=NAME, env=_environment(config))
+        for place, config in places.items()
+    }
     for config in configs:
-        add_stacks(app, config, is_only_one=names[config.stack_name] == 1, is_packaged=is_packaged)
+        is_only_one = names[config.stack_name] == 1
+        add_stacks(app, config, shared.get(_place(config)), is_only_one=is_only_one, is_packaged=is_packaged)
 
 
-def add_stacks(app: cdk.App, config: ClusterConfig, *, is_only_one: bool, is_packaged: bool) -> None:
+def add_stacks(
+    app: cdk.App, config: ClusterConfig, shared: SharedStack | None, *, is_only_one: bool, is_packaged: bool
+) -> None:
     """Add a cluster's two stacks. Ids within the app say account and region too where names repeat."""
-    environment = cdk.Environment(account=config.account, region=config.region)
-    place = "" if is_only_one else f"-{config.account or 'default'}-{config.region}"
+    environment, place = _environment(config), "" if is_only_one else _place(config)
     name = config.stack_name
     state = StateStack(
-        app, f"{name}-state{place}", table_name=config.table_name, stack_name=f"{name}-state", env=environment
+        app,
+        f"{config.state_stack_name}{place}",
+        table_name=config.table_name,
+        stack_name=config.state_stack_name,
+        env=environment,
     )
     ProvisionerStack(
-        app, f"{name}{place}", config=config, state=state, is_packaged=is_packaged, stack_name=name, env=environment
+        app,
+        f"{name}{place}",
+        config=config,
+        state=state,
+        shared=shared if config.share_capacity else None,
+        is_packaged=is_packaged,
+        stack_name=name,
+        env=environment,
     )
+
+
+def _place(config: ClusterConfig) -> str:
+    """Account and region, as a suffix of ids."""
+    return f"-{config.account or 'default'}-{config.region}"
+
+
+def _environment(config: ClusterConfig) -> cdk.Environment:
+    return cdk.Environment(account=config.account, region=config.region)
 
 
 if __name__ == "__main__":

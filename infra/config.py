@@ -15,6 +15,8 @@ from infra.vpc import VpcConfig, names, parsed
 STACK_NAME_MAX: Final = 52
 """Most characters of a cluster's name within resource names: the tightest limit is a schedule group's, 64 with our prefix."""
 
+STATE_SUFFIX: Final = "-state"
+
 ROLE_NAME_MAX: Final = 64
 """Characters of an IAM role's name."""
 
@@ -89,6 +91,7 @@ class ClusterConfig(BaseModel):
         canary_minutes: How long the new version of a function shares the work with the old one before it has all of it; 0: not
             at all.
         table_name: A table restored from a copy, used instead of the state stack's own; empty: its own.
+        share_capacity: Whether it learns of EC2's capacity and prices together with others of its account and region.
         settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
     """
 
@@ -130,13 +133,18 @@ class ClusterConfig(BaseModel):
     table_name: Annotated[
         str, Field(pattern=r"^([a-zA-Z0-9_.-]{3,255})?$", description="the name of a DynamoDB table")
     ] = ""
+    share_capacity: Annotated[Flag, Field(description="true or false")] = True
     settings: Annotated[Mapping[str, Any], Field(exclude=True)] = {}
 
     @property
     def stack_name(self) -> str:
-        """Name of the provisioner stack; a cluster's name that CloudFormation does not accept gets a suffix of its digest."""
+        """Name of the provisioner stack.
+
+        A cluster's name that CloudFormation does not accept, or that would be another cluster's state stack, gets a suffix of
+        its digest.
+        """
         slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
-        if slug != self.cluster or len(slug) > STACK_NAME_MAX:
+        if slug != self.cluster or len(slug) > STACK_NAME_MAX or slug.endswith(STATE_SUFFIX):
             slug = _shortened(slug, STACK_NAME_MAX, of=self.cluster)
         return f"fleetwright-{slug}"
 
@@ -144,6 +152,11 @@ class ClusterConfig(BaseModel):
         """Return the name of a function's role: always the same, so that policies of keys and organizations can name it."""
         name = f"{self.stack_name}-{self.region}-{function.replace('_', '-')}"
         return name if len(name) <= ROLE_NAME_MAX else _shortened(name, ROLE_NAME_MAX, of=name)
+
+    @property
+    def state_stack_name(self) -> str:
+        """Name of the state stack."""
+        return self.stack_name + STATE_SUFFIX
 
     @property
     def log_group_of_audit_log(self) -> str:

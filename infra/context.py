@@ -20,7 +20,14 @@ CLUSTERS: Final = "clusters"
 """The key of the list with an entry per cluster; keys beside it apply to every entry that does not override them."""
 
 _OTHER_SPELLINGS: Final = {"nodeRole": "nodeRoles"}
-_WIRED: Final = {"disrupt_function_arn", "kill_switch_parameter", "pausing_alarms", "zonal_shift_cluster_arn"}
+_WIRED: Final = {
+    "disrupt_function_arn",
+    "kill_switch_parameter",
+    "pausing_alarms",
+    "shared_bucket_name",
+    "shared_table_name",
+    "zonal_shift_cluster_arn",
+}
 """What the stack itself fills in."""
 
 SETTINGS: Final[Mapping[str, str]] = {

@@ -29,6 +29,7 @@ from infra.constructs.triggers import Triggers
 from infra.constructs.windows import BudgetWindows
 from infra.packaging.bundles import BUNDLES, bundle_of
 from infra.packaging.manifest import PACKAGE
+from infra.shared import SharedStack
 from infra.state import StateStack
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS, LOOKS, WAKE_UPS, WORK
@@ -41,6 +42,7 @@ class ProvisionerStack(cdk.Stack):
     """One cluster's provisioner.
 
     Args:
+        shared: What the clusters of its account and region share; None: it shares nothing.
         is_packaged: Whether build/package holds the functions. Without it the templates are complete, but cannot be deployed.
     """
 
@@ -51,6 +53,7 @@ class ProvisionerStack(cdk.Stack):
         *,
         config: ClusterConfig,
         state: StateStack,
+        shared: SharedStack | None,
         is_packaged: bool,
         **kwargs: object,
     ) -> None:
@@ -62,13 +65,16 @@ class ProvisionerStack(cdk.Stack):
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
         alarms = Alarms(self, "Alarms", config=config, service=service_name(config.cluster))
         code = self._code_of_bundles() if is_packaged else self._no_code()
-        environment = self._settings(config, state, queues, windows, kill_switch) | _approval_topic(config, alarms)
+        environment = self._settings(config, state, queues, windows, kill_switch)
+        environment |= _approval_topic(config, alarms) | _shared(shared)
         functions = self._functions(config, code, environment, queues)
         permissions = Permissions(
             stack=self,
             config=config,
             table=state.table,
             bucket=state.bucket,
+            shared_table=shared.table if shared else state.table,
+            shared_bucket=shared.bucket if shared else state.bucket,
             queues=queues,
             windows=windows,
             kill_switch=kill_switch,
@@ -77,15 +83,7 @@ class ProvisionerStack(cdk.Stack):
         windows.wire(functions)
         for function in functions:
             permissions.grant(function)
-            Triggers(
-                self,
-                f"{function.spec.name}-triggers",
-                target=function,
-                queues=queues,
-                audit_log_group=config.log_group_of_audit_log,
-            )
-            key = _output(function.spec.name)
-            cdk.CfnOutput(self, f"{function.spec.name}-role", key=key, value=function.role.role_arn)
+            self._connect(function, queues, config.log_group_of_audit_log)
         FirstMarket(self, "FirstMarket", functions=functions)
         ClusterAccess(
             self,
@@ -104,6 +102,11 @@ class ProvisionerStack(cdk.Stack):
             functions=functions,
             queues=queues,
         )
+
+    def _connect(self, function: ProvisionerFunction, queues: Queues, audit_log_group: str) -> None:
+        name = function.spec.name
+        Triggers(self, f"{name}-triggers", target=function, queues=queues, audit_log_group=audit_log_group)
+        cdk.CfnOutput(self, f"{name}-role", key=_output(name), value=function.role.role_arn)
 
     def _functions(
         self, config: ClusterConfig, code: Mapping[str, lambda_.Code], environment: Mapping[str, str], queues: Queues
@@ -165,6 +168,13 @@ def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
     if config.settings.get("mode") != "approve":
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
+
+
+def _shared(stack: SharedStack | None) -> dict[str, str]:
+    """Return the settings of what clusters share; none where this one shares nothing."""
+    if stack is None:
+        return {}
+    return {"SHARED_TABLE_NAME": stack.table.table_name, "SHARED_BUCKET_NAME": stack.bucket.bucket_name}
 
 
 def _output(function: str) -> str:

@@ -30,14 +30,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_name: The EKS cluster.
-        table_name: The DynamoDB table with claims, commands, leases and unavailable offerings.
-        bucket_name: The bucket with the reading of instance types and prices.
+        table_name: The DynamoDB table with claims, commands and leases.
+        bucket_name: The bucket with the ledger.
         wake_up_queue_url: The queue that wakes `provision`.
         work_queue_url: The queue of claims and commands that have a next step, for `execute`.
         look_queue_url: The queue that wakes `disrupt`.
         schedule_group: Where NodePools' budget windows become schedules.
         schedule_role_arn: The role under which those schedules wake a function.
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
+        shared_table_name: The table in which the clusters of the account and region note where EC2 had no capacity; empty:
+            `table_name`.
+        shared_bucket_name: The bucket with their common reading of instance types and prices; empty: `bucket_name`.
         kill_switch_parameter: Name of the SSM parameter that says `run`, `pause-disruption` or `stop`; empty: no kill switch.
         pausing_alarms: Names of CloudWatch alarms, a line each, that pause voluntary disruption while one is in ALARM.
         zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are read.
@@ -88,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     schedule_group: Text
     schedule_role_arn: Text
     disrupt_function_arn: str = ""
+    shared_table_name: str = ""
+    shared_bucket_name: str = ""
     kill_switch_parameter: str = ""
     pausing_alarms: str = ""
     zonal_shift_cluster_arn: str = ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import boto3
+
+
+PAGES_MAX: Final = 10
+"""Pages of a stack's resources, a hundred each: more than a stack may have."""
 
 
 class NotAllowedError(Exception):
@@ -51,6 +55,21 @@ class Account:
     def is_deployed(self) -> bool:
         """Whether the stack exists."""
         return self.ask("cloudformation", "DescribeStacks", StackName=self.stack) is not None
+
+    def provision(self) -> dict[str, Any]:
+        """Configuration of the deployed function `provision`; empty where there is none."""
+        more: dict[str, str] = {}
+        for _ in range(PAGES_MAX):
+            page = self.ask("cloudformation", "ListStackResources", StackName=self.stack, **more) or {}
+            for resource in page.get("StackResourceSummaries", ()):
+                is_function = resource["ResourceType"] == "AWS::Lambda::Function"
+                if is_function and str(resource["LogicalResourceId"]).startswith("provision"):
+                    name = resource["PhysicalResourceId"]
+                    return self.ask("lambda", "GetFunctionConfiguration", FunctionName=name) or {}
+            if "NextToken" not in page:
+                break
+            more = {"NextToken": page["NextToken"]}
+        return {}
 
     def described(self) -> dict[str, Any] | None:
         """EKS's description of the cluster; None where there is none of the name."""

@@ -103,11 +103,9 @@ def _volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
 def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     if not account.is_deployed():
         return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
-    resources = account.ask("cloudformation", "DescribeStackResources", StackName=f"{account.stack}-state") or {}
-    buckets = [
-        r["PhysicalResourceId"] for r in resources.get("StackResources", ()) if r["ResourceType"] == "AWS::S3::Bucket"
-    ]
-    found = account.ask("s3", "ListObjectsV2", Bucket=buckets[0], Prefix="catalogue/") if buckets else None
+    settings = (account.provision().get("Environment") or {}).get("Variables") or {}
+    bucket = settings.get("SHARED_BUCKET_NAME") or settings.get("BUCKET_NAME")
+    found = account.ask("s3", "ListObjectsV2", Bucket=bucket, Prefix="catalogue/") if bucket else None
     read = [entry["LastModified"] for entry in (found or {}).get("Contents", ())]
     query = "Functions[?contains(FunctionName,'refreshcatalogue')].LoggingConfig.LogGroup"
     mends = f'aws logs tail --since 1h $(aws lambda list-functions --query "{query}" --output text)'

@@ -51,16 +51,7 @@ def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
 def _are_in_a_vpc(account: Account) -> bool:
     if not account.is_deployed():
         return False
-    answer = account.ask("cloudformation", "DescribeStackResources", StackName=account.stack) or {}
-    functions = [
-        r["PhysicalResourceId"]
-        for r in answer.get("StackResources", ())
-        if r["ResourceType"] == "AWS::Lambda::Function" and str(r["LogicalResourceId"]).startswith("provision")
-    ]
-    if not functions:
-        return False
-    found = account.ask("lambda", "GetFunctionConfiguration", FunctionName=functions[0]) or {}
-    return bool((found.get("VpcConfig") or {}).get("SubnetIds"))
+    return bool((account.provision().get("VpcConfig") or {}).get("SubnetIds"))
 
 
 def _vpc_of(access: dict[str, Any]) -> str:

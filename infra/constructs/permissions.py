@@ -31,12 +31,19 @@ USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Grants, by the work of a function. `stack` gives partition, region and account."""
+    """Grants, by the work of a function.
+
+    Attributes:
+        stack: Gives partition, region and account.
+        shared_table, shared_bucket: What clusters share; the cluster's own where it shares nothing.
+    """
 
     stack: cdk.Stack
     config: ClusterConfig
     table: dynamodb.ITable
     bucket: s3.IBucket
+    shared_table: dynamodb.ITable
+    shared_bucket: s3.IBucket
     queues: Queues
     windows: BudgetWindows
     kill_switch: KillSwitchParameter
@@ -44,8 +51,20 @@ class Permissions:
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
-        looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
-        launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
+        looks = [
+            self._reads_brakes,
+            self._enters_cluster,
+            self._reads_catalogue,
+            self._reads_refusals,
+            self._sends_work,
+        ]
+        launches = [
+            self._launches,
+            self._learns_refusals,
+            self._describes_instances,
+            self._resolves_node_classes,
+            self._wakes_provision,
+        ]
         grants = {
             "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
@@ -64,7 +83,13 @@ class Permissions:
                 self._terminates,
                 self._tells_outcomes,
             ],
-            "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
+            "interrupt": [
+                self._reads_kill_switch,
+                self._marks_one_claim,
+                self._learns_refusals,
+                self._sends_work,
+                self._wakes_provision,
+            ],
             "reconcile": [
                 *looks,
                 self._keeps_state,
@@ -129,11 +154,17 @@ class Permissions:
 
     def _reads_catalogue(self, role: iam.Role) -> None:
         """Without permission to list, a missing object is reported as denied."""
-        self._allow(role, ["s3:GetObject"], [self.bucket.arn_for_objects("catalogue/*")])
-        self._allow(role, ["s3:ListBucket"], [self.bucket.bucket_arn])
+        self._allow(role, ["s3:GetObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
+        self._allow(role, ["s3:ListBucket"], [self.shared_bucket.bucket_arn])
+
+    def _reads_refusals(self, role: iam.Role) -> None:
+        self.shared_table.grant(role, "dynamodb:Query")
+
+    def _learns_refusals(self, role: iam.Role) -> None:
+        self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
     def _writes_catalogue(self, role: iam.Role) -> None:
-        self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("catalogue/*")])
+        self._allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
 
     def _keeps_ledger(self, role: iam.Role) -> None:
         """Allow writing decisions, and reading the bases against which they are stored."""

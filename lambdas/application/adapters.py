@@ -101,7 +101,7 @@ class Adapters:
         return Stores(
             claims=self.claims,
             commands=DynamoCommands(self.table, cluster),
-            unavailable=DynamoOfferings(self.table),
+            unavailable=DynamoOfferings(self.shared_table),
             denials=DynamoDenials(self.table, cluster),
             nominations=DynamoNominations(self.table, cluster),
             changes=DynamoChanges(self.table, cluster),
@@ -183,6 +183,12 @@ class Adapters:
         return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
 
     @cached_property
+    def shared_table(self) -> DynamoTable:
+        """The table that all clusters of the account and region share; the cluster's own where they share none."""
+        shared = self.settings.shared_table_name
+        return self.table.named(shared) if shared else self.table
+
+    @cached_property
     def windows(self) -> SchedulerWindows | None:
         """EventBridge's schedules for budget windows; None where `disrupt` is not deployed with them."""
         if not self.settings.disrupt_function_arn:
@@ -214,7 +220,8 @@ class Adapters:
         """The market as last read; embedders may share one among several applications."""
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
-        return S3CatalogueStore(self._service("s3"), self.settings.bucket_name, self.settings.sizing())
+        bucket = self.settings.shared_bucket_name or self.settings.bucket_name
+        return S3CatalogueStore(self._service("s3"), bucket, self.settings.sizing())
 
     @cached_property
     def catalogue_source(self) -> CatalogueSource:

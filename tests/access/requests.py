@@ -5,9 +5,12 @@ After the Service Authorization Reference. Who learns a new call says here what 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION
+from lambdas.adapters.aws.s3_catalogue import KEY as MARKET
 from lambdas.settings import Settings
 from tests.access.iam import Request
 from tests.access.template import ACCOUNT, REGION
@@ -44,8 +47,10 @@ class Authorizations:
 
     def rename(self, played: Settings, deployed: Settings) -> None:
         """The embedded account has other names for table, bucket, queues … than the templates: these are the same."""
+        own = {"shared_table_name": played.table_name, "shared_bucket_name": played.bucket_name}
         for field in Settings.__struct_fields__:
-            self._names[field, str(getattr(played, field))] = str(getattr(deployed, field))
+            name = str(getattr(played, field)) or own.get(field, "")
+            self._names[field, name] = str(getattr(deployed, field))
 
     def of(self, name: str, given: Parameters) -> list[Request]:
         """What the call `service:Operation` needs."""
@@ -81,7 +86,9 @@ class Authorizations:
 
     def _dynamodb(self, operation: str, given: Parameters) -> Iterator[Request]:
         for action, table in _item_calls(operation, given):
-            arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, 'table_name')}"
+            # The simulated account has one table; what clusters share is told by its partition.
+            field = "shared_table_name" if PARTITION in json.dumps(given, default=str) else "table_name"
+            arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, field)}"
             yield self._request(f"dynamodb:{action}", arn)
 
     def _sqs(self, operation: str, given: Parameters) -> Iterator[Request]:
@@ -91,9 +98,8 @@ class Authorizations:
         yield self._request(f"sqs:{operation.removesuffix('Batch')}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")
 
     def _s3(self, operation: str, given: Parameters) -> Iterator[Request]:
-        yield self._request(
-            f"s3:{operation}", f"arn:aws:s3:::{self._named(given['Bucket'], 'bucket_name')}/{given['Key']}"
-        )
+        field = "shared_bucket_name" if given["Key"] == MARKET else "bucket_name"
+        yield self._request(f"s3:{operation}", f"arn:aws:s3:::{self._named(given['Bucket'], field)}/{given['Key']}")
 
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")

@@ -40,6 +40,7 @@ class Account:
 
     def __init__(self, templates: dict[str, dict[str, Any]]) -> None:
         self.session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        self._create("fleetwright", templates)
         self._create("fleetwright-fleetwright-state", templates)
         self._create("fleetwright-fleetwright", templates)
         self.lab = Lab()

@@ -159,6 +159,8 @@ def test_the_environment_is_read_back_as_it_was_written(provisioner: Template) -
         plain = {key: value if isinstance(value, str) else f"reference-{key}" for key, value in variables.items()}
         settings = Settings.from_environment(plain)
         assert settings.cluster_name == "fleetwright"
+        assert settings.shared_table_name == "reference-SHARED_TABLE_NAME"
+        assert settings.shared_bucket_name == "reference-SHARED_BUCKET_NAME"
         assert bool(settings.disrupt_function_arn) == (name == "reconcile")
 
 
@@ -264,10 +266,17 @@ def test_the_same_commit_gives_the_same_templates(templates: Templates, tmp_path
 
 def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
     other = synthesize(tmp_path, {"cluster": "payments", "auditLogGroup": "", "nodeRole": "PaymentsNodes"})
-    assert sorted(other) == ["fleetwright-payments", "fleetwright-payments-state"]
+    assert sorted(other) == ["fleetwright", "fleetwright-payments", "fleetwright-payments-state"]
     template = Template.from_json(other["fleetwright-payments"])
     template.resource_count_is("AWS::Logs::SubscriptionFilter", 0)
     assert "PaymentsNodes" in json.dumps(other["fleetwright-payments"])
+
+
+@pytest.mark.slow  # a synthesis of its own: `make lint-templates` runs it
+def test_a_cluster_may_keep_to_itself(tmp_path: Path) -> None:
+    found = synthesize(tmp_path, {"shareCapacity": "false"})
+    assert sorted(found) == ["fleetwright-fleetwright", "fleetwright-fleetwright-state"]
+    assert "SHARED_" not in json.dumps(found)
 
 
 def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> None:

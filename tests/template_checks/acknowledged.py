@@ -82,6 +82,21 @@ ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
         "It holds public prices and our own decisions; a second bucket with a log of each read would hold more than it.",
     ),
     Acknowledgement(
+        "AwsSolutions-S1",
+        "fleetwright/Market/Resource",
+        "It holds public prices.",
+    ),
+    Acknowledgement(
+        "AwsSolutions-DDB3",
+        "fleetwright/Capacity/Resource",
+        "What it holds is forgotten within hours, and learned again.",
+    ),
+    Acknowledgement(
+        r"AwsSolutions-IAM4\[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited\]",
+        ".*/Update/Role/Resource",
+        "What CodeDeploy needs to move an alias is AWS' to say, and may change; only CodeDeploy in this account may take it.",
+    ),
+    Acknowledgement(
         "W3005",
         "(?!$).*",
         "The toolkit writes a dependency besides the reference that implies it.",

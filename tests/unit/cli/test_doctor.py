@@ -55,6 +55,23 @@ def nodes_may_join(session: boto3.Session) -> None:
     answer(session, "eks.DescribeAccessEntry", {"accessEntry": {"type": "EC2_LINUX"}})
 
 
+def deployed(session: boto3.Session, **configuration: Any) -> None:
+    """A stack of more resources than one answer holds, with its function on the second page."""
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
+    kind, logical = "AWS::Lambda::Function", "provisionFunction1"
+    pages = {
+        "": {"StackResourceSummaries": [], "NextToken": "second"},
+        "second": {
+            "StackResourceSummaries": [{"ResourceType": kind, "LogicalResourceId": logical, "PhysicalResourceId": "p"}]
+        },
+    }
+    session.events.register(
+        "before-call.cloudformation.ListStackResources",
+        lambda params, **_: (Answered(), pages[params["body"].get("NextToken", "")]),
+    )
+    answer(session, "lambda.GetFunctionConfiguration", configuration)
+
+
 def a_cluster(session: boto3.Session, **more: Any) -> None:
     session.client("eks").create_cluster(
         name="prod", roleArn="arn:aws:iam::123456789012:role/eks", version="1.33", **more
@@ -133,12 +150,7 @@ def test_a_private_api_server_is_reached_by_functions_in_its_vpc(session: boto3.
     (config,) = clusters({"vpc": key}, account=None, region=None)
     assert config.vpc is not None
     assert config.vpc.cluster_security_group == "sg-0a1b2c3d"
-    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
-    parts = [
-        {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "provisionFunction1", "PhysicalResourceId": "p"}
-    ]
-    answer(session, "cloudformation.DescribeStackResources", {"StackResources": parts})
-    answer(session, "lambda.GetFunctionConfiguration", {"VpcConfig": {"SubnetIds": ["subnet-0a1b2c3d"]}})
+    deployed(session, VpcConfig={"SubnetIds": ["subnet-0a1b2c3d"]})
     assert found(session)["endpoint"].state == OK
 
 
@@ -152,15 +164,14 @@ def test_nodes_need_an_access_entry(session: boto3.Session) -> None:
     assert found(session)["node-entries"].says == "nodes of arn:aws:iam::123456789012:role/nodes may join"
 
 
-def test_old_prices_are_a_problem_after_deployment(session: boto3.Session) -> None:
-    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
-    parts = [{"ResourceType": "AWS::S3::Bucket", "PhysicalResourceId": "kept"}]
-    answer(session, "cloudformation.DescribeStackResources", {"StackResources": parts})
+@pytest.mark.parametrize(("shared", "bucket"), [({}, "own"), ({"SHARED_BUCKET_NAME": "shared"}, "shared")])
+def test_old_prices_are_a_problem_after_deployment(session: boto3.Session, shared: dict[str, str], bucket: str) -> None:
+    deployed(session, Environment={"Variables": {"BUCKET_NAME": "own", **shared}})
     concurrency(session, 100)
     s3 = session.client("s3")
-    s3.create_bucket(Bucket="kept")
+    s3.create_bucket(Bucket=bucket)
     assert found(session)["market"].says.startswith("prices were never read")
-    s3.put_object(Bucket="kept", Key="catalogue/us-east-1.json", Body=b"{}")
+    s3.put_object(Bucket=bucket, Key="catalogue/us-east-1.json", Body=b"{}")
     assert found(session)["market"].state == OK
     assert found(session)["concurrency"].state == OK
 

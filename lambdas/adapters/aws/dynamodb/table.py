@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -49,6 +49,10 @@ class DynamoTable:
         self._client = client
         self._name = name
         self._pause = pause
+
+    def named(self, name: str) -> Self:
+        """Return another table, for the same client and with the same permissions."""
+        return type(self)(self._client, name, self._pause)
 
     def get(self, partition: str, sort: str) -> Item | None:
         """Return one item, None if there is none."""
