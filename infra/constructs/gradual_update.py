@@ -44,8 +44,8 @@ class GradualUpdate(Construct):
         alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
         super().__init__(scope, construct_id)
-        check = self._check(functions, config.role_name("start-check"), config.log_retention_days)
         application = codedeploy.LambdaApplication(self, "Application")
+        check = self._check(functions, application, config)
         minutes = config.canary_minutes
         steps = self._canary(minutes) if minutes else codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
         role = iam.Role(
@@ -78,14 +78,19 @@ class GradualUpdate(Construct):
         )
         return codedeploy.LambdaDeploymentConfig(self, "Canary", traffic_routing=routing)
 
-    def _check(self, functions: Sequence[ProvisionerFunction], role_name: str, days: int) -> lambda_.Function:
+    def _check(
+        self,
+        functions: Sequence[ProvisionerFunction],
+        application: codedeploy.LambdaApplication,
+        config: ClusterConfig,
+    ) -> lambda_.Function:
         versions = {function.spec.name: function.function.current_version.function_arn for function in functions}
         log_group = logs.LogGroup(self, "Logs", removal_policy=cdk.RemovalPolicy.DESTROY)
-        keep_for(log_group, days)
+        keep_for(log_group, config.log_retention_days)
         role = iam.Role(
             self,
             "CheckRole",
-            role_name=role_name,
+            role_name=config.role_name("start-check"),
             assumed_by=for_this_account(self, "lambda.amazonaws.com"),
             description="Fleetwright start check: invokes new versions before they get traffic, and nothing else",
         )
@@ -94,7 +99,7 @@ class GradualUpdate(Construct):
         groups = cdk.Stack.of(self).format_arn(
             service="codedeploy",
             resource="deploymentgroup",
-            resource_name="*",
+            resource_name=f"{application.application_name}/*",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
         role.add_to_policy(iam.PolicyStatement(actions=["codedeploy:GetDeployment"], resources=[groups]))

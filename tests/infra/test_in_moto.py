@@ -28,6 +28,7 @@ MADE = {
     "AWS::SQS::Queue",
     "AWS::IAM::Role",
     "AWS::Lambda::Function",
+    "AWS::Lambda::Version",
     "AWS::SSM::Parameter",
 }
 """Kinds that the functions' settings name and moto makes; it makes schedule groups only when asked directly."""

@@ -26,8 +26,8 @@ KEPT: Final[dict[str, set[str]]] = {
 """Stack → kinds that stay when it is deleted: what nothing else knows, and what CloudFormation cannot empty."""
 
 REMOVED_BY: Final = {
-    "ec2:CreateFleet": "drain --all",
-    "ec2:RunInstances": "drain --all",
+    "ec2:CreateFleet": "--all --yes",
+    "ec2:RunInstances": "--all --yes",
     "ec2:CreateLaunchTemplate": "launch templates",
     "ec2:CreateTags": "",
     "ec2:CreateNetworkInterface": "private-cluster.md",

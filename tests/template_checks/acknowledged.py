@@ -62,18 +62,23 @@ ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
         "All schedules of our own group, one for each budget window.",
     ),
     Acknowledgement(
-        rf"{_WILDCARD}.*Bucket.*/(catalogue|ledger/(bases|decisions|outcomes))/\*\]",
+        rf"{_WILDCARD}.*(Bucket|Market).*/(catalogue|ledger/(bases|decisions|outcomes))/\*\]",
         _POLICY,
         "Objects are named when they are written; each function has the prefixes that it uses.",
     ),
     Acknowledgement(
-        rf"{_WILDCARD}<disruptFunction[0-9A-F]+\.Arn>:\*\]",
-        ".*/BudgetWindows/Role/DefaultPolicy/Resource",
-        "Versions and aliases of the one function that schedules wake.",
+        rf"{_WILDCARD}<UpdateCheck[0-9A-F]+\.Arn>:\*\]",
+        ".*/Update/Role/DefaultPolicy/Resource",
+        "Versions and aliases of the one function that CodeDeploy asks.",
+    ),
+    Acknowledgement(
+        rf"{_WILDCARD}arn:<AWS::Partition>:codedeploy:[a-z0-9-]+:[^:]+:deploymentgroup:<UpdateApplication[0-9A-F]+>/\*\]",
+        ".*/Update/CheckRole/DefaultPolicy/Resource",
+        "All deployment groups of our own application, one for each function.",
     ),
     Acknowledgement(
         "AwsSolutions-L1",
-        ".*/Function/Resource",
+        ".*/(Function|Check)/Resource",
         "The bundles are made for Python 3.13 and the suite runs on it; a newer one is taken when every library has wheels.",
     ),
     Acknowledgement(
