@@ -161,7 +161,7 @@ class Permissions:
         self.shared_table.grant(role, "dynamodb:Query")
 
     def _learns_refusals(self, role: iam.Role) -> None:
-        self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
+        self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
 
     def _writes_catalogue(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])

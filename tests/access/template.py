@@ -49,7 +49,11 @@ class Deployment:
         role = self._role(function)
         statements = [
             read_statement(self._value(statement))
-            for resource in self._of("AWS::IAM::Policy").values()
+            for kind in (
+                "AWS::IAM::Policy",
+                "AWS::IAM::ManagedPolicy",
+            )  # what does not fit into the first is in the second
+            for resource in self._of(kind).values()
             if {"Ref": role} in resource["Properties"]["Roles"]
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]
         ]
