@@ -22,7 +22,7 @@ from core.disruption.move_history import CommandOutcome, FailedCommand
 from core.disruption.rollouts import Rollout
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.model.moved_workload import MovedWorkload
+from core.model.moved_workload import EvictedNode, MovedWorkload
 from core.model.plan import StoredTarget
 from core.version import VERSION
 from lambdas.messages import WorkItem
@@ -36,6 +36,7 @@ STORED: Final[tuple[type[msgspec.Struct], ...]] = (
     ClaimRecord,
     CommandOutcome,
     CommandRecord,
+    EvictedNode,
     FailedCommand,
     LaunchDenial,
     MarketFacts,
