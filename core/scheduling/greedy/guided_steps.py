@@ -1,11 +1,12 @@
-"""Guides one plan: topology domains that pods avoid, or take in turn, although rules would let them choose."""
+"""Guides one plan: topology domains that pods avoid, or take in turn or in an order, although rules would let them choose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
@@ -19,6 +20,19 @@ BarredDomain = tuple[int, str, str]
 ScatteredPods = tuple[int, str, tuple[str, ...]]
 """A signature's number, a topology key, and the values that its pods take in turn."""
 
+
+class DomainOrder(NamedTuple):
+    """In which order pods try the values of a topology key.
+
+    Attributes:
+        seed: None for this order; otherwise each pod tries the values in an order of its own, drawn from this number.
+    """
+
+    key: str
+    values: tuple[str, ...]
+    seed: int | None = None
+
+
 DOMAINS_MAX: Final = 8
 """Most values of a topology key that pods leave to others or take in turn."""
 
@@ -29,35 +43,50 @@ class GuidedSteps:
     """Adds guidance to the pods' requirements, so that every search treats it like a node selector."""
 
     def __init__(
-        self, table: RequirementTable, barred: Iterable[BarredDomain], scattered: Iterable[ScatteredPods]
+        self,
+        table: RequirementTable,
+        barred: Iterable[BarredDomain],
+        scattered: Iterable[ScatteredPods],
+        order: DomainOrder | None = None,
     ) -> None:
         unwanted: dict[int, dict[str, list[str]]] = {}
         for signature, key, value in sorted(barred):
             unwanted.setdefault(signature, {}).setdefault(key, []).append(value)
-        turns = {signature: (key, values) for signature, key, values in scattered}
-        self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(partial(_turns, table, unwanted, turns))
+        self._in_turn = {signature: (key, values) for signature, key, values in scattered}
+        self._order = order
+        self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(partial(self._held_turns, table, unwanted))
 
     def of(self, pod_group: PodGroup, number: int) -> _Steps:
         """Return the relaxation steps of a group's pod with this number; those without any suitable node are left out."""
         turns = self._turns(pod_group)
-        first = number % len(turns)
-        return turns[first] if len(turns) == 1 else tuple(s for turn in turns[first:] + turns[:first] for s in turn)
+        if len(turns) == 1:
+            return turns[0]
+        return tuple(step for turn in self._ordered(turns, pod_group.signature.index, number) for step in turn)
 
+    def _ordered(self, turns: tuple[_Steps, ...], signature: int, number: int) -> Sequence[_Steps]:
+        if signature in self._in_turn:
+            first = number % len(turns)
+            return turns[first:] + turns[:first]
+        if self._order is None or self._order.seed is None:
+            return turns
+        pod = f"{self._order.seed} {signature} {number}"
+        drawn = sorted(range(len(turns)), key=lambda turn: blake2b(f"{pod} {turn}".encode(), digest_size=8).digest())
+        return [turns[turn] for turn in drawn]
 
-def _turns(
-    table: RequirementTable,
-    barred: Mapping[int, Mapping[str, list[str]]],
-    scattered: Mapping[int, tuple[str, tuple[str, ...]]],
-    pod_group: PodGroup,
-) -> tuple[_Steps, ...]:
-    signature = pod_group.signature.index
-    unwanted = [Requirement(key, True, tuple(values)) for key, values in barred.get(signature, {}).items()]
-    steps = _held(table, pod_group.steps, unwanted, 1) if unwanted else pod_group.steps
-    if signature not in scattered:
-        return (steps,)
-    key, values = scattered[signature]
-    held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
-    return tuple(turn for turn in held if turn) or (steps,)
+    def _held_turns(
+        self, table: RequirementTable, unwanted: Mapping[int, Mapping[str, list[str]]], pod_group: PodGroup
+    ) -> tuple[_Steps, ...]:
+        signature = pod_group.signature.index
+        avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
+        steps = _held(table, pod_group.steps, avoided, 1) if avoided else pod_group.steps
+        order = self._in_turn.get(signature) or (self._order and self._order[:2])
+        if not order:
+            return (steps,)
+        key, values = order
+        if not any(key in step.keys for step in steps):
+            return (steps,)
+        held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
+        return tuple(turn for turn in held if turn) or (steps,)
 
 
 def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement], way: int) -> _Steps:

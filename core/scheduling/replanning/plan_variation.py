@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
-from core.scheduling.greedy.guided_steps import BarredDomain, ScatteredPods
+from core.scheduling.greedy.guided_steps import BarredDomain, DomainOrder, ScatteredPods
 from core.scheduling.pods.pod_group import PendingGroup
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
+
+SPARED_FROM: Final = 2
+"""With more values of a key, pods may also take all but one in turn and leave that one to others."""
 
 
 class PlanVariation(NamedTuple):
@@ -18,12 +21,14 @@ class PlanVariation(NamedTuple):
         last: Signatures that go after them, in this order.
         barred: Domains that signatures leave to others until all had their turn.
         scattered: Signatures whose pods take the domains of a key in turn.
+        order: In which order all other pods with rules along a key try its domains; None for the order of the plan.
     """
 
     first: tuple[int, ...] = ()
     last: tuple[int, ...] = ()
     barred: frozenset[BarredDomain] = frozenset()
     scattered: frozenset[ScatteredPods] = frozenset()
+    order: DomainOrder | None = None
 
     def rank(self, pending_group: PendingGroup) -> int:
         """Return a group's rank in the queue, which precedes all other criteria."""
@@ -41,6 +46,9 @@ class PlanVariation(NamedTuple):
             yield self._replace(scattered=self.scattered | {*everywhere})
             for one in everywhere:
                 yield self._replace(scattered=self.scattered | {one})
+            for value in conflicts.values[key] if len(conflicts.values[key]) > SPARED_FROM else ():
+                spared = tuple(one for one in conflicts.values[key] if one != value)
+                yield self._replace(scattered=self.scattered | {(other, key, spared) for other in others})
         for key, others in conflicts.repelled.items():
             for value in conflicts.values[key]:
                 barred = self.barred | {(other, key, value) for other in others}
@@ -60,6 +68,22 @@ class PlanVariation(NamedTuple):
 
     def _behind(self, signature: int) -> PlanVariation:
         return self._replace(first=_without(self.first, signature), last=(*_without(self.last, signature), signature))
+
+
+def in_domain_orders(values: Mapping[str, tuple[str, ...]], drawn: int) -> Iterator[PlanVariation]:
+    """Yield variations in which all pods try the domains in the same order, then `drawn` ones in which each has its own.
+
+    Args:
+        values: Topology key → its values. An order begins with each of them in turn and goes on up or down the list.
+        drawn: How many.
+    """
+    for key, found in values.items():
+        for up in (found, found[::-1]):
+            for first in range(len(found)):
+                yield PlanVariation(order=DomainOrder(key, up[first:] + up[:first]))
+    for seed in range(drawn):
+        for key, found in values.items():
+            yield PlanVariation(order=DomainOrder(key, found, seed))
 
 
 def _without(signatures: tuple[int, ...], signature: int) -> tuple[int, ...]:

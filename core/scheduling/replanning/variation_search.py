@@ -32,34 +32,51 @@ class VariationSearch:
         conflicts: The conflicts of a signature.
         plans_max: Most variations that are planned.
         idle_max: Most of them in a row that leave no fewer pods.
-        goal: No plan leaves fewer pods than this.
+        others: Variations that are not made by single steps; they are planned in turn with the steps from the first plan.
     """
 
     planned: Callable[[PlanVariation], VariationOutcome]
     conflicts: Callable[[int], TopologyConflicts]
     plans_max: int
     idle_max: int
-    goal: int
+    others: Iterator[PlanVariation]
     _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = field(default_factory=list)
 
     def best(self, start: VariationOutcome) -> PlanVariation | None:
         """The variation that leaves the fewest pods, the earliest found among equals; None where none leaves fewer."""
         fewest, best, plans, idle = start.left, None, 0, 0
-        seen = {PlanVariation()}
         self._extend(start, 0, 0, PlanVariation())
-        while self._queue and plans < self.plans_max and idle < self.idle_max and fewest > self.goal:
-            _, depth, _, moves = self._queue[0]
-            variation = next((one for one in moves if one not in seen), None)
-            if variation is None:
-                heapq.heappop(self._queue)
-                continue
-            seen.add(variation)
+        for depth, variation in self._distinct():
+            if plans == self.plans_max or idle == self.idle_max or not fewest:
+                break
             outcome = self.planned(variation)
             plans, idle = plans + 1, idle + 1
             if outcome.left < fewest:
                 fewest, best, idle = outcome.left, variation, 0
-            self._extend(outcome, depth + 1, plans, variation)
+            self._extend(outcome, depth, plans, variation)
         return best
+
+    def _distinct(self) -> Iterator[tuple[int, PlanVariation]]:
+        """Yield a step from the best variation, one of the others, and so on, each variation once, with its depth."""
+        seen = {PlanVariation()}
+        sources = [self._steps(), ((1, one) for one in self.others)]
+        while sources:
+            for source in tuple(sources):
+                found = next((one for one in source if one[1] not in seen), None)
+                if found is None:
+                    sources.remove(source)
+                else:
+                    seen.add(found[1])
+                    yield found
+
+    def _steps(self) -> Iterator[tuple[int, PlanVariation]]:
+        while self._queue:
+            _, depth, _, moves = self._queue[0]
+            variation = next(moves, None)
+            if variation is None:
+                heapq.heappop(self._queue)
+            else:
+                yield depth + 1, variation
 
     def _extend(self, outcome: VariationOutcome, depth: int, number: int, variation: PlanVariation) -> None:
         moves = [variation.neighbours(one, self.conflicts(one)) for one in outcome.signatures]

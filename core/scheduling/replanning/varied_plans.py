@@ -7,7 +7,7 @@ stay together where another's spread or affinity needs them apart. Variations of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final
 
@@ -17,21 +17,28 @@ from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.primitives.memo import memo
 from core.scheduling.replanning.leftovers import Leftovers, is_fair, leftovers_of
-from core.scheduling.replanning.plan_variation import PlanVariation
+from core.scheduling.replanning.plan_variation import PlanVariation, in_domain_orders
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts, conflicts_of
 from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
 
-PLANS_MAX: Final = 64
+PLANS_MAX: Final = 250
 """Most variations that are planned."""
+
+DRAWN_MAX: Final = 64
+"""Most variations in which each pod tries the zones in an order of its own."""
 
 IDLE_MAX: Final = 20
 """Most variations in a row that help no pod: nearly all that help come within a dozen."""
 
-IDLE_PODS_MAX: Final = 1_200
-"""Pods that are planned for in such a row in any case: with thirty pods, forty variations take almost no time."""
+IDLE_PODS_MAX: Final = 4_000
+"""Pods that are planned for in such a row in any case: with forty pods, a hundred variations take a fifth of a second."""
 
 PODS_MAX: Final = 10_000
 """Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
+
+UNLIKELY_PLANS_MAX: Final = 60
+UNLIKELY_PODS_MAX: Final = 2_000
+"""The same where no group that is left gains by a plan of its own: little helps then, and such pods may wait for days."""
 
 GROUPS_MAX: Final = 16
 """Most groups for which separate plans determine whether they would gain."""
@@ -60,17 +67,20 @@ class VariedPlans:
 
     def improved(self, solution: Solution, left: Leftovers) -> Solution:
         """The solution, or one that leaves fewer pods; only pods whose rules are in each other's way lose a place by it."""
-        plans_max = min(PLANS_MAX, PODS_MAX // self._pods)
-        alone = self._left_alone(left) if plans_max else {}
-        if not any(count < left[index] for index, count in alone.items()):
+        if self._pods > PODS_MAX:
             return solution
+        is_likely = self._gains_alone(left)
+        values = self._values(index for index in left if is_likely or self._fits_some_type(self._groups[index]))
+        if not values:
+            return solution
+        plans_max, pods_max = (PLANS_MAX, PODS_MAX) if is_likely else (UNLIKELY_PLANS_MAX, UNLIKELY_PODS_MAX)
         solutions: dict[PlanVariation, Solution] = {}
         search = VariationSearch(
             planned=partial(self._outcome, solutions, left),
             conflicts=self._conflicts,
-            plans_max=plans_max,
+            plans_max=min(plans_max, pods_max // self._pods),
             idle_max=max(IDLE_MAX, IDLE_PODS_MAX // self._pods),
-            goal=left.total() - sum(left[index] - count for index, count in alone.items()),
+            others=in_domain_orders(values, DRAWN_MAX),
         )
         best = search.best(VariationOutcome(left.total(), self._signatures(left)))
         return solution if best is None else solutions[best]
@@ -84,21 +94,32 @@ class VariedPlans:
         return VariationOutcome(left_now.total() + fault, self._signatures(left_now))
 
     def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
-        guide = GuidedSteps(self._context.table, variation.barred, variation.scattered)
+        guide = GuidedSteps(self._context.table, variation.barred, variation.scattered, variation.order)
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), guide=guide).run()
 
-    def _left_alone(self, left: Leftovers) -> Leftovers:
-        """What each group would leave if it were planned with only the groups that its rules follow, together or scattered."""
-        found: Leftovers = Counter()
+    def _values(self, groups: Iterable[int]) -> dict[str, tuple[str, ...]]:
+        """The topology keys of the groups' rules, with their values."""
+        found: dict[str, tuple[str, ...]] = {}
+        for index in groups:
+            found.update(self._conflicts(self._groups[index].signature.index).values)
+        return dict(sorted(found.items()))
+
+    def _fits_some_type(self, pod_group: PodGroup) -> bool:
+        templates = self._context.templates
+        return any(template.types.room.fits(template.mask, pod_group.requests) for template in templates)
+
+    def _gains_alone(self, left: Leftovers) -> bool:
+        """Whether fewer pods of some group are left where only the groups that its rules follow are planned with it."""
         for index in [*left][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)
             company = {one for followed in conflicts.followed.values() for one in followed}
             members = {one.index for one in self._groups.values() if one.signature.index in company} | {index}
             together, apart = PlanVariation(), PlanVariation(scattered=conflicts.scattered())
             if conflicts.signatures:
-                plans = [self._plan(self._only(members), one) for one in dict.fromkeys((together, apart))]
-                found[index] = min(left[index], *(leftovers_of(plan)[index] for plan in plans))
-        return found
+                plans = (self._plan(self._only(members), one) for one in dict.fromkeys((together, apart)))
+                if any(leftovers_of(plan)[index] < left[index] for plan in plans):
+                    return True
+        return False
 
     def _only(self, members: Collection[int]) -> list[PendingGroup]:
         return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]

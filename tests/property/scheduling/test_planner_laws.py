@@ -38,8 +38,10 @@ def test_a_what_if_agrees_with_a_cluster_without_the_node(seed: int) -> None:
     assume(free)
     asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
     plan = schedule(_without(snapshot, free[0]))
-    if asked.unschedulable:  # a plan tries the pods that are left over again, a what-if does not
-        assert {entry.pod for entry in plan.unschedulable} <= {entry.pod for entry in asked.unschedulable}
+    if (
+        asked.unschedulable
+    ):  # a plan tries other orders of pods and zones, in which fewer pods are left, perhaps others (ADR 58)
+        assert len(plan.unschedulable) <= len(asked.unschedulable)
     else:
         assert _decided(asked) == _decided(plan)
 

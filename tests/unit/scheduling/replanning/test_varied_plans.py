@@ -11,6 +11,7 @@ from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.replanning.leftovers import leftovers_of
 from core.scheduling.replanning.requeue import RequeuingScheduler
+from core.scheduling.replanning.varied_plans import UNLIKELY_PLANS_MAX
 from tests.builders import a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of, zones
 
@@ -61,7 +62,7 @@ def test_a_large_pod_keeps_its_place_where_only_a_limit_is_in_the_way() -> None:
     assert Counter(left.values()) == {PodReason.LIMIT_REACHED: 3}
 
 
-def test_pods_that_are_impossible_alone_cause_no_further_plan() -> None:
+def test_pods_that_fit_no_node_cause_no_further_plan() -> None:
     """They may wait for days, and every run would plan sixty times."""
     nowhere = a_pod("nowhere", labels={"app": "x"}, spreads=(evenly("x"),), cpu="400")
     context = context_of(types=(TYPE,), pods=(nowhere, *workload("x", 4)))
@@ -77,3 +78,16 @@ def test_pods_that_are_impossible_alone_cause_no_further_plan() -> None:
     assert [c.pods for c in solution.claims] == [
         c.pods for c in GreedyScheduler(context, queue(), frozenset(), frozenset()).run().claims
     ]
+
+
+def test_few_plans_are_made_for_pods_that_a_plan_of_their_own_would_leave_too() -> None:
+    """They may wait for days, too; but some have a place under another order of zones, so a few are made."""
+    context = context_of(types=(TYPE,), pods=workload("x", 4, anti_affinity=(away_from("x"),)))
+    queues = []
+
+    def queue() -> list[object]:
+        queues.append(queue_of(context, [(context.pending, False)]))
+        return queues[-1]
+
+    assert leftovers_of(RequeuingScheduler(context, queue).solution()).total() == 1
+    assert len(queues) <= 8 + UNLIKELY_PLANS_MAX
