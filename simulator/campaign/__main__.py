@@ -17,8 +17,8 @@ from simulator.campaign.runs import play_all
 from simulator.campaign.trial import Plan, plan_of, play
 from simulator.record import Event
 
-RECORDED_WORLDS: Final = 30
-"""Worlds without faults that record which call sites exist."""
+RECORDED_WORLDS: Final = 90
+"""Worlds without faults that are played to record which call sites exist; those with the rarest are kept."""
 
 
 def main() -> int:
@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
+    parser.add_argument("--ledger", type=Path, help="keep each seed's ledger in a folder of its own there")
     parser.add_argument("--record-sites", action="store_true", help="find out anew which call sites there are")
     arguments = parser.parse_args()
     if arguments.record_sites:
@@ -38,7 +39,7 @@ def main() -> int:
     plans = [plan_of(seed) for seed in range(arguments.first, arguments.first + arguments.seeds)]
     began = time.monotonic()
     outcomes = []
-    for outcome in play_all(plans, arguments.processes):
+    for outcome in play_all(plans, arguments.processes, arguments.ledger):
         outcomes.append(outcome)
         _say(line(outcome))
     figures = report(outcomes)
@@ -76,7 +77,8 @@ def _one(seed: int, record: Path) -> int:
 
 def _record_sites(processes: int) -> int:
     plans = [
-        Plan(seed=seed, world=seed, intensity=NONE, dies_at_unknown=False) for seed in range(1, RECORDED_WORLDS + 1)
+        Plan(seed=seed, world=seed, chance=seed, intensity=NONE, dies_at_unknown=False)
+        for seed in range(1, RECORDED_WORLDS + 1)
     ]
     outcomes = list(play_all(plans, processes))
     call_sites.write({outcome.plan.world: outcome.meetings for outcome in outcomes})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,9 @@ from simulator import calls
 
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
+KEPT: Final = 30
+"""Worlds of a record."""
+
 DEEPEST: Final = 6
 """Highest number of a call at which a function dies, and again at the next: later ones are like the earlier."""
 
@@ -28,6 +32,9 @@ TOGETHER: Final = 4
 
 SELDOM: Final = 0.75
 """A site that a smaller share of the recorded worlds has is rare: an earlier fault may keep all of them from it."""
+
+RARE: Final = 0.25
+"""A site that a smaller share has is aimed at by seeds of its own."""
 
 MET_TOGETHER: Final = 3
 """In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
@@ -71,11 +78,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         """Every site."""
         return frozenset(_site(text) for met in self.worlds.values() for text in met)
 
-    def seldom(self) -> tuple[tuple[Site, int], ...]:
-        """Return the rare sites with the number of worlds that have them, in order."""
-        homes = Counter(_site(text) for met in self.worlds.values() for text in met)
-        return tuple((site, count) for site, count in sorted(homes.items()) if count < SELDOM * len(self.worlds))
-
 
 @cache
 def recorded() -> Record:
@@ -83,28 +85,51 @@ def recorded() -> Record:
     return msgspec.json.decode(FILE.read_bytes(), type=Record)
 
 
+@cache
+def seldom() -> tuple[tuple[Site, int], ...]:
+    """Return the sites that a smaller share of the recorded worlds than `SELDOM` has, with how many have them, in order."""
+    worlds = recorded().worlds
+    homes = Counter(_site(text) for met in worlds.values() for text in met)
+    return tuple((site, number) for site, number in sorted(homes.items()) if number < SELDOM * len(worlds))
+
+
 def write(worlds: Mapping[int, Meetings]) -> None:
-    """Record what these worlds met."""
+    """Record what the worlds met that have the rarest sites."""
     found = {
-        str(seed): {" ".join(site): count for site, count in sorted(meetings.met.items())}
-        for seed, meetings in sorted(worlds.items())
+        str(seed): {" ".join(site): met for site, met in sorted(worlds[seed].met.items())}
+        for seed in sorted(_kept({seed: frozenset(meetings.met) for seed, meetings in worlds.items()}))
     }
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode({"worlds": found}), indent=1) + b"\n")
 
 
-class Deaths:
-    """Where functions die in one world: at what is planned, and at the first two calls of a site that is not `known`."""
+def _kept(worlds: Mapping[int, frozenset[Site]]) -> set[int]:
+    """Return `KEPT` of the worlds, chosen one by one: each is the one whose sites the chosen ones have least often."""
+    kept: set[int] = set()
+    homes: Counter[Site] = Counter()
+    while len(kept) < min(KEPT, len(worlds)):
+        best = max(sorted(worlds.keys() - kept), key=lambda seed: sum(0.5 ** homes[site] for site in worlds[seed]))
+        kept.add(best)
+        homes.update(worlds[best])
+    return kept
 
-    def __init__(self, crashes: Iterable[Crash], known: frozenset[Site]) -> None:
+
+class Deaths:
+    """Where functions die in one world: at what is planned, and at the first two calls of a site that is not `known`.
+
+    `kinds` is how they die at those: some worlds have only one of the two calls.
+    """
+
+    def __init__(self, crashes: Iterable[Crash], known: frozenset[Site], kinds: tuple[str, str] = CRASHES) -> None:
         self._crashes = {crash.site: crash for crash in crashes}
         self._known = known
+        self._kinds = kinds
 
     def at(self, site: Site, nth: int) -> str:
         """What befalls the `nth` call at this site, empty for nothing."""
         crash = self._crashes.get(site)
         if crash is None and site in self._known:
             return ""
-        first, kinds = (1, CRASHES) if crash is None else (crash.nth, crash.kinds)
+        first, kinds = (1, self._kinds) if crash is None else (crash.nth, crash.kinds)
         return kinds[nth - first] if 0 <= nth - first < len(kinds) else ""
 
 
@@ -121,10 +146,18 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]]:
     return lap(number)[turn]
 
 
+def aimed(turn: int) -> tuple[int, tuple[Crash, ...]]:
+    """The world and the crashes of this turn at rare sites, the rarest first.
+
+    The world takes the course that was recorded until the first of the crashes, so that one is certain.
+    """
+    return next(islice(chain.from_iterable(map(rare_lap, count())), turn, None))
+
+
 def looked_out_for(turn: int) -> tuple[Crash, ...]:
     """Return the rare sites at which functions die in this heavy seed, if its world reaches them; the rarer, the more often."""
     found = []
-    for number, (site, homes) in enumerate(recorded().seldom()):
+    for number, (site, homes) in enumerate(seldom()):
         round_, is_other = divmod(turn + number, max(1, homes // MET_TOGETHER))
         if not is_other:
             found.append(Crash(site, 1, CRASHES if round_ % 2 == 0 else CRASHES[::-1]))
@@ -134,10 +167,22 @@ def looked_out_for(turn: int) -> tuple[Crash, ...]:
 @cache
 def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
     """The worlds and crashes of the turns of one lap."""
-    record = recorded()
-    wanted = sorted(record.sites())
+    wanted = sorted(recorded().sites())
     start = number * TOGETHER % len(wanted)
-    left = wanted[start:] + wanted[:start]
+    return _turns(number, wanted[start:] + wanted[:start])
+
+
+@cache
+def rare_lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+    """The same for the sites that fewer than `RARE` of the recorded worlds have, the rarest first."""
+    most = RARE * len(recorded().worlds)
+    found = sorted((homes, site) for site, homes in seldom() if homes < most)
+    return _turns(number, [site for _, site in found])
+
+
+def _turns(number: int, wanted: Sequence[Site]) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+    """The worlds and crashes of one lap over these sites."""
+    record, left = recorded(), list(wanted)
     turns: list[tuple[int, tuple[Crash, ...]]] = []
     while left:
         homes = _homes(left[0], record)

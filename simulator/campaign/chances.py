@@ -53,6 +53,10 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "kube:delete": (calls.CONFLICT, calls.DENIED),
     "kube:get": (calls.DENIED,),
 }
+LATE: Final = timedelta(minutes=12)
+"""For how long after all other faults functions still die at call sites: budgets open four minutes after them, and only what
+is decided then reaches some calls."""
+
 _DELAYS: Final = (1, 5, 20, 70, 130, 900)
 """Seconds; the longest is beyond every function's time-out, so the function is killed in the midst of the call."""
 _AGES: Final = (1, 3, 8, 20)
@@ -103,11 +107,12 @@ class Chances:
 
     def befalls(self, function: str, call: str) -> Fault | None:
         """Return the fault on this attempt (`simulator.faults.Draw`)."""
-        if self._clock.now() >= self._until:
+        now = self._clock.now()
+        if now >= self._until + LATE:
             return None
         nth = self.meetings.meet(function, call)
         kind = self._deaths.at((function, call), nth) if self._deaths is not None else ""
-        if not kind and self._rng.random() < self._intensity.calls:
+        if not kind and now < self._until and self._rng.random() < self._intensity.calls:
             kind = self._rng.choice(_ALWAYS + _ALSO.get(call, _ALSO.get(call.partition(" ")[0], ())))
         if not kind:
             return None

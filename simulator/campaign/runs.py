@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from simulator.campaign.call_sites import Meetings
@@ -22,11 +23,18 @@ LOST: Final = "seedLost"
 _NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def play_all(plans: Iterable[Plan], processes: int) -> Iterator[Outcome]:
-    """Play them, as many at once as there are processes; outcomes come in no order."""
+def play_all(plans: Iterable[Plan], processes: int, ledger: Path | None = None) -> Iterator[Outcome]:
+    """Play them, as many at once as there are processes; outcomes come in no order.
+
+    `ledger` is where each seed's functions keep theirs, in a folder of its own; None: they keep none.
+    """
     _warm_up()
+
+    def play_one(plan: Plan) -> Outcome:
+        return play(plan, ledger=None if ledger is None else ledger / f"seed-{plan.seed}")
+
     # A process for each seed: what libraries keep between worlds cannot make one seed depend on another.
-    for plan, found in each_forked(plans, play, processes=processes, limit=LIMIT):
+    for plan, found in each_forked(plans, play_one, processes=processes, limit=LIMIT):
         yield _lost(plan, found) if isinstance(found, Lost) else found
 
 
@@ -34,7 +42,7 @@ def _warm_up() -> None:
     """Load everything once: functions import lazily."""
     for described in (False, True):
         campaign_region(described=described)
-    play(Plan(seed=0, world=0, intensity=NONE, dies_at_unknown=False))
+    play(Plan(seed=0, world=0, chance=0, intensity=NONE, dies_at_unknown=False))
 
 
 def _lost(plan: Plan, lost: Lost) -> Outcome:

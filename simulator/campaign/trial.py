@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from simulator.calls import Call
-from simulator.campaign.call_sites import Crash, Deaths, Meetings, looked_out_for, recorded, scheduled
+from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Meetings, aimed, looked_out_for, recorded, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
@@ -20,6 +21,7 @@ from simulator.checkers.remains import RemainsJudge
 from simulator.checkers.verdict import Violation
 from simulator.clock import VirtualClock
 from simulator.draws import stream
+from simulator.ledger_folder import LedgerFolder
 from simulator.record import Event, Recorder
 from simulator.run import seeded
 from simulator.table_rows import kind_of
@@ -28,6 +30,9 @@ from simulator.world import QUICK, World, open_world
 _GENTLE: Final = (NONE, LIGHT, NONE, MID)
 """Half of them have no faults except the crashes at call sites: other faults may keep a world from those."""
 
+_AIMED: Final = 2
+"""Of four gentle seeds this one is aimed at rare sites."""
+
 LOOK_EVERY: Final = timedelta(minutes=1)
 """How often a world is asked whether it has settled."""
 
@@ -35,16 +40,21 @@ Listener = Callable[[Event], None]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The world and faults of a seed. Every second seed is heavy; the others are gentle and take the call sites in turn.
+    """The world and faults of a seed.
+
+    Every second seed is heavy; the others are gentle. Three of four gentle ones take the call sites in turn, the fourth aims at
+    rare ones.
 
     Attributes:
         world: The seed that its world is drawn from.
+        chance: The seed of all that is left to chance in it.
         crashes: Where functions die, besides what the intensity brings.
         dies_at_unknown: Whether functions die at calls that are in no record, too.
     """
 
     seed: int
     world: int
+    chance: int
     intensity: Intensity
     crashes: tuple[Crash, ...] = ()
     dies_at_unknown: bool = True
@@ -70,13 +80,17 @@ def plan_of(seed: int) -> Plan:
     """What is played for this seed."""
     turn, is_heavy = divmod(seed, 2)
     if is_heavy:
-        return Plan(seed=seed, world=seed, intensity=HEAVY, crashes=looked_out_for(turn))
-    world, crashes = scheduled(max(0, turn - 1))
-    return Plan(seed=seed, world=world, intensity=_GENTLE[turn % len(_GENTLE)], crashes=crashes)
+        return Plan(seed=seed, world=seed, chance=seed, intensity=HEAVY, crashes=looked_out_for(turn))
+    lap, place = divmod(turn, len(_GENTLE))
+    if place == _AIMED:
+        world, crashes = aimed(lap)
+        return Plan(seed=seed, world=world, chance=world, intensity=NONE, crashes=crashes)
+    world, crashes = scheduled(max(0, turn - lap - (place > _AIMED) - 1))
+    return Plan(seed=seed, world=world, chance=seed, intensity=_GENTLE[place], crashes=crashes)
 
 
-def play(plan: Plan, listener: Listener | None = None) -> Outcome:
-    """Play it. `listener` is called with the record."""
+def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = None) -> Outcome:
+    """Play it. `listener` is called with the record; `ledger` is the folder of the functions' ledger, None: they keep none."""
     began = time.process_time()
     drawn = draw_world(plan.world)
     scenario = drawn.scenario
@@ -84,7 +98,8 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
     recorder = Recorder(clock)
     if listener is not None:
         recorder.listen(listener)
-    with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock, QUICK) as world:
+    kept = None if ledger is None else LedgerFolder(ledger)
+    with seeded(plan.chance), open_world(scenario, drawn.region, plan.chance, recorder, clock, QUICK, kept) as world:
         judge = CallJudge(world.judges.report, world.judges.ledger.running)
         _watch_calls(world, judge)
         chances = _trouble(world, drawn, plan)
@@ -131,11 +146,12 @@ def _has_settled(world: World, judge: CallJudge) -> bool:
 
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     """Let the seed's faults befall the world."""
-    rng = stream(plan.seed, "faults")
+    rng = stream(plan.chance, "faults")
     until = drawn.scenario.start + drawn.troubled
     for spell in draw_spells(rng, plan.intensity, drawn.troubled):
         world.clock.after(spell.after, partial(_begin, world, spell))
-    deaths = Deaths(plan.crashes, recorded().sites()) if plan.dies_at_unknown else None
+    kinds = CRASHES if plan.seed % 4 < 2 else CRASHES[::-1]
+    deaths = Deaths(plan.crashes, recorded().sites(), kinds) if plan.dies_at_unknown else None
     chances = Chances(world.clock, rng, plan.intensity, until, deaths)
     world.skew = chances.skew
     world.faults.draw_from(chances.befalls)

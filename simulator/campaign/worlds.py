@@ -13,6 +13,7 @@ from simulator.aws.region import Region
 from simulator.campaign.happenings import draw_steps
 from simulator.campaign.market import campaign_region
 from simulator.campaign.pools import draw_pools
+from simulator.campaign.reservations import draw_reservations
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
 from simulator.draws import stream
 from simulator.scenario import Scenario, scenario_of
@@ -56,12 +57,14 @@ def draw_world(seed: int) -> DrawnWorld:
     objects = [*draw_pools(rng), *draw_workloads(rng, large=large)]
     gates = _feature_gates(rng)
     objects += _gated_objects(gates)
-    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
+    reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, troubled)
+    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6)) + reserved_steps
     spec = {
         "duration": (troubled + SETTLING).total_seconds(),
         "seed": seed,
         "nodeBootSeconds": rng.choice((20, 45, 90)),
         "featureGates": gates,
+        "capacityReservations": reservations,
         "steps": steps,
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from random import Random
 
 import msgspec
 import pytest
 
 from simulator import calls
+from simulator.calls import Fault
 from simulator.campaign import call_sites
-from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Record, looked_out_for, recorded, scheduled
+from simulator.campaign.call_sites import (
+    CRASHES,
+    Crash,
+    Deaths,
+    Record,
+    aimed,
+    looked_out_for,
+    recorded,
+    scheduled,
+    seldom,
+)
+from simulator.campaign.chances import LATE, Chances, Intensity
 from simulator.campaign.page import figures
 from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
+from simulator.clock import VirtualClock
+from tests.builders import NOW
 
 SEEDS = (1, 3, 5, 6, 8, 9, 11, 169)
 """Played in every test run; `.ci/run` plays many more."""
@@ -25,9 +40,15 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
     """Two worlds with some sites of their own and some in common."""
     common = {f"{function} kube:verb{number} things": 4 for function in ("execute", "disrupt") for number in range(4)}
     record = Record(worlds={1: {**common, "provision ec2:CreateFleet": 9}, 5: {**common, "reconcile s3:GetObject": 1}})
-    monkeypatch.setattr("simulator.campaign.call_sites.recorded", lambda: record)
-    monkeypatch.setattr("simulator.campaign.call_sites.lap", cache(call_sites.lap.__wrapped__))
+    read(record, monkeypatch)
     return record
+
+
+def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this be what was recorded last."""
+    monkeypatch.setattr(call_sites, "recorded", lambda: record)
+    for name in ("lap", "rare_lap", "seldom"):
+        monkeypatch.setattr(call_sites, name, cache(getattr(call_sites, name).__wrapped__))
 
 
 def test_functions_die_at_all_sites_before_and_after(sites: Record) -> None:
@@ -49,16 +70,56 @@ def test_crashes_are_scheduled_where_their_site_is(sites: Record) -> None:
 def test_heavy_seeds_look_out_for_what_few_worlds_have(sites: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, a site that one world has would be left out whenever a fault keeps that world from it."""
     many = dict.fromkeys(range(10, 18), sites.worlds[1])
-    monkeypatch.setattr("simulator.campaign.call_sites.recorded", lambda: Record(worlds={**sites.worlds, **many}))
+    read(Record(worlds={**sites.worlds, **many}), monkeypatch)
     found = [looked_out_for(turn) for turn in range(2)]
     assert {crash.site for crashes in found for crash in crashes} == {("reconcile", "s3:GetObject")}
     assert {crash.kinds for crashes in found for crash in crashes} == {CRASHES, CRASHES[::-1]}
 
 
+def test_some_seeds_aim_at_the_rarest_sites_in_the_course_that_was_recorded(
+    sites: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed, a site that one world has would be crashed at only by luck."""
+    read(Record(worlds={**sites.worlds, **dict.fromkeys(range(10, 18), sites.worlds[1])}), monkeypatch)
+    found = [plan_of(seed) for seed in range(1, 41) if seed % 8 == 4]
+    assert {crash.site for plan in found for crash in plan.crashes} == {("reconcile", "s3:GetObject")}
+    assert {crash.kinds for plan in found for crash in plan.crashes} == {CRASHES, CRASHES[::-1]}
+    assert all((plan.world, plan.chance, plan.intensity.name) == (5, 5, "none") for plan in found)
+
+
+def test_all_rare_sites_are_aimed_at_in_two_hundred_seeds() -> None:
+    """If this failed, `.ci/run` would leave it to luck whether functions die there."""
+    wanted = {site for site, homes in seldom() if homes < call_sites.RARE * len(recorded().worlds)}
+    assert {crash.site for turn in range(25) for crash in aimed(turn)[1]} == wanted
+
+
+def test_functions_die_at_call_sites_for_a_while_after_all_other_faults() -> None:
+    """If this failed, calls that follow only what is decided after the faults would never be crashed at."""
+    clock, start = VirtualClock(NOW), NOW
+    deaths = Deaths([Crash(("execute", "ec2:A"), 2, CRASHES)], frozenset())
+    always = Intensity(name="always", calls=1.0)
+    chances = Chances(clock, Random(1), always, start, deaths)  # noqa: S311 - faults of a test
+    assert [_kind(chances.befalls("execute", "ec2:A")) for _ in range(4)] == ["", *CRASHES, ""]
+    clock.run_until(start + LATE)
+    assert chances.befalls("execute", "ec2:B") is None
+
+
+def _kind(fault: Fault | None) -> str:
+    return "" if fault is None else fault.kind
+
+
+def test_the_worlds_with_the_rarest_sites_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, a record would be of usual worlds, and what one world alone has would not be known."""
+    monkeypatch.setattr(call_sites, "KEPT", 2)
+    usual, odd = ("execute", "ec2:A"), ("execute", "ec2:B")
+    worlds = {1: frozenset({usual}), 2: frozenset({usual}), 3: frozenset({usual, odd})}
+    assert call_sites._kept(worlds) == {1, 3}
+
+
 def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
     """If this failed, a hundred heavy seeds would meet some of them seldom and others in each world."""
     looks = Counter(crash.site for turn in range(100) for crash in looked_out_for(turn))
-    met = [looks[site] * homes / len(recorded().worlds) for site, homes in recorded().seldom()]
+    met = [looks[site] * homes / len(recorded().worlds) for site, homes in seldom()]
     usual = 100 * call_sites.MET_TOGETHER / len(recorded().worlds)
     assert met
     assert all(usual / 3 <= often < 2 * usual for often in met)

@@ -1,0 +1,51 @@
+"""Capacity reservations of a world, drawn by its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from simulator.campaign.market import ZONES
+
+JsonObject = dict[str, Any]
+
+SHARE: Final = 0.15
+"""Of the worlds have one: what is launched into it costs nothing more, so it changes the course of a world."""
+
+_ID: Final = "cr-campaign"
+_TYPES: Final = ("m6i.large", "m6i.xlarge", "c6i.2xlarge")
+_CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+
+
+def draw_reservations(
+    rng: Random, objects: Sequence[JsonObject], troubled: timedelta
+) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return the reservations of a world and the steps that are about them.
+
+    Its EC2NodeClasses select them and the first of its NodePools uses them, which changes `objects`.
+    """
+    if rng.random() >= SHARE:
+        return [], []
+    found: JsonObject = {
+        "id": _ID,
+        "instanceType": rng.choice(_TYPES),
+        "zone": rng.choice(ZONES),
+        "total": rng.randint(1, 3),
+        "instanceMatchCriteria": rng.choice(("targeted", "open")),
+    }
+    _use(objects)
+    at = rng.randint(round(troubled.total_seconds()) // 3, round(troubled.total_seconds()))
+    steps = ([], [{"at": at, "capacityReservation": {"id": _ID, "cancel": True}}])
+    return [found], rng.choice(steps)
+
+
+def _use(objects: Sequence[JsonObject]) -> None:
+    for found in objects:
+        if found["kind"] == "EC2NodeClass":
+            found["spec"]["capacityReservationSelectorTerms"] = [{"id": _ID}]
+    pool = next(found for found in objects if found["kind"] == "NodePool")
+    for requirement in pool["spec"]["template"]["spec"]["requirements"]:
+        if requirement["key"] == _CAPACITY_TYPE:
+            requirement["values"] = ["reserved", *requirement["values"]]
