@@ -12,7 +12,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,12 @@ NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
 sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2; figures in build/sim.json
 	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) --json build/sim.json
+
+REPLAYED ?= 40
+replay: setup ## Decisions of the demo, the trace and REPLAYED=40 seeds, repeated byte for byte in other processes, also on Lambda's Python where test-lambda-python made it; build/replay.json
+	$(BIN)/python -m tests.replay --seeds $(REPLAYED) --scenario examples/demo.yaml \
+		$(if $(wildcard $(SHARED)/data/openb-pods-default.csv.gz),--scenario examples/trace.yaml) \
+		$(if $(wildcard $(LAMBDA_VENV)/bin/python),--python $(LAMBDA_VENV)/bin/python)
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000 RUNS=3)
 	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES) --runs $(RUNS)

@@ -48,12 +48,14 @@ STEPS: Final = (
     Step("conformance", "conformance"),
     Step("fuzz", "fuzz CASES={CASES}"),
     Step("sim", "sim SEEDS={SEEDS}", "build/sim.json"),
+    Step("replay", "replay REPLAYED={REPLAYED}", "build/replay.json"),
     Step("mutants", "mutants SAMPLE={SAMPLE}", "build/mutants.json"),
     Step("bench", "bench", "build/bench.json"),
+    Step("bench-disruption", "bench-disruption", "build/bench-disruption.json"),
     Step("scale", "scale", "build/scale.json"),
     Step("e2e", "e2e", "build/e2e.json", {"FLEETWRIGHT_E2E_WHOLE_CORPUS": "1"}),
 )
-SIZES: Final = {"SEEDS": "10000", "CASES": "20000", "SAMPLE": "500"}
+SIZES: Final = {"SEEDS": "10000", "CASES": "20000", "SAMPLE": "500", "REPLAYED": "60"}
 
 
 def main() -> int:

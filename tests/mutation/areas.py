@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -34,14 +35,32 @@ def area_of(path: str) -> str:
 
 
 def suite_of(path: str) -> tuple[str, ...]:
-    """The tests that a module answers to: its own module of tests first, where there is one, then its area's.
+    """The tests that a module answers to: its own module of tests first, then those that import it, then its area's.
 
     pytest keeps the order of its arguments and drops what is named twice, so most faults end after a second.
     """
     folder, name = Path(path).parent, Path(path).name
-    own = Path("tests/unit", *folder.parts[1:], f"test_{name}")
     suite = SUITES[area_of(path)]
-    return (str(own), *suite) if (ROOT / own).is_file() else suite
+    own = Path("tests/unit", *folder.parts[1:], f"test_{name}")
+    dotted = ".".join((*folder.parts, Path(path).stem))
+    package = f"from {'.'.join(folder.parts)} import {Path(path).stem}"
+    found = [module for module, text in _texts(suite) if f"{dotted} " in text or package in text]
+    return (
+        *([str(own)] if (ROOT / own).is_file() else []),
+        *(module for module in found if module != str(own)),
+        *suite,
+    )
+
+
+@cache
+def _texts(suite: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The modules of tests of a suite, by path, with their text."""
+    files = [
+        file
+        for name in suite
+        for file in ((ROOT / name).rglob("test_*.py") if (ROOT / name).is_dir() else [ROOT / name])
+    ]
+    return tuple((str(file.relative_to(ROOT)), file.read_text()) for file in sorted(files))
 
 
 def modules(area: str) -> list[str]:

@@ -93,6 +93,13 @@ def test_a_module_answers_to_its_own_tests_first() -> None:
     assert suite_of("lambdas/controllers/no_such.py") == SUITES["lambdas/controllers"]
 
 
+def test_tests_that_import_the_module_come_next() -> None:
+    """Otherwise, a fault in a module without tests of its own takes as long as its whole area."""
+    found = suite_of("core/lifecycle/draining/deletion.py")
+    assert found[0] == "tests/unit/lifecycle/draining/test_deletion.py"
+    assert "tests/unit/lifecycle/draining/test_replacing.py" in found[1 : found.index("tests/unit/lifecycle")]
+
+
 def test_the_score_names_the_survivors() -> None:
     """Other programs read its keys."""
     one, other = mutants("core/pools/m.py", SOURCE)[:2]

@@ -1,0 +1,100 @@
+"""Records what the functions decide in the demo, the trace and the campaign, and repeats every decision byte for byte.
+
+`python -m tests.replay --seeds 40`. Each ledger is replayed in another process with another hash seed, by this Python and by
+each `--python`, such as the one that Lambda runs. Figures go to `--json`. Exit code 1 where a decision is different or cannot
+be read, or where fewer than `--wanted` were made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+_SECONDS_MAX: Final = 3600.0
+"""For one recording or one replay."""
+
+_HASH_SEED: Final = "4711"
+
+
+def main() -> int:
+    """Record, replay, report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=40, help="of the campaign")
+    parser.add_argument("--python", action="append", default=[], help="another interpreter with the requirements")
+    parser.add_argument("--wanted", type=int, default=1000, help="decisions")
+    parser.add_argument("--scenario", action="append", default=[], help="a YAML file; may be repeated")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "replay", help="for ledgers")
+    parser.add_argument("--json", type=Path, default=ROOT / "build" / "replay.json")
+    arguments = parser.parse_args()
+    shutil.rmtree(arguments.work, ignore_errors=True)
+    ledgers = list(_recorded(arguments.scenario, arguments.seeds, arguments.work))
+    found = {python: _replayed(python, ledgers) for python in (sys.executable, *arguments.python)}
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(summarised(found), indent=1) + "\n")
+    for python, figures in found.items():
+        said = f"{figures['equal']} of {figures['decisions']} decisions of {len(ledgers)} ledgers are the same, byte for byte"
+        sys.stdout.write(f"{python}: {said}\n")
+    return int(any(not is_held(figures, arguments.wanted) for figures in found.values()))
+
+
+def is_held(figures: dict[str, Any], wanted: int) -> bool:
+    """Whether so many decisions were repeated, and all of them."""
+    return bool(figures["decisions"] >= wanted and figures["equal"] == figures["decisions"])
+
+
+def summarised(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The fields of `build/replay.json`: figures by version of Python."""
+    return {"pythons": {figures["python"]: figures for figures in found.values()}}
+
+
+def _recorded(scenarios: Sequence[str], seeds: int, work: Path) -> Iterator[Path]:
+    """Yield the ledgers, one for each scenario and each seed."""
+    for scenario in scenarios:
+        ledger = work / Path(scenario).stem
+        _run([sys.executable, "-m", "cli", "simulate", scenario, "--ledger", str(ledger), "-o", "json"])
+        yield ledger
+    if seeds:
+        ledger = work / "campaign"
+        campaign = ["--seeds", str(seeds), "--ledger", str(ledger), "--json", str(work / "campaign.json")]
+        _run([sys.executable, "-m", "simulator.campaign", *campaign])
+        yield from sorted(found for found in ledger.iterdir() if any(found.rglob("*")))
+
+
+def _replayed(python: str, ledgers: Sequence[Path]) -> dict[str, Any]:
+    """Repeat the decisions of all ledgers by this interpreter."""
+    version = _run([python, "-c", "import platform; print(platform.python_version())"]).strip()
+    figures: dict[str, Any] = {"python": version, "decisions": 0, "equal": 0, "different": [], "unreadable": []}
+    for ledger in ledgers:
+        document = json.loads(_run([python, "-m", "cli", "replay", "--ledger", str(ledger), "-o", "json"]))
+        for name in ("decisions", "equal"):
+            figures[name] += document[name]
+        for name in ("different", "unreadable"):
+            figures[name] += [{"ledger": ledger.name, **found} for found in document[name]]
+    return figures
+
+
+def _run(command: Sequence[str]) -> str:
+    """Return what a command prints; a negative answer is one, too.
+
+    Raises:
+        RuntimeError: If it fails.
+    """
+    environment = os.environ | {"PYTHONHASHSEED": _HASH_SEED}
+    done = subprocess.run(  # noqa: S603 - the project's own commands
+        command, cwd=ROOT, env=environment, timeout=_SECONDS_MAX, check=False, text=True, capture_output=True
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-500:]}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
