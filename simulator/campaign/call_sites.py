@@ -21,8 +21,14 @@ from simulator import calls
 
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
-KEPT: Final = 30
+KEPT: Final = 20
 """Worlds of a record."""
+
+PLENTY: Final = 12
+"""Calls of a world at a site that are enough for a crash there, whatever happens on the way."""
+
+HOMES: Final = 4
+"""Worlds that take turns for a site, those with the fewest calls: a seed costs what its world calls."""
 
 DEEPEST: Final = 6
 """Highest number of a call at which a function dies, and again at the next: later ones are like the earlier."""
@@ -97,19 +103,26 @@ def write(worlds: Mapping[int, Meetings]) -> None:
     """Record what the worlds met that have the rarest sites."""
     found = {
         str(seed): {" ".join(site): met for site, met in sorted(worlds[seed].met.items())}
-        for seed in sorted(_kept({seed: frozenset(meetings.met) for seed, meetings in worlds.items()}))
+        for seed in sorted(_kept({seed: meetings.met for seed, meetings in worlds.items()}))
     }
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode({"worlds": found}), indent=1) + b"\n")
 
 
-def _kept(worlds: Mapping[int, frozenset[Site]]) -> set[int]:
-    """Return `KEPT` of the worlds, chosen one by one: each is the one whose sites the chosen ones have least often."""
+def _kept(worlds: Mapping[int, Mapping[Site, int]]) -> set[int]:
+    """Return `KEPT` of the worlds, chosen one by one.
+
+    Each is the one that has most of the sites which the chosen ones have seldom, for its calls: a world costs what is called.
+    """
     kept: set[int] = set()
     homes: Counter[Site] = Counter()
+
+    def worth(seed: int) -> float:
+        return sum(0.5 ** homes[site] for site in worlds[seed]) / sum(worlds[seed].values())
+
     while len(kept) < min(KEPT, len(worlds)):
-        best = max(sorted(worlds.keys() - kept), key=lambda seed: sum(0.5 ** homes[site] for site in worlds[seed]))
+        best = max(sorted(worlds.keys() - kept), key=worth)
         kept.add(best)
-        homes.update(worlds[best])
+        homes.update(worlds[best].keys())
     return kept
 
 
@@ -194,9 +207,11 @@ def _turns(number: int, wanted: Sequence[Site]) -> tuple[tuple[int, tuple[Crash,
 
 
 def _homes(site: Site, record: Record) -> list[int]:
-    """The worlds that have the site, less those that have it seldom: faults on the way there could keep them from it."""
+    """The worlds that have the site, the cheapest of those that have it often: faults on the way could keep others from it."""
     counts = {world: met.get(" ".join(site), 0) for world, met in record.worlds.items()}
-    return sorted(world for world, count in counts.items() if count > 0 and 2 * count >= max(counts.values()))
+    enough = min(PLENTY, max(counts.values()) / 2)
+    found = [world for world, met in counts.items() if met > 0 and met >= enough]
+    return sorted(found, key=lambda world: (sum(record.worlds[world].values()), world))[:HOMES]
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
