@@ -60,6 +60,9 @@ KARPENTER_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 """Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
 
+LAUNCH: Final = "fleetwright.dev/launch"
+"""Tag of instances that were launched with one request for several claims: the launch's name."""
+
 DECISION: Final = "fleetwright.dev/decision"
 """Annotation and tag: id of the decision in the ledger that launched the claim."""
 

@@ -255,9 +255,9 @@ class Impairment(msgspec.Struct, frozen=True, order=True):
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a launch, and which pools were tried in vain on the way."""
+    """The result of a launch: at least one instance, in the order of EC2's answer, and which pools were tried in vain."""
 
-    instance: Instance
+    instances: tuple[Instance, ...]
     refused: tuple[RefusedOffering, ...] = ()
 
 
@@ -265,7 +265,7 @@ class CloudProvider(Protocol):
     """The EC2 operations on instances and node classes."""
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """Launch one instance (CreateFleet, type instant).
+        """Launch the ordered instances (CreateFleet, type instant), or some of them.
 
         Raises InsufficientCapacityError, LaunchDeniedError, TransientError; ConflictError where the token was used for another
         request and left no instance, so that a new token is needed.
@@ -282,6 +282,10 @@ class CloudProvider(Protocol):
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate the instances; no error for those already gone."""
+        ...
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of an instance. Raises NotFoundError."""
         ...
 
     def prune_templates(self) -> int:

@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_policy: Literal["ignore", "drain"] = "ignore"
     batch_idle_seconds: Annotated[int, msgspec.Meta(ge=0)] = 1
     batch_max_seconds: Annotated[int, msgspec.Meta(ge=0)] = 10
-    launches_per_run: Count = 200
+    launches_per_run: Count = 1000
     plan_rounds: Count = 3
     nominate_pods: bool = True
     bind_pods: bool = True

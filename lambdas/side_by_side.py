@@ -16,8 +16,8 @@ WORKERS: Final = 10
 """Threads of one invocation: one for each message of a batch of the work queue. Each holds little, and most of them wait."""
 
 LAUNCHES: Final = 32
-"""Parallel launches of one invocation: EC2 takes one to three seconds for each, and tolerates some 20 calls a second for a
-while."""
+"""Parallel launches of one invocation: EC2 takes one to three seconds for each, 50 at once and 5 a second from then on
+(`lambdas.adapters.aws.dynamodb.request_pace`)."""
 
 Task = Callable[[], None]
 RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]

@@ -123,12 +123,13 @@ class World:
         scenario, clock = self.scenario, self.clock
         self.account = account
         self.meter = CostMeter(clock, account.exchange)
+        self._claims_by_instance: dict[str, str] = {}
         self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,
             account.exchange,
-            lambda node, claim: self.cluster.join_node(node, node_claim=claim),
+            self._join,
             takes=scenario.boot,
             region=self._region,
         )
@@ -182,6 +183,14 @@ class World:
         if kind_of_partition(key.partition) == CLAIMS:
             since, row = self.sandboxes.running_since(), None if item is None else record_of(item)
             self.judges.ledger.places.claim_written(self.clock.now(), since, key.sort, row)
+            machine = (row or {}).get("machine") or {}
+            if machine:
+                self._claims_by_instance[machine["instance_id"]] = key.sort
+
+    def _join(self, node: dict[str, Any], claim: str) -> None:
+        """Register a node; its instance may not be named after its claim yet, which is in the table."""
+        instance = str(node["spec"]["providerID"]).rpartition("/")[2]
+        self.cluster.join_node(node, node_claim=self._claims_by_instance.get(instance, claim))
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
         found = self.account.exchange.instance_type(instance_type)

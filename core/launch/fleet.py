@@ -1,4 +1,4 @@
-"""The CreateFleet request, of type instant: one instance, from the first offering that EC2 has capacity for."""
+"""The CreateFleet request, of type instant: instances from the first offerings that EC2 has capacity for."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         token: EC2 answers the same token with the same fleet.
+        count: How many instances; EC2 launches as many of them as it can.
         is_ranked: Whether the offerings' prices are the NodePool's own, so that EC2 follows their order instead of its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
@@ -40,6 +41,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str
     tags: dict[str, str]
+    count: int = 1
     context: str = ""
     is_ranked: bool = False
 
@@ -67,7 +69,7 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
         "ClientToken": terms.token,
         "LaunchTemplateConfigs": [_config(config, subnets, priorities) for config in configs],
         "TargetCapacitySpecification": {
-            "TotalTargetCapacity": 1,
+            "TotalTargetCapacity": terms.count,
             "DefaultTargetCapacityType": target_capacity_type(first) if first is not None else labels.ON_DEMAND,
         },
         "TagSpecifications": [

@@ -62,6 +62,7 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
         configs.append(FleetConfig(template=template.name, image_id=group.image_id, offerings=tuple(members)))
     terms = FleetTerms(
         token=order.token,
+        count=order.count,
         tags=tags,
         context=node_class.spec.context,
         is_ranked=order.is_ranked,

@@ -116,6 +116,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: What was asked for. `pods` and `instance_types` are kept only until they have served.
         token: Idempotency token of the launch; a new one after each definite refusal.
+        shares: How many claims share the launch, and its token (`core.lifecycle.launching.shared_launch`).
+        share: Which of its instances is this claim's, from zero.
         offerings: The launch order's places, stored so that the same token always means the same request.
         is_ranked: Their prices are the NodePool's own, so the launch follows their order instead of EC2's prices.
         awaits_pods: Its pods waited for a node when it was requested; those of a replacement run on the node that goes.
@@ -142,6 +144,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     phase: ClaimPhase = ClaimPhase.REQUESTED
     version: int = 0
     attempts: int = 0
+    shares: int = 1
+    share: int = 0
     offerings: tuple[Offering, ...] = ()
     is_ranked: bool = False
     awaits_pods: bool = False

@@ -10,10 +10,12 @@ from core.model.catalogue import InstanceType, Offering
 
 
 class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance to launch for one claim.
+    """One instance to launch for one claim, or several for claims of one shape.
 
     Attributes:
-        token: Idempotency token: the same order twice gives one instance.
+        claim: The claim's name; that of the launch where several claims share it.
+        count: How many instances to launch; fewer may come.
+        token: Idempotency token: the same order twice gives the same instances.
         offerings: Where it may be launched, as selected for the claim (`core.launch.selection`), cheapest first.
         node_class: The EC2NodeClass manifest, whole.
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
@@ -35,6 +37,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     node_labels: dict[str, str]
     taints: tuple[str, ...]
     tags: dict[str, str]
+    count: int = 1
     instance_types: tuple[InstanceType, ...] = ()
     requests: dict[str, int] = {}
     is_ranked: bool = False

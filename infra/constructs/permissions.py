@@ -24,6 +24,9 @@ POOL_TAG = "karpenter.sh/nodepool"
 CLAIM_TAG = "fleetwright.dev/claim"
 """Only our own instances have it; Karpenter's also have the other two."""
 
+LAUNCH_TAG = "fleetwright.dev/launch"
+"""Instances that were launched with one request for several claims have it."""
+
 LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
 CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
 USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reservation/*", "placement-group/*")
@@ -97,6 +100,7 @@ class Permissions:
                 self._wakes_provision,
                 self._describes_instances,
                 self._describes_statuses,
+                self._names_instances,
                 self._prunes_templates,
                 self._keeps_windows,
             ],
@@ -202,6 +206,13 @@ class Permissions:
         self._allow(role, LAUNCH_ACTIONS[:2], [self._ec2(resource) for resource in USED])
         on_create = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances", "CreateLaunchTemplate"]}}
         self._allow(role, ["ec2:CreateTags"], created, on_create)
+
+    def _names_instances(self, role: iam.Role) -> None:
+        """Instances of one request for several claims are named after their claims once these are stored."""
+        ours = self._tagged("aws:ResourceTag")
+        ours["StringLike"][f"aws:ResourceTag/{LAUNCH_TAG}"] = "*"
+        names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim", CLAIM_TAG]}}
+        self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], {**ours, **names})
 
     def _resolves_node_classes(self, role: iam.Role) -> None:
         describes = ["CapacityReservations", "Images", "SecurityGroups", "Subnets"]

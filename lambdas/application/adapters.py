@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+    from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
     from lambdas.brakes.brake_reader import Panel, Source
     from lambdas.ledger.writer import LedgerWriter
     from lambdas.observation.observer import Stores
@@ -213,7 +214,20 @@ class Adapters:
             cluster=self.settings.cluster_name,
             clock=self.clock,
             uses_reservations=gates.reserved_capacity,
+            take_turn=self._take_turn,
         )
+
+    def _take_turn(self) -> None:
+        """Wait until EC2 takes a further launch. Raises ThrottledError."""
+        wait = self._launch_pace.wait(self.clock.now())
+        if wait:
+            self.pause(wait)
+
+    @cached_property
+    def _launch_pace(self) -> DynamoRequestPace:
+        from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
+
+        return DynamoRequestPace(self.table, "ec2:CreateFleet")
 
     @cached_property
     def catalogues(self) -> CatalogueStore:

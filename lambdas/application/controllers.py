@@ -68,7 +68,7 @@ class Application:
             stores=stores,
             leases=given.leases,
             decision=PlanDecision(observer, given.ledger, settings, clock),
-            claim_records=ClaimRecords(launcher, clock),
+            claim_records=ClaimRecords(launcher, clock, at_most=settings.launches_per_run),
             launches=PlanLaunches(waves, given.queues.work, clock),
             publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),

@@ -52,7 +52,7 @@ def sweeps(
     )
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
-        UntrackedInstances(rebuilding, unknown, clock),
+        UntrackedInstances(cloud, rebuilding, unknown, clock),
         LostInstances(cloud, terminator, clock),
         InstanceIndex(stores.claims),
         DemotedInstances(kubernetes, stores.claims, observer, clock),

@@ -29,6 +29,7 @@ from simulator.aws.network import Network, subnets_in
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
+from simulator.aws.request_rates import RequestRates
 from simulator.aws.reservations import DEFAULT, Reservation, Reservations
 from simulator.aws.schedules import Schedules
 from simulator.aws.session import Session
@@ -100,7 +101,7 @@ class Account:
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
-        self.wire = Wire(around.faults, around.spend, latency)
+        self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
         checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists, self._denies)
         self.reservations = Reservations(clock, self.exchange, self.instances)
         for reservation in _reservations_of(region):

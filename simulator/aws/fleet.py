@@ -145,13 +145,14 @@ class Fleets:
         return lambda choice: (self._exchange.price(choice.pool) or 0, choice.index)
 
     def _fill(self, choices: list[_Choice], wanted: int, request: dict[str, Any], fleet: str) -> None:
-        for _ in range(wanted):
+        for number in range(wanted):
+            token = _token_of(request, number, wanted)
             for choice in choices:
                 if choice.refusal is not None:
                     continue
                 choice.refusal = self._refusal(choice)
                 if choice.refusal is None:
-                    self._launch_one(choice, request, fleet)
+                    self._launch_one(choice, request, fleet, token)
                     break
                 self._record_refusal(choice)
 
@@ -179,7 +180,7 @@ class Fleets:
             )
         return None
 
-    def _launch_one(self, choice: _Choice, request: dict[str, Any], fleet: str) -> None:
+    def _launch_one(self, choice: _Choice, request: dict[str, Any], fleet: str, token: str) -> None:
         subnet, template = choice.subnet, choice.template
         if subnet is None:
             return
@@ -192,7 +193,7 @@ class Fleets:
             private_ip=self._network.take_address(subnet),
             launched_at=self._clock.now(),
             price=self._exchange.price(choice.pool) or 0,
-            token=request.get("ClientToken", ""),
+            token=token,
             tags={**template.tags, **tags_of(request, "instance"), "aws:ec2:fleet-id": fleet},
             user_data=template.user_data,
             security_groups=template.security_groups,
@@ -236,6 +237,12 @@ class Fleets:
             },
             "Lifecycle": choice.pool.capacity_type,
         }
+
+
+def _token_of(request: Mapping[str, Any], number: int, wanted: int) -> str:
+    """The token in the record of an instance: one of its own where a request is for several, so that one means one instance."""
+    token = request.get("ClientToken", "")
+    return f"{token}#{number}" if token and wanted > 1 else token
 
 
 def _content(request: Mapping[str, Any]) -> str:

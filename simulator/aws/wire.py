@@ -44,11 +44,17 @@ class Wire:
         faults: What befalls calls.
         spend: Lets virtual time pass; called with each attempt's duration and with the client's own waits.
         latency: How long an attempt takes.
+        take_turn: Raises AwsError for a call that comes too fast.
     """
 
     def __init__(
-        self, faults: FaultPlan, spend: Callable[[timedelta], None], latency: Callable[[str], timedelta]
+        self,
+        faults: FaultPlan,
+        spend: Callable[[timedelta], None],
+        latency: Callable[[str], timedelta],
+        take_turn: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._take_turn = take_turn
         self._faults = faults
         self._latency = latency
         self._responders: dict[str, Responder] = {}
@@ -97,6 +103,7 @@ class Wire:
     def _perform(self, call: Call, fault: Fault | None = None) -> dict[str, Any]:
         self.fault = fault
         responder = self._responders.get(call.name)
+        self._throttle(call)
         if responder is None:
             raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
         try:
@@ -108,6 +115,14 @@ class Wire:
             self.fault = None
         self._tell(call, answer)
         return answer
+
+    def _throttle(self, call: Call) -> None:
+        """Refuse a call that comes faster than the service takes it."""
+        try:
+            self._take_turn(call.name)
+        except AwsError as error:
+            self._tell(call, error)
+            raise
 
     def _tell(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
         for listener in self._listeners:

@@ -1,11 +1,11 @@
-"""Launches: never two instances for one claim or token."""
+"""Launches: never two instances for one claim, nor more for one token than were asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
 
-from simulator.checkers.ledger import CLAIM, Ledger
+from simulator.checkers.ledger import LAUNCH, Ledger, claim_of
 from simulator.record import Event
 
 
@@ -24,8 +24,16 @@ class DoubleLaunchJudge:
             token = event.fields["clientToken"]
             if token and any(i.token == token for i in self._ledger.instances.values()):
                 self._report(f"{event.fields['instance']} is the second instance for token {token}")
+            self._check_launch(event.fields["instance"], event.fields["tags"].get(LAUNCH, ""), token)
         if event.event in ("instanceLaunched", "instanceTagged"):
-            self._check_claim(event.fields["instance"], event.fields["tags"].get(CLAIM, ""))
+            self._check_claim(event.fields["instance"], claim_of(event.fields["tags"]))
+
+    def _check_launch(self, instance: str, launch: str, token: str) -> None:
+        """A launch that claims share has one token; each of its instances adds its number."""
+        for other, facts in self._ledger.instances.items():
+            if launch and facts.launch == launch and facts.token.partition("#")[0] != token.partition("#")[0]:
+                self._report(f"{instance} and {other} were launched with different tokens for {launch}")
+                return
 
     def _check_claim(self, instance: str, claim: str) -> None:
         own = self._ledger.instances.get(instance)

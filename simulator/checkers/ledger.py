@@ -13,6 +13,7 @@ from simulator.record import Event
 DISRUPTED: Final = "karpenter.sh/disrupted"
 POOL: Final = "karpenter.sh/nodepool"
 CLAIM: Final = "karpenter.sh/nodeclaim"
+LAUNCH: Final = "fleetwright.dev/launch"
 INITIALIZED: Final = "karpenter.sh/initialized"
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -20,6 +21,12 @@ _GRACE: Final = 30
 """Seconds that a pod gets to stop where it does not say."""
 
 JsonObject = Mapping[str, Any]
+
+
+def claim_of(tags: Mapping[str, str]) -> str:
+    """The claim that an instance's tags name, empty where they name none: claims may share a launch, whose name comes first."""
+    claim = tags.get(CLAIM, "")
+    return "" if claim == tags.get(LAUNCH) else claim
 
 
 class PodFacts(msgspec.Struct, kw_only=True):
@@ -54,6 +61,7 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     Attributes:
         grace: Its NodePool's terminationGracePeriod at its launch.
         claim: The last claim that its tags named.
+        launch: The launch that several claims share; empty for a launch of its own.
     """
 
     instance_type: str
@@ -62,6 +70,7 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     launched_at: datetime
     grace: str = ""
     claim: str = ""
+    launch: str = ""
     ended_at: datetime | None = None
 
 
@@ -251,14 +260,15 @@ class Ledger:
             pool=fields["tags"].get(POOL, ""),
             token=fields["clientToken"],
             launched_at=moment,
-            claim=fields["tags"].get(CLAIM, ""),
+            claim=claim_of(fields["tags"]),
+            launch=fields["tags"].get(LAUNCH, ""),
             grace=self._graces.get(fields["tags"].get(POOL, ""), ""),
         )
 
     def _instance_tagged(self, _: datetime, fields: Mapping[str, Any]) -> None:
         instance = self.instances.get(fields["instance"])
         if instance is not None:
-            instance.claim = fields["tags"].get(CLAIM, instance.claim)
+            instance.claim = claim_of(fields["tags"]) or instance.claim
             instance.pool = fields["tags"].get(POOL, instance.pool)
 
     def _instance_terminated(self, moment: datetime, fields: Mapping[str, Any]) -> None:

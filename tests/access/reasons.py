@@ -24,7 +24,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "dynamodb:UpdateItem": _TABLE,
     "ec2:CreateFleet": _LAUNCH,
     "ec2:CreateLaunchTemplate": _LAUNCH,
-    "ec2:CreateTags": "Tags what a launch creates, in the same call.",
+    "ec2:CreateTags": "Tags what a launch creates; names instances that were launched together.",
     "ec2:DeleteLaunchTemplate": "Prunes launch templates that are long out of use.",
     "ec2:DescribeCapacityReservations": _LOOKS_UP,
     "ec2:DescribeImages": _LOOKS_UP,

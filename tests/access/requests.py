@@ -143,6 +143,10 @@ class Authorizations:
                 yield from self._created(operation, "launch-template", _tags_of(given, "launch-template"))
             case "DeleteLaunchTemplate":
                 yield self._on(f"ec2:{operation}", f"launch-template/{given['LaunchTemplateName']}")
+            case "CreateTags":
+                new = _tagging("aws:RequestTag", _tags(given["Tags"]))
+                for found in (self._on(f"ec2:{operation}", f"instance/{one}") for one in given["Resources"]):
+                    yield Request(found.action, found.resource, {**found.context, **new})
             case "TerminateInstances":
                 yield from (self._on(f"ec2:{operation}", f"instance/{found}") for found in given["InstanceIds"])
             case _:

@@ -227,6 +227,16 @@ def test_a_claim_is_found_by_its_instance_until_it_is_deleted(store: Store) -> N
     assert store.stores.claims.of_instance("i-1") is not None
 
 
+def test_of_claims_that_share_a_launch_one_gets_an_instance(store: Store) -> None:
+    """Two that look for a free instance at once would both run on it, and another would run for nobody."""
+    unlaunched = [msgspec.structs.replace(claim(name), machine=None, shares=2) for name in ("a", "b")]
+    one, other = store.stores.claims.request(unlaunched, {}, store.planner()).accepted
+    machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=Offering("m5.large", "a", "spot", 1))
+    store.stores.claims.change(one, msgspec.structs.replace(one, machine=machine))
+    with pytest.raises(ConflictError):
+        store.stores.claims.change(other, msgspec.structs.replace(other, machine=machine))
+
+
 def test_deleting_twice_is_allowed(store: Store) -> None:
     (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     store.stores.claims.forget(seen)

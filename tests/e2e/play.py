@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from core import labels
+from core.lifecycle.launching.shared_launch import is_unnamed
 from lambdas.ports import JsonObject, PortError
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
@@ -192,7 +193,7 @@ class Play:
                 yield f"pod {pod} was planned for {one} and for {other} at once"
         for found in sorted(claims.keys() - {instance.id for instance in alive}):
             yield f"claim {claims[found]} has no instance"
-        names = [instance.tags.get(labels.NODECLAIM, "") for instance in alive]
+        names = [instance.tags.get(labels.NODECLAIM, "") for instance in alive if not is_unnamed(instance.tags)]
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"claim {name} has {names.count(name)} instances"
 

@@ -172,6 +172,10 @@ class MemoryClaims:
         self._rows.before_call("write")
         self._expect(before)
         stored = msgspec.structs.replace(after, version=before.version + 1)
+        others = (record for record in self._rows.claims.values() if record.name != before.name)
+        is_launched = stored.machine is not None and before.machine is None and stored.shares > 1
+        if is_launched and any(record.instance_id == stored.instance_id for record in others):
+            raise ConflictError("store", f"{stored.instance_id} is another claim's")
         self._rows.claims[before.name] = stored
         self._move(before, stored)
         self._rows.after_call("write")

@@ -207,24 +207,27 @@ class FakeCloud:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self._by_token: dict[str, str] = {}
+        self._by_token: dict[str, tuple[str, ...]] = {}
+        self._launches = 0
         self._instances: dict[str, Instance] = {}
         self.failing: list[Impairment] = []
         self.scarce: set[tuple[str, str, str]] = set()
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         self.resolution: JsonObject = {"amis": [], "conditions": [ready]}
         self.orders: list[LaunchOrder] = []
+        self.room = 1000
+        """Most instances that one order gets."""
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
     def launch(self, order: LaunchOrder) -> Launched:
         self.before_call("launch")
         self.orders.append(order)
-        token = self._by_token.get(order.token)
-        if token is None:
-            token = self._by_token[order.token] = self._new(order)
+        launched = self._by_token.get(order.token)
+        if launched is None:
+            launched = self._by_token[order.token] = tuple(self._new(order) for _ in range(min(order.count, self.room)))
         self.after_call("launch")
-        return Launched(instance=self._instances[token])
+        return Launched(instances=tuple(self._instances[instance_id] for instance_id in launched))
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
         self.before_call("instances")
@@ -241,6 +244,14 @@ class FakeCloud:
             self._instances.pop(instance_id, None)
         self.after_call("terminate")
 
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        self.before_call("tag")
+        if instance_id not in self._instances:
+            raise NotFoundError("ec2:CreateTags", instance_id)
+        found = self._instances[instance_id]
+        self._instances[instance_id] = msgspec.structs.replace(found, tags={**found.tags, **tags})
+        self.after_call("tag")
+
     def prune_templates(self) -> int:
         self.before_call("prune_templates")
         return 0
@@ -255,7 +266,8 @@ class FakeCloud:
             refused = [RefusedOffering(o.key, "InsufficientInstanceCapacity") for o in order.offerings]
             raise InsufficientCapacityError("ec2:CreateFleet", "no capacity", refused)
         offering = usable[0]
-        instance_id = f"i-{len(self._by_token):04d}"
+        instance_id = f"i-{self._launches:04d}"
+        self._launches += 1
         self._instances[instance_id] = Instance(
             instance_id=instance_id,
             instance_type=offering.instance_type,

@@ -11,6 +11,7 @@ from core import labels
 from core.labels import HASH_VERSION
 from core.launch.placement import tenancy
 from core.launch.selection import Selection, select_offerings
+from core.lifecycle.launching.shared_launch import launch_name
 from core.lifecycle.rebuilding import claim_tags
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -52,10 +53,15 @@ def order_of(
     avoided_subnets: tuple[str, ...] = (),
     uses_reservations: bool = True,
 ) -> LaunchOrder:
-    """Return the order for the claim's instance; the same record always gives the same order."""
+    """Return the order for the claim's instance, and those of the claims that share its launch.
+
+    The same record always gives the same order, and so does every claim of a shared launch.
+    """
     plan, named = record.plan, {offering.instance_type for offering in record.offerings}
+    name = launch_name(record)
     return LaunchOrder(
-        claim=record.name,
+        claim=name,
+        count=record.shares,
         node_pool=plan.node_pool,
         token=record.token,
         offerings=record.offerings,
@@ -65,9 +71,10 @@ def order_of(
         tags={
             labels.CLUSTER_TAG: cluster,
             labels.NODEPOOL: plan.node_pool,
-            labels.NODECLAIM: record.name,
+            labels.NODECLAIM: name,
             labels.NODECLASS: plan.node_class.name,
-            labels.CLAIM: record.name,
+            labels.CLAIM: name,
+            **({labels.LAUNCH: name} if record.shares > 1 else {}),
             **claim_tags(plan),
         },
         instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),

@@ -1,6 +1,6 @@
 """Launches the claims of a plan in parallel: EC2 takes seconds for each request.
 
-The first claim of each EC2NodeClass goes ahead: a denial of it would apply to all of them.
+The first request for each EC2NodeClass goes ahead: a denial of it would apply to all of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Final
 
 import msgspec
 
+from core.lifecycle.launching.shared_launch import in_launches
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.ports import Clock, JsonObject
 from lambdas.run_report import RunReport
@@ -48,7 +50,7 @@ class WaveResult(msgspec.Struct):
 
 
 class _Attempt(msgspec.Struct):
-    record: ClaimRecord
+    records: list[ClaimRecord]
     report: RunReport
     result: WaveResult
 
@@ -73,10 +75,11 @@ class LaunchWaves:
         """Launch as many as time permits. A failure of one claim does not affect the others."""
         result = WaveResult()
         known = [record for record in records if record.plan.node_class.name in node_classes]
-        begun, names = known[: self._at_most], {record.name for record in known[: self._at_most]}
+        begun = _begun(in_launches(known), self._at_most)
+        names = {record.name for launch in begun for record in launch}
         result.left += [record.name for record in records if record.name not in names]
         for wave in _waves(begun):
-            attempts = [_Attempt(record, report.part(), WaveResult()) for record in wave]
+            attempts = [_Attempt(launch, report.part(), WaveResult()) for launch in wave]
             tasks = [partial(self._attempt, attempt, node_classes, catalogue, deadline) for attempt in attempts]
             ended = self._run_tasks(tasks, max(deadline - self._clock.now(), timedelta(0)))
             for attempt, has_ended in zip(attempts, ended, strict=True):
@@ -84,34 +87,71 @@ class LaunchWaves:
                     report.add(attempt.report)
                     result.add(attempt.result)
                 else:
-                    report.count("unfinishedLaunches")
-                    result.unclear.append(attempt.record.name)
+                    report.count("unfinishedLaunches", len(attempt.records))
+                    result.unclear += [record.name for record in attempt.records]
         return result
 
     def _attempt(
         self, attempt: _Attempt, node_classes: Mapping[str, JsonObject], catalogue: Catalogue, deadline: datetime
     ) -> None:
-        record, result = attempt.record, attempt.result
+        records, result = attempt.records, attempt.result
         if self._clock.now() + MARGIN > deadline:
-            result.left.append(record.name)
+            result.left += [record.name for record in records]
             return
+        if len(records) < records[0].shares:
+            self._attempt_alone(attempt, node_classes, catalogue, deadline)
+            return
+        answers: list[LaunchAnswer] = []
 
-        def launch() -> None:
-            node_class = node_classes[record.plan.node_class.name]
-            claim = self._launcher.launch(record, node_class, catalogue, self._clock.now(), attempt.report)
-            if claim is None:
-                result.refused.append(record.name)
+        def ask() -> None:
+            node_class = node_classes[records[0].plan.node_class.name]
+            answers.append(self._launcher.ask(records, node_class, catalogue, self._clock.now(), attempt.report))
+
+        boundary = Boundary(attempt.report)
+        if not boundary.attempt(records[0].name, ask):
+            result.unclear += [record.name for record in records]
+            return
+        for record in records:
+            if not boundary.attempt(record.name, partial(self._settle, record, answers[0], catalogue, attempt)):
+                result.unclear.append(record.name)
+
+    def _attempt_alone(
+        self, attempt: _Attempt, node_classes: Mapping[str, JsonObject], catalogue: Catalogue, deadline: datetime
+    ) -> None:
+        """Launch one after the other the claims whose launch lost others: a limit had no room for these."""
+        boundary = Boundary(attempt.report)
+        for record in attempt.records:
+            own: list[ClaimRecord] = []
+            if boundary.attempt(record.name, partial(self._part, record, own)):
+                self._attempt(_Attempt(own, attempt.report, attempt.result), node_classes, catalogue, deadline)
             else:
-                result.launched.append(claim)
+                attempt.result.unclear.append(record.name)
 
-        if not Boundary(attempt.report).attempt(record.name, launch):
-            result.unclear.append(record.name)
+    def _part(self, record: ClaimRecord, own: list[ClaimRecord]) -> None:
+        own.append(self._launcher.alone(record))
+
+    def _settle(self, record: ClaimRecord, answer: LaunchAnswer, catalogue: Catalogue, attempt: _Attempt) -> None:
+        claim = self._launcher.settle(record, answer, catalogue, self._clock.now(), attempt.report)
+        if claim is None:
+            attempt.result.refused.append(record.name)
+        else:
+            attempt.result.launched.append(claim)
 
 
-def _waves(records: Sequence[ClaimRecord]) -> tuple[list[ClaimRecord], list[ClaimRecord]]:
-    """Yield the first claim of each class, then the others."""
-    first: dict[str, ClaimRecord] = {}
-    for record in records:
-        first.setdefault(record.plan.node_class.name, record)
-    ahead = [record for record in records if first[record.plan.node_class.name] is record]
-    return ahead, [record for record in records if first[record.plan.node_class.name] is not record]
+def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[ClaimRecord]]:
+    """Return the launches to begin: as many as have `at_most` claims together."""
+    begun, claims = list[list[ClaimRecord]](), 0
+    for launch in launches:
+        claims += len(launch)
+        if claims <= at_most:
+            begun.append(launch)
+    return begun
+
+
+def _waves(launches: Sequence[list[ClaimRecord]]) -> tuple[list[list[ClaimRecord]], list[list[ClaimRecord]]]:
+    """Return the first launch of each class, then the others."""
+    first: dict[str, list[ClaimRecord]] = {}
+    for launch in launches:
+        first.setdefault(launch[0].plan.node_class.name, launch)
+    ahead = [launch for launch in launches if first[launch[0].plan.node_class.name] is launch]
+    return ahead, [launch for launch in launches if first[launch[0].plan.node_class.name] is not launch]

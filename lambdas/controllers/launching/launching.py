@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Final
@@ -11,19 +12,22 @@ import msgspec
 from core import api, labels
 from core.errors import InvalidInputError
 from core.ledger.outcome import DecisionOutcome, OutcomeState
+from core.lifecycle.launching.shared_launch import share_launches
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import resources
 from core.reasons.claim import ClaimReason
+from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.brakes.joining import went
 from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.instance_outcomes import came
-from lambdas.controllers.launching.launch_gate import LaunchGate
+from lambdas.controllers.launching.launch_answer import LaunchAnswer
+from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
 from lambdas.observation.observer import Stores
 from lambdas.ports import (
     CloudProvider,
@@ -58,10 +62,77 @@ class Launcher:
         """Return the record to store before the launch, or why there is none where nothing can be launched."""
         return requested(planned, name, self._token(name, 0), snapshot, now)
 
+    def shared(self, records: Iterable[ClaimRecord], *, at_most: int) -> list[ClaimRecord]:
+        """Return the claims of a plan with those of one shape sharing launches, before any of them is stored."""
+        return share_launches(records, lambda first: self._token(f"{first}/shared", 0), at_most=at_most)
+
     def launch(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
-        """Launch the claim's instance and store it.
+        """Launch the claim's instance and store it; as `ask` and `settle` for one claim."""
+        return self.settle(record, self.ask([record], node_class, catalogue, now, report), catalogue, now, report)
+
+    def ask(
+        self,
+        records: Sequence[ClaimRecord],
+        node_class: JsonObject,
+        catalogue: Catalogue,
+        now: datetime,
+        report: RunReport,
+    ) -> LaunchAnswer:
+        """Ask EC2 for the instances of claims that share a launch, and remember its refusals.
+
+        Where only some claims of a shared launch are given, another run may have asked for it: EC2 is not asked then. Each
+        claim looks for an instance of the launch, and if there is none it is launched alone.
+
+        Raises:
+            PortError: If the table does not accept what is to be asked.
+        """
+        first = records[0]
+        if len(records) < first.shares:
+            unknown = ConflictError(
+                "ec2:CreateFleet", "another run may have asked for the launch that this claim shares"
+            )
+            return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
+        admission = self._gate.admit(first, node_class, now)
+        if isinstance(admission, Refusal):
+            return LaunchAnswer(held_back=admission)
+        keeps_plan = bool(first.attempts)
+        asked = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in records}
+        first = asked[first.name]
+        try:
+            order = order_of(
+                first,
+                node_class,
+                catalogue,
+                cluster=self._cluster,
+                avoided_subnets=admission.avoided_subnets,
+                uses_reservations=self._uses_reservations,
+            )
+            launched = self._cloud.launch(order)
+        except InsufficientCapacityError as error:
+            self._gate.learn(first, node_class, error.refused, error.call, now, report)
+            return LaunchAnswer(asked=asked, error=error)
+        except DeniedError as error:
+            self._gate.learn(first, node_class, _denied_offerings(first, error), error.call, now, report)
+            went(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
+            return LaunchAnswer(asked=asked, error=error)
+        except (TransientError, ConflictError) as error:
+            return LaunchAnswer(asked=asked, error=error)
+        key = _key_of(launched.instances[0])
+        self._gate.succeeded(first, node_class, admission, key, launched.refused, now, report)
+        return LaunchAnswer(asked=asked, launched=launched)
+
+    def alone(self, record: ClaimRecord) -> ClaimRecord:
+        """Store that the claim shares its launch no more; nobody has asked for that launch yet. Raises PortError."""
+        return self._claims.change(
+            record, msgspec.structs.replace(record, token=self._token(record.name, 0), shares=1, share=0)
+        )
+
+    def settle(
+        self, record: ClaimRecord, answer: LaunchAnswer, catalogue: Catalogue, now: datetime, report: RunReport
+    ) -> ClaimRecord | None:
+        """Store what EC2's answer means for one of the claims that it was asked for.
 
         Returns:
             The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
@@ -70,52 +141,44 @@ class Launcher:
         Raises:
             PortError: If the table does not accept the answer; the same token returns the same instance later.
         """
-        admission = self._gate.admit(record, node_class, now)
-        if isinstance(admission, Refusal):
+        if answer.held_back is not None:
             report.count("heldBackLaunches")
-            report.decide(DecisionKind.FORGET, record.name, admission.reason, admission.message)
-            report.outcomes.append(refused(record, ClaimReason.LAUNCH_HELD_BACK, admission.message, now))
-            self._claims.forget(record)
-            return None
-        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=_of_class(record, node_class))
-        if asked != record:
-            record = self._claims.change(record, asked)
-        try:
-            avoided = admission.avoided_subnets
-            order = order_of(
-                record,
-                node_class,
-                catalogue,
-                cluster=self._cluster,
-                avoided_subnets=avoided,
-                uses_reservations=self._uses_reservations,
-            )
-            launched = self._cloud.launch(order)
-        except InsufficientCapacityError as error:
-            self._gate.learn(record, node_class, error.refused, error.call, now, report)
+            return self._forgotten(record, answer.held_back.reason, answer.held_back.message, now, report)
+        record, error = answer.asked[record.name], answer.error
+        if isinstance(error, InsufficientCapacityError):
             report.count("refusedLaunches")
-            report.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
-            report.outcomes.append(refused(record, ClaimReason.INSUFFICIENT_CAPACITY, str(error), now))
-            self._claims.forget(record)
-            return None
-        except DeniedError as error:
-            self._gate.learn(record, node_class, _denied_offerings(record, error), error.call, now, report)
+            return self._forgotten(record, ClaimReason.INSUFFICIENT_CAPACITY, str(error), now, report)
+        if isinstance(error, DeniedError):
             report.count("deniedLaunches")
-            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
-            report.outcomes.append(refused(record, ClaimReason.LAUNCH_DENIED, str(error), now))
-            self._claims.forget(record)
-            went(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, report)
-            return None
-        except (TransientError, ConflictError) as error:
+            return self._forgotten(record, ClaimReason.LAUNCH_DENIED, str(error), now, report)
+        if error is not None:
             report.count("unclearLaunches")
             return self._claims.change(record, self._tried(record, error))
-        report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
+        instance = answer.instance_of(record)
+        if instance is None:
+            report.count("refusedLaunches")
+            return self._forgotten(record, ClaimReason.INSUFFICIENT_CAPACITY, answer.shortage(), now, report)
+        report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(instance, record))
         report.outcomes.append(_ended(record, OutcomeState.DONE, ClaimReason.LAUNCHED, "", now))
-        stored = self._stored(record, launched.instance, catalogue, now)
-        report.outcomes += came(stored, launched.instance.launched_at)
-        key = _key_of(launched.instance)
-        self._gate.succeeded(record, node_class, admission, key, launched.refused, now, report)
+        stored = self._stored(record, instance, catalogue, now)
+        report.outcomes += came(stored, instance.launched_at)
         return stored
+
+    def _asked(
+        self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
+    ) -> ClaimRecord:
+        """Store what is asked for, before it is: the same token must mean the same request."""
+        plan = record.plan if keeps_plan else _of_class(record, node_class)
+        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan)
+        return self._claims.change(record, asked) if asked != record else record
+
+    def _forgotten(
+        self, record: ClaimRecord, reason: ReasonCode, message: str, now: datetime, report: RunReport
+    ) -> ClaimRecord | None:
+        report.decide(DecisionKind.FORGET, record.name, reason, message)
+        report.outcomes.append(refused(record, reason, message, now))
+        self._claims.forget(record)
+        return None
 
     def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
         """Store the instance on the claim's current record: a conflict does not launch a second one."""
@@ -160,24 +223,27 @@ class Launcher:
         """Return the claim after an inconclusive answer; the next try first looks for an instance with its tag.
 
         The token stays, so that the same order cannot launch twice; it is replaced only where EC2 knows it from another order.
+        A claim that shares a launch then looks once whether one of the launch's instances is left for it.
         """
         attempts = record.attempts + 1
-        token = self._token(record.name, attempts) if isinstance(error, ConflictError) else record.token
-        return msgspec.structs.replace(
-            record, attempts=attempts, token=token, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300]
+        tried = msgspec.structs.replace(
+            record, attempts=attempts, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300]
         )
+        if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
+            return tried
+        return msgspec.structs.replace(tried, token=self._token(record.name, attempts), shares=1, share=0)
 
     def _token(self, name: str, attempt: int) -> str:
         return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
 
 
-def refused(record: ClaimRecord, reason: ClaimReason, message: str, now: datetime) -> DecisionOutcome:
+def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime) -> DecisionOutcome:
     """Return the outcome of a failed claim for the ledger."""
     return _ended(record, OutcomeState.REFUSED, reason, message, now)
 
 
 def _ended(
-    record: ClaimRecord, state: OutcomeState, reason: ClaimReason, message: str, now: datetime
+    record: ClaimRecord, state: OutcomeState, reason: ReasonCode, message: str, now: datetime
 ) -> DecisionOutcome:
     decision = record.plan.annotations.get(labels.DECISION, "")
     return DecisionOutcome(decision=decision, part=record.name, state=state, at=now, reason=reason, message=message)
@@ -185,8 +251,6 @@ def _ended(
 
 def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
     """Return the claim's plan with the hash of the class that launches it, which may have been edited since the plan."""
-    if record.attempts:
-        return record.plan
     try:
         return with_class_hash(record.plan, [api.node_class(node_class)])
     except InvalidInputError:

@@ -12,8 +12,9 @@ from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
-from core.lifecycle.claims import next_claim_step
+from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.draining import deletion
+from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
@@ -109,7 +110,7 @@ class ClaimWork:
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            facts = self._replacing.with_replacements(record, reader.facts(record))
+            facts = self._with_share(record, self._replacing.with_replacements(record, reader.facts(record)), reader)
             step = next_claim_step(record, facts, self._clock.now(), binds=self._binds)
             if isinstance(step, steps.Rest):
                 return None
@@ -129,6 +130,16 @@ class ClaimWork:
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
+
+    def _with_share(self, record: ClaimRecord, facts: ClaimFacts, reader: NodeStateReader) -> ClaimFacts:
+        """Complete the facts by an instance of a shared launch that no claim has yet."""
+        if record.shares == 1 or facts.tagged_instance or not needs_instance(record, None, self._clock.now()):
+            return facts
+        if record.machine is not None:
+            return facts
+        launched = (found.instance_id for found in reader.launched_with(record))
+        free = next((found for found in launched if self._claims.of_instance(found) is None), "")
+        return msgspec.structs.replace(facts, tagged_instance=free)
 
     def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, report: RunReport) -> bool:
         """Whether a brake stops the step."""

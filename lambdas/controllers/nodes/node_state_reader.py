@@ -12,6 +12,7 @@ from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.cancellation import is_last_check_due
 from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.launching.shared_launch import is_unnamed, launch_name
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
 from core.manifests import policies, storage
@@ -189,6 +190,12 @@ class NodeStateReader:
     @_once
     def _instances(self) -> tuple[Instance, ...]:
         return self._cloud.instances()
+
+    def launched_with(self, record: ClaimRecord) -> tuple[Instance, ...]:
+        """Return the living instances of a shared launch that are not named yet, that of the claim's own share first."""
+        together = [found for found in self._instances() if found.tags.get(labels.LAUNCH) == launch_name(record)]
+        in_turn = [*together[record.share :], *together[: record.share]]
+        return tuple(found for found in in_turn if found.is_alive and is_unnamed(found.tags))
 
     def _tagged(self, claim: str) -> Instance | None:
         mine = [found for found in self._instances() if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from core.lifecycle.launching.shared_launch import SHARES_MAX
 from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
 from core.model.pod import Pod
@@ -21,9 +22,11 @@ from lambdas.store import Lease
 class ClaimRecords:
     """Names claims and builds their rows."""
 
-    def __init__(self, launcher: Launcher, clock: Clock) -> None:
+    def __init__(self, launcher: Launcher, clock: Clock, *, at_most: int) -> None:
+        """`at_most`: how many claims a run launches itself; no shared launch has more."""
         self._launcher = launcher
         self._clock = clock
+        self._shares_max = max(1, min(SHARES_MAX, at_most))
 
     def of_plan(
         self, plan: Plan, decision: str, view: ClusterState, lease: Lease, *, used: int, heard_at: datetime | None
@@ -54,6 +57,7 @@ class ClaimRecords:
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             moments = _moments((pods[key] for key in planned.pods if key in pods), heard_at)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
+        records = self._launcher.shared(records, at_most=self._shares_max)
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
 

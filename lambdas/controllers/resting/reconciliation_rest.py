@@ -14,6 +14,7 @@ import msgspec
 from core import labels
 from core.catalogue.reservations import selects_reservations
 from core.disruption.conditions.expiration import expired
+from core.lifecycle.launching.shared_launch import is_unnamed
 from core.lifecycle.records import ClaimRecord
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import OwnRows, Stores
@@ -108,6 +109,8 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
     if not all(claim.is_resting and claim.reserved and not claim.is_disrupting for claim in claims):
         return False
     ours = [found for found in instances if labels.CLAIM in found.tags]
+    if any(is_unnamed(found.tags) for found in ours):
+        return False
     running = sorted(found.instance_id for found in ours if found.is_alive)
     return len(running) == len(ours) and running == sorted(claim.instance_id for claim in claims)
 

@@ -63,12 +63,12 @@ def test_an_order_becomes_one_tagged_instance(account: Account) -> None:
     """All steps: class resolved, template created, fleet launched, instance found again by its tags."""
     launched = account.cloud.launch(an_order())
     (found,) = account.cloud.instances()
-    assert launched.instance.instance_id == found.instance_id
-    assert launched.instance.provider_id == found.provider_id
+    assert launched.instances[0].instance_id == found.instance_id
+    assert launched.instances[0].provider_id == found.provider_id
     assert found.instance_type == "m5.large"
     assert found.tags["karpenter.sh/nodeclaim"] == "general-1"
     assert found.tags["eks:eks-cluster-name"] == CLUSTER
-    assert launched.instance.image_id == account.images["x86_64"]
+    assert launched.instances[0].image_id == account.images["x86_64"]
     assert launched.refused == ()
 
 
@@ -95,7 +95,7 @@ def test_an_instance_has_the_efa_interfaces_that_it_was_launched_with(
     """Otherwise, pods for the fast network would be sent to a node that could have had it, and wait there."""
     fast = a_type("p4d.24xlarge", zones=("us-east-1a",), extra={"vpc.amazonaws.com/efa": "4"})
     launched = account.cloud.launch(msgspec.structs.replace(an_order(fast), requests=asked))
-    assert launched.instance.efa_interfaces == interfaces
+    assert launched.instances[0].efa_interfaces == interfaces
 
 
 def test_each_zone_gets_its_subnet_with_most_addresses(account: Account) -> None:
@@ -157,8 +157,8 @@ def test_offerings_refused_on_the_way_are_returned_with_the_instance(account: Ac
     """Otherwise, the next claim would try the empty pools again."""
     account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "InsufficientInstanceCapacity"})
     launched = account.cloud.launch(an_order())
-    assert launched.instance.instance_id == "i-0123"
-    assert launched.instance.zone == "us-east-1b"
+    assert launched.instances[0].instance_id == "i-0123"
+    assert launched.instances[0].zone == "us-east-1b"
     pool, subnet = OfferingKey("m5.large", "us-east-1a", "spot"), account.subnets["a24"]
     refused = RefusedOffering(pool, "InsufficientInstanceCapacity", "m", subnet)
     assert launched.refused == (refused,)
@@ -203,7 +203,7 @@ def test_a_token_that_was_used_before_finds_its_instance(account: Account) -> No
         return {"Error": {"Code": "IdempotentParameterMismatch", "Message": "m"}}
 
     account.answer_fleet = mismatch
-    assert account.cloud.launch(an_order()).instance.instance_id == first.instance.instance_id
+    assert account.cloud.launch(an_order()).instances[0].instance_id == first.instances[0].instance_id
     with pytest.raises(ConflictError, match="new token"):
         account.cloud.launch(an_order(claim="general-2"))
 
@@ -235,14 +235,14 @@ def test_only_this_clusters_instances_are_ours(account: Account) -> None:
 
 def test_a_listing_may_be_limited_to_known_instances(account: Account) -> None:
     """Listing all instances for each of a thousand claims would be throttled; a missing id is no error."""
-    ids = [account.cloud.launch(an_order(claim=f"general-{n}")).instance.instance_id for n in range(2)]
+    ids = [account.cloud.launch(an_order(claim=f"general-{n}")).instances[0].instance_id for n in range(2)]
     found = account.cloud.instances([ids[0], "i-00000000000000000"])
     assert [instance.instance_id for instance in found] == ids[:1]
 
 
 def test_one_unknown_id_does_not_prevent_other_terminations(account: Account) -> None:
     """EC2 refuses the whole call; nodes that should be gone would run on."""
-    instance = account.cloud.launch(an_order()).instance.instance_id
+    instance = account.cloud.launch(an_order()).instances[0].instance_id
     account.cloud.terminate([instance, "i-00000000000000000"])
     assert account.cloud.instances() == ()
     account.cloud.terminate([instance])

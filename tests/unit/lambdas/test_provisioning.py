@@ -237,8 +237,8 @@ def test_a_machine_has_the_efa_resource_only_with_efa_interfaces(
 
     def attach(order: LaunchOrder) -> Launched:
         launched = launch(order)
-        instance = msgspec.structs.replace(launched.instance, efa_interfaces=interfaces)
-        return msgspec.structs.replace(launched, instance=instance)
+        instances = tuple(msgspec.structs.replace(i, efa_interfaces=interfaces) for i in launched.instances)
+        return msgspec.structs.replace(launched, instances=instances)
 
     monkeypatch.setattr(lab.cloud, "launch", attach)
     lab.provision()

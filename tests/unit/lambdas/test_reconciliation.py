@@ -43,7 +43,7 @@ def launch_behind_our_back(lab: Lab, claim: str, *, owned: bool = True) -> str:
         taints=(),
         tags=tags,
     )
-    return lab.cloud.launch(order).instance.instance_id
+    return lab.cloud.launch(order).instances[0].instance_id
 
 
 def ids(lab: Lab) -> list[str]:

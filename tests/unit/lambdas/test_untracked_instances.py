@@ -28,7 +28,7 @@ ALONE = {
 }
 
 
-def a_fleet(nodes: int) -> Lab:
+def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
     """So many nodes with a pod each, in a NodePool with every field that a claim copies."""
     lab = Lab()
     template = {
@@ -40,6 +40,8 @@ def a_fleet(nodes: int) -> Lab:
     lab.kubernetes.put(a_node_pool(template=template))
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=ALONE) for n in range(nodes)))
     lab.provision()
+    if is_named:
+        lab.reconcile()
     lab.boot()
     lab.tick(2)
     for claim in lab.claims:
@@ -86,6 +88,8 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
         record,
         plan=plan,
         token="",
+        shares=1,
+        share=0,
         version=0,
         requested_at=NOW,
         phase_since=NOW,
@@ -110,7 +114,7 @@ def an_untracked(lab: Lab, claim: str, *, pool: str = "default", joins: bool = F
         taints=(),
         tags={labels.NODEPOOL: pool, labels.NODECLAIM: claim, labels.CLAIM: claim, labels.NODECLASS: "default"},
     )
-    instance = lab.cloud.launch(order).instance
+    instance = lab.cloud.launch(order).instances[0]
     if joins:
         lab.kubernetes.put(a_joining_node(f"node-{instance.instance_id}", instance.provider_id))
     return instance.instance_id
@@ -375,3 +379,28 @@ def test_wrong_counters_are_corrected() -> None:
     assert lab.rows.usage["default"].reserved == right.reserved
     assert (lab.rows.usage["default"].disrupting, lab.rows.usage["gone"].reserved) == (0, {})
     assert "repairedUsage" not in lab.reconcile().counts
+
+
+def test_instances_of_one_request_are_named_after_their_claims() -> None:
+    """Otherwise, a lost table would leave nodes whose tags do not say which claim they are."""
+    lab = a_fleet(3, is_named=False)
+    assert len({found.tags[labels.CLAIM] for found in lab.cloud.instances()}) == 1
+    lab.reconcile()
+    tags = {found.instance_id: found.tags for found in lab.cloud.instances()}
+    for key in (labels.CLAIM, labels.NODECLAIM, "Name"):
+        assert {instance: found[key] for instance, found in tags.items()} == {
+            claim.instance_id: claim.name for claim in lab.claims
+        }
+
+
+def test_claims_of_instances_that_were_never_named_are_rebuilt_under_names_of_their_own() -> None:
+    """If the table is lost right after a launch, nothing is ended and every instance gets one claim."""
+    lab = a_fleet(3, is_named=False)
+    running = ids(lab)
+    lose(lab)
+    lab.clock.advance(minutes=5)
+    lab.reconcile()
+    lab.reconcile()
+    assert ids(lab) == running
+    assert sorted(claim.instance_id for claim in lab.claims) == running
+    assert {found.tags[labels.CLAIM] for found in lab.cloud.instances()} == {claim.name for claim in lab.claims}

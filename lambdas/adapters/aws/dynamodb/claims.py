@@ -103,7 +103,10 @@ class DynamoClaims:
         return first if self._table.transact(operations) is None else None
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`; in a transaction with the counters where they move."""
+        """Replace `before` by `after`; in a transaction with the counters where they move.
+
+        Of claims that share a launch, only one gets an instance.
+        """
         stored = msgspec.structs.replace(after, version=before.version + 1)
         item, condition = self._items.item(stored.name, stored), at_version(before.version)
         others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._indexed(before, stored)]
@@ -262,7 +265,9 @@ class DynamoClaims:
         if old and old != new:
             operations.append(("Delete", {"Key": key(self._instances, old)}))
         if after is not None and new and old != new:
-            operations.append(("Put", {"Item": self._index_row(after)}))
+            # Claims that share a launch may look for one instance each at once.
+            condition = ABSENT if after.shares > 1 else {}
+            operations.append(("Put", {"Item": self._index_row(after), **condition}))
         return operations
 
     def _index_row(self, claim: ClaimRecord) -> Item:

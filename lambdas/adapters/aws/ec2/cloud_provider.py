@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -38,7 +38,16 @@ class AwsServices(msgspec.Struct, frozen=True):
 class Ec2Cloud:
     """Launches, describes and terminates one cluster's instances, and resolves its EC2NodeClasses."""
 
-    def __init__(self, services: AwsServices, *, cluster: str, clock: Clock, uses_reservations: bool = True) -> None:
+    def __init__(
+        self,
+        services: AwsServices,
+        *,
+        cluster: str,
+        clock: Clock,
+        uses_reservations: bool = True,
+        take_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`take_turn` waits until a launch may be asked for; raises ThrottledError if that takes too long."""
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -46,7 +55,7 @@ class Ec2Cloud:
         self._described = Gathered(self._instances.some)
         self._terminated = Gathered(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
-        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock)
+        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, take_turn)
         self._resolver = NodeClassResolver(
             self._cluster,
             NetworkSelection(services.ec2),
@@ -57,7 +66,10 @@ class Ec2Cloud:
         )
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """Launch one instance. Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError."""
+        """Launch the ordered instances, or some of them.
+
+        Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError.
+        """
         return self._launcher.launch(order, self._resolved(order), self._cluster.describe().cluster)
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
@@ -73,6 +85,10 @@ class Ec2Cloud:
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate the instances; no error for those already gone."""
         self._terminated(instance_ids)
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of an instance. Raises NotFoundError."""
+        self._instances.tag(instance_id, tags)
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
         """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions."""

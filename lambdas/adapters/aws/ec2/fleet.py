@@ -1,8 +1,8 @@
-"""Launches a claim with one CreateFleet call, and interprets EC2's answer."""
+"""Launches a claim, or several that share a launch, with one CreateFleet call, and interprets EC2's answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Cluster
@@ -37,14 +37,26 @@ ATTEMPTS_MAX: Final = 2
 class FleetLauncher:
     """Launches instances."""
 
-    def __init__(self, ec2: AwsService, templates: LaunchTemplates, instances: Instances, clock: Clock) -> None:
+    def __init__(
+        self,
+        ec2: AwsService,
+        templates: LaunchTemplates,
+        instances: Instances,
+        clock: Clock,
+        take_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`take_turn` waits until the next request may be sent; raises ThrottledError if that takes too long."""
+        self._take_turn = take_turn
         self._ec2 = ec2
         self._templates = templates
         self._instances = instances
         self._clock = clock
 
     def launch(self, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster) -> Launched:
-        """Launch one instance. Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError."""
+        """Launch the ordered instances, or some of them.
+
+        Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError.
+        """
         try:
             rendered = render_launch(order, node_class, cluster)
         except InvalidInputError as error:
@@ -72,6 +84,7 @@ class FleetLauncher:
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
             self._templates.ensure(rendered.templates)
+            self._take_turn()
             try:
                 answer = self._ec2.call("CreateFleet", **request)
             except NotFoundError:
@@ -85,21 +98,27 @@ class FleetLauncher:
         raise TransientError(CALL, "not attempted")
 
     def _adopted(self, order: LaunchOrder, error: ConflictError) -> Launched:
-        """The token was used for a different request: prices or offerings changed after a first try whose answer was lost."""
-        found = self._instances.of_claim(order.claim)
-        if found is None:
+        """The token was used for a different request: prices or offerings changed after a first try whose answer was lost.
+
+        Which instance of a shared launch is whose cannot be said without its answer; each claim looks for a free one.
+        """
+        found = self._instances.of_claim(order.claim) if order.count == 1 else ()
+        if not found:
             raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
-        return Launched(instance=found)
+        return Launched(instances=found[:1])
 
     def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
         errors: Sequence[Mapping[str, Any]] = answer.get("Errors") or ()
         zone_of_subnet = {subnet: zone for zone, subnet in rendered.subnets.items()}
         tried = [offering.key for offering in rendered.offerings]
         refused = refused_offerings(errors, tried, zone_of_subnet)
-        for launched in answer.get("Instances") or ():
-            for instance_id in launched.get("InstanceIds") or ():
-                instance = self._instance(instance_id, launched, rendered, zone_of_subnet)
-                return Launched(instance=instance, refused=refused)
+        instances = tuple(
+            self._instance(instance_id, launched, rendered, zone_of_subnet)
+            for launched in answer.get("Instances") or ()
+            for instance_id in launched.get("InstanceIds") or ()
+        )
+        if instances:
+            return Launched(instances=instances, refused=refused)
         raise failure(CALL, errors, refused, tried)
 
     def _instance(

@@ -9,6 +9,7 @@ from typing import Any, Final
 from core import labels
 from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION
 from core.launch.reservation_target import INTERRUPTIBLE, ONLY_RESERVED
+from core.launch.template import tag_list
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Instance, JsonObject, NotFoundError
 
@@ -38,16 +39,20 @@ class Instances:
         batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
         return _in_order(i for batch in batches for i in self._described([{"Name": "instance-id", "Values": batch}]))
 
-    def of_claim(self, claim: str) -> Instance | None:
-        """Return the living instance that was launched for a claim; the first by id if there are several. Raises PortError."""
+    def of_claim(self, claim: str) -> tuple[Instance, ...]:
+        """Return the living instances that were launched under a claim's name, by id. Raises PortError."""
         found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
-        return next((instance for instance in _in_order(found) if instance.is_alive), None)
+        return tuple(instance for instance in _in_order(found) if instance.is_alive)
 
     def in_reservations(self, reservation_ids: Sequence[str]) -> dict[str, int]:
         """Return reservation id → how many living instances of ours it holds. Raises PortError."""
         wanted = [*self._ours(), {"Name": "capacity-reservation-id", "Values": sorted(reservation_ids)}]
         held = Counter(found.reservation_id for found in self._described(wanted) if found.is_alive)
         return {identity: held[identity] for identity in sorted(reservation_ids)}
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of one instance. Raises NotFoundError, PortError."""
+        self._ec2.call("CreateTags", Resources=[instance_id], Tags=tag_list(dict(tags)))
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate the instances.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core import labels
+from core.lifecycle.launching.shared_launch import is_unnamed
 from core.lifecycle.rebuilding import rebuilt, rebuilt_plan
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -43,10 +44,10 @@ class Rebuilding:
         self._read_for: ClusterState | None = None
         self._catalogues: dict[str, Catalogue] = {}
 
-    def adopt(self, found: Instance, view: ClusterState, report: RunReport) -> None:
+    def adopt(self, found: Instance, claim: str, view: ClusterState, report: RunReport) -> None:
         """Give the instance to the claim that requested it; the answer to its launch was lost."""
         now = self._clock.now()
-        record = view.claims[found.tags[labels.CLAIM]]
+        record = view.claims[claim]
         try:
             self._launcher.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
         except (ConflictError, NotFoundError):
@@ -64,7 +65,7 @@ class Rebuilding:
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim again, unless another run was faster. Raises PortError."""
-        record = self.record(found.instance.tags[labels.CLAIM], found, view)
+        record = self.record(_claim_of(found.instance), found, view)
         if self._claims.restore(record) is None:
             return
         report.count("rebuiltClaims")
@@ -90,3 +91,10 @@ class Rebuilding:
             read = self._observer.open_market.catalogue([manifest] if manifest else [], self._clock.now())
             self._catalogues[node_class] = read
         return self._catalogues[node_class]
+
+
+def _claim_of(instance: Instance) -> str:
+    """Return the name of the claim to rebuild; one of the instance's own where it was not named yet."""
+    if not is_unnamed(instance.tags):
+        return instance.tags[labels.CLAIM]
+    return f"{instance.tags.get(labels.NODEPOOL, '')}-{instance.instance_id.removeprefix('i-')}"

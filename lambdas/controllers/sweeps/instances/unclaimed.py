@@ -9,6 +9,7 @@ import msgspec
 
 from core import labels
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
+from core.lifecycle.launching.shared_launch import is_unnamed, launch_name
 from core.model.node import Node
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Instance
@@ -31,12 +32,14 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
     """The instances with our claim tag and no known claim, each by id.
 
     Attributes:
-        awaited: Their claim is stored and waits for the answer to its launch.
+        awaited: The instances that a stored claim waits for, each with its name: the answer to its launch was lost.
+        unnamed: Instances of shared launches that a claim has and that are not named after it, each with its name.
         strangers: Instances whose claim's row is lost, or that never had a claim of ours.
         tagged: How many instances carry the tag, known ones included.
     """
 
-    awaited: tuple[Instance, ...]
+    awaited: tuple[tuple[Instance, str], ...]
+    unnamed: tuple[tuple[Instance, str], ...]
     strangers: tuple[UnclaimedInstance, ...]
     tagged: int
 
@@ -58,15 +61,22 @@ def untracked(
         min_age: Strangers that were launched more recently are left out.
     """
     tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
-    known = {record.instance_id for record in view.claims.values()}
+    known = {record.instance_id: record.name for record in view.claims.values()}
     found = sorted((found for found in tagged if found.instance_id not in known), key=lambda found: found.instance_id)
-    nodes = _by_provider_id(view.snapshot.nodes)
+    nodes, awaited = _by_provider_id(view.snapshot.nodes), _awaited(found, view)
     return UnclaimedInstances(
-        awaited=tuple(instance for instance in found if _is_awaited(instance, view)),
+        awaited=tuple(
+            (instance, awaited[instance.instance_id]) for instance in found if instance.instance_id in awaited
+        ),
+        unnamed=tuple(
+            (instance, known[instance.instance_id])
+            for instance in sorted(tagged, key=lambda found: found.instance_id)
+            if instance.instance_id in known and is_unnamed(instance.tags)
+        ),
         strangers=tuple(
             UnclaimedInstance(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
             for instance in found
-            if not _is_awaited(instance, view) and now - instance.launched_at >= min_age
+            if instance.instance_id not in awaited and now - instance.launched_at >= min_age
         ),
         tagged=len(tagged),
     )
@@ -86,9 +96,20 @@ def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now
     return ""
 
 
-def _is_awaited(found: Instance, view: ClusterState) -> bool:
-    record = view.claims.get(found.tags[labels.CLAIM])
-    return record is not None and record.machine is None
+def _awaited(instances: Iterable[Instance], view: ClusterState) -> Mapping[str, str]:
+    """Return instance id → the name of the claim that waits for it; those of a shared launch are given out in order."""
+    waiting: dict[str, list[str]] = {}
+    for record in sorted(view.claims.values(), key=lambda record: (record.share, record.name)):
+        if record.machine is None:
+            waiting.setdefault(launch_name(record), []).append(record.name)
+            if record.shares > 1:
+                waiting.setdefault(record.name, []).append(record.name)
+    found: dict[str, str] = {}
+    for instance in instances:
+        names = waiting.get(instance.tags[labels.CLAIM], [])
+        if names:
+            found[instance.instance_id] = names.pop(0) if is_unnamed(instance.tags) else names[0]
+    return found
 
 
 def _by_provider_id(nodes: tuple[Node, ...]) -> Mapping[str, Node]:

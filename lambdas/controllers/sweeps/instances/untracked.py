@@ -5,24 +5,32 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from core.lifecycle.launching.shared_launch import name_tags
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked
 from lambdas.controllers.sweeps.instances.unknown import UNKNOWN_AFTER, UnknownInstances
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock, Instance
+from lambdas.ports import Clock, CloudProvider
 
 GRACE: Final = timedelta(minutes=1)
 """A younger instance is left alone: the answer to its launch may still be on its way."""
 
+NAMED_IN_A_ROUND: Final = 100
+"""Most instances that are named in a round: EC2 takes about 100 CreateTags at once, and 10 a second from then on."""
+
 
 class UntrackedInstances:
-    """Each is adopted by the claim that waited for it, or its claim is rebuilt, or it is unknown."""
+    """Each is adopted by the claim that waited for it, or its claim is rebuilt, or it is unknown.
+
+    Instances of a shared launch that their claims have are named after them, so that their tags say whose they are.
+    """
 
     name: Final = "untrackedInstances"
     every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
-    def __init__(self, rebuilding: Rebuilding, unknown: UnknownInstances, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, rebuilding: Rebuilding, unknown: UnknownInstances, clock: Clock) -> None:
+        self._cloud = cloud
         self._rebuilding = rebuilding
         self._unknown = unknown
         self._clock = clock
@@ -31,7 +39,14 @@ class UntrackedInstances:
         """Settle all such instances."""
         view, report, now = round_.view, round_.report, self._clock.now()
         found = untracked(round_.instances, view, now, min_age=GRACE)
-        round_.each(found.awaited, lambda instance: self._rebuilding.adopt(instance, view, report), subject=_id)
+        round_.each(
+            found.awaited, lambda awaited: self._rebuilding.adopt(*awaited, view, report), subject=lambda a: a[1]
+        )
+        round_.each(
+            found.unnamed[:NAMED_IN_A_ROUND],
+            lambda unnamed: self._cloud.tag(unnamed[0].instance_id, name_tags(unnamed[1])),
+            subject=lambda unnamed: unnamed[1],
+        )
         report.count("untrackedInstances", len(found.strangers))
         round_.each(
             self._rebuilding.still_there(found.rebuildable),
@@ -40,7 +55,3 @@ class UntrackedInstances:
         )
         unknown = [s for s in found.strangers if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
         self._unknown.settle(unknown, found.tagged, round_)
-
-
-def _id(found: Instance) -> str:
-    return found.instance_id

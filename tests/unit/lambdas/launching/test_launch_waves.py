@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from lambdas.ports import DeniedError, JsonObject, TransientError
 from lambdas.side_by_side import Task, TaskRunners, in_turn
+from lambdas.store import Requested
 from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.world import CrashError
 
 
 @pytest.fixture
@@ -18,6 +22,12 @@ def lab() -> Lab:
     lab = Lab()
     lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="3") for n in range(6)))
     return lab
+
+
+@pytest.fixture
+def unlike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each claim has a launch of its own."""
+    monkeypatch.setattr("lambdas.controllers.provisioning.claim_records.SHARES_MAX", 1)
 
 
 def runs(lab: Lab) -> list[int]:
@@ -32,6 +42,7 @@ def runs(lab: Lab) -> list[int]:
     return found
 
 
+@pytest.mark.usefixtures("unlike")
 def test_the_first_launch_of_a_class_goes_ahead_and_the_others_follow_at_once(lab: Lab) -> None:
     """Otherwise, thirty launches at once are denied thirty times."""
     found = runs(lab)
@@ -55,6 +66,7 @@ def test_a_launch_denied_to_the_first_is_not_tried_by_the_others(lab: Lab) -> No
     assert denial.is_engaged
 
 
+@pytest.mark.usefixtures("unlike")
 def test_a_launch_that_does_not_end_in_time_is_left_to_another_run(lab: Lab) -> None:
     """Its instance may exist; a claim without follow-up would lose it."""
 
@@ -69,6 +81,7 @@ def test_a_launch_that_does_not_end_in_time_is_left_to_another_run(lab: Lab) -> 
     assert all(claim.name in str(messages) for claim in lab.claims)
 
 
+@pytest.mark.usefixtures("unlike")
 def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
     left = [TransientError("ec2:CreateFleet", "503")]
 
@@ -79,3 +92,75 @@ def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
     lab.cloud.before_call = fail_once
     lab.provision()
     assert sorted(claim.phase for claim in lab.claims) == [ClaimPhase.LAUNCHED] * 5 + [ClaimPhase.REQUESTED]
+
+
+def test_claims_of_one_shape_are_asked_for_with_one_request(lab: Lab) -> None:
+    """EC2 takes five requests a second; a thousand nodes would take minutes."""
+    lab.provision()
+    (order,) = lab.cloud.orders
+    assert order.count == 6
+    assert len({claim.instance_id for claim in lab.claims}) == 6
+
+
+def test_claims_that_got_no_instance_are_planned_again(lab: Lab) -> None:
+    """Of a fleet that is fulfilled in part the others have nothing to wait for."""
+    lab.cloud.room = 4
+    report = lab.provision()
+    assert report.counts["refusedLaunches"] == 2
+    assert [order.count for order in lab.cloud.orders] == [6, 2]
+    assert len({claim.instance_id for claim in lab.claims}) == 6
+
+
+@pytest.mark.parametrize("dies_at", range(1, 30, 2))
+def test_a_run_that_dies_anywhere_leaves_one_instance_for_each_claim(lab: Lab, dies_at: int) -> None:
+    """Between the request and the last row, some claims have their instance and others do not know of theirs."""
+    left = dies_at
+
+    def die(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise CrashError
+
+    lab.rows.before_call = lab.rows.after_call = lab.cloud.after_call = die
+    with suppress(CrashError):
+        lab.provision()
+    lab.rows.before_call = lab.rows.after_call = lab.cloud.after_call = lambda _: None
+    lab.restart()
+    lab.clock.advance(minutes=2)
+    lab.provision()
+    lab.tick(3)
+    assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
+    assert len(lab.claims) == 6
+
+
+def test_claims_whose_answer_is_lost_find_an_instance_each(lab: Lab) -> None:
+    """The instances exist; nobody knows which is whose."""
+    lost = [TransientError("ec2:CreateFleet", "timed out")]
+
+    def lose(call: str) -> None:
+        if call == "launch" and lost:
+            raise lost.pop()
+
+    lab.cloud.after_call = lose
+    lab.provision()
+    assert all(claim.machine is None for claim in lab.claims)
+    lab.tick(3)
+    assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
+    assert len(lab.cloud.orders) == 1
+
+
+def test_a_launch_that_lost_a_claim_to_a_limit_launches_no_instance_for_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan was made before other claims took the room; an instance without a claim would be beyond the limit."""
+    claims = lab.app.adapters.stores.claims
+    request = claims.request
+
+    def without_room(wanted: Sequence[ClaimRecord], *more: Any) -> Requested:
+        return Requested(request(wanted[:-1], *more).accepted, tuple(wanted[-1:]))
+
+    monkeypatch.setattr(claims, "request", without_room)
+    lab.provision()
+    assert sorted(claim.instance_id for claim in lab.claims) == [i.instance_id for i in lab.cloud.instances()]
+    assert len(lab.claims) == 5

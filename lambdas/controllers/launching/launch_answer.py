@@ -1,0 +1,40 @@
+"""EC2's answer to one request for the claims that share a launch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord
+from core.reasons.refusal import Refusal
+from lambdas.ports import Instance, Launched, PortError
+
+
+class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One of: held back, an error, launched.
+
+    Attributes:
+        held_back: Why EC2 was not asked.
+        asked: The claims by name, as they were stored before EC2 was asked.
+        error: EC2's refusal, or why its answer is not known.
+        launched: Its answer, with fewer instances than asked for where capacity was short.
+    """
+
+    held_back: Refusal | None = None
+    asked: dict[str, ClaimRecord] = {}
+    error: PortError | None = None
+    launched: Launched | None = None
+
+    def instance_of(self, record: ClaimRecord) -> Instance | None:
+        """Return the claim's instance, None where EC2 launched fewer."""
+        instances = self.launched.instances if self.launched is not None else ()
+        return instances[record.share] if record.share < len(instances) else None
+
+    def shortage(self) -> str:
+        """Return for people why a claim has no instance although others of its launch have."""
+        if self.launched is None:
+            return ""
+        said = dict.fromkeys(f"{refused.code}: {refused.message}" for refused in self.launched.refused)
+        few = (
+            f"EC2 launched {len(self.launched.instances)} of the {max(r.shares for r in self.asked.values())} asked for"
+        )
+        return "; ".join([few, *said])[:500]
