@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
         "--only", default="", metavar="NAMES", help=f"cases, with commas between; `x*`: all in x: {names}"
     )
     parser.add_argument("--quick", action="store_true", help="the selection for two minutes")
-    parser.add_argument("--repeats", type=int, metavar="N", help="plan so many times (default: each case's own)")
+    parser.add_argument("--repeats", type=int, metavar="N", help="number of plans (default: each case's own)")
     parser.add_argument(
         "--budgets", type=_budgets, metavar="S,S", help="seconds for improving, instead of the case's own"
     )

@@ -45,7 +45,7 @@ _PAGES_AS_MANIFESTS_MAX: Final = 20
 
 _BUDGET_REPEATED_MAX: Final = 2.0
 _REPEATING_SECONDS_MAX: Final = 10.0
-"""No further plan is made after so many seconds: a plan that exceeds its budget shows at the first try."""
+"""No further plan is made after this many seconds: a plan that exceeds its budget shows at the first try."""
 
 
 def main() -> None:

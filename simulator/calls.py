@@ -42,7 +42,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         delay: How long `delay` holds the attempt up; how old the list of `stale` is.
         code: The error code of `denied`: one of the service's own, or an HTTP status of the API server.
-        form: How `denied` is told, one of `FORMS`.
+        form: The form of a `denied` error, one of `FORMS`.
         instance_type, zone, capacity_type: Which offerings a fleet error concerns; None: all.
     """
 

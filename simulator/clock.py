@@ -78,7 +78,7 @@ class Process:
             self._work()
         except AbandonedError:
             pass
-        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits for this process
+        except BaseException as failure:  # noqa: BLE001 - raised in the thread that waits for this process
             self._failure = failure
         finally:
             self._finished = True
@@ -123,7 +123,7 @@ class VirtualClock:
     def spend(self, duration: timedelta) -> None:
         """Let time pass inside an action, as a running function does.
 
-        Inside a process, events due meanwhile happen meanwhile; elsewhere they happen after the action.
+        Inside a process, events due within this time happen within it; elsewhere they happen after the action.
         """
         until = self._now + duration
         process = _own.process
@@ -174,7 +174,7 @@ class VirtualClock:
         self._move(end)
 
     def abandon(self) -> None:
-        """End every process that still waits; nothing of it happens any more."""
+        """End every process that still waits; the rest of it never runs."""
         for key in sorted(self._parked):
             self._parked.pop(key).abandon()
 

@@ -51,7 +51,7 @@ class ClusterCalls:
         if fault.kind == calls.CRASH_AFTER:
             raise CrashError(call)
         if fault.kind == calls.STALE:
-            # What comes back is as old as the way took.
+            # The answer is as old as its way back took.
             self._spend(fault.delay)
 
 

@@ -1,6 +1,6 @@
 """Runs each piece of work in a process of its own, forked from this one: all is loaded there, and nothing is left behind.
 
-The result comes back through a pipe. A process that dies, raises or takes too long costs its own result and no other's.
+A pipe carries the result. A process that dies, raises or takes too long loses its own result and no other's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Child(msgspec.Struct, Generic[Task]):
 def each_forked(
     tasks: Iterable[Task], work: Callable[[Task], Result], *, processes: int, limit: timedelta
 ) -> Iterator[tuple[Task, Result | Lost]]:
-    """Do the work for each task, for so many at once; results come in no order.
+    """Do the work for each task, this many at once; results come in no order.
 
     Args:
         tasks: The inputs of the work.
@@ -99,7 +99,7 @@ def _do(work: Callable[[Task], Result], task: Task, sender: Connection) -> None:
     gc.set_threshold(COLLECT_AFTER)
     try:
         result: Result | Lost = work(task)
-    except Exception:  # noqa: BLE001 - told to whoever waits for the result
+    except Exception:  # noqa: BLE001 - reported to the process that waits for the result
         result = Lost(traceback.format_exc())
     sender.send(result)
     sender.close()

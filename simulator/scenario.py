@@ -143,7 +143,7 @@ class MessageFault(_Wire, frozen=True, kw_only=True):
 
 
 class Brake(_Wire, frozen=True, kw_only=True):
-    """How an operator brakes the functions; what is left out stays as it is.
+    """How an operator brakes the functions; omitted fields stay unchanged.
 
     Attributes:
         mode: Text of the kill switch's parameter.
@@ -157,7 +157,7 @@ class Brake(_Wire, frozen=True, kw_only=True):
 
 
 class TableStep(_Wire, frozen=True, kw_only=True):
-    """The table loses its newest items, so many or `all`; or is again as it was so long ago."""
+    """The table loses its newest items, this many or `all`; or it is restored to its state of this long ago."""
 
     lose: int | str | None = None
     restore: timedelta | None = None

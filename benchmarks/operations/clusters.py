@@ -1,4 +1,4 @@
-"""The measured clusters: so many nodes, and a working hour in which workloads grow and shrink."""
+"""The measured clusters: a number of nodes, and a working hour in which workloads grow and shrink."""
 
 from __future__ import annotations
 

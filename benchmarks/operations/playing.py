@@ -48,6 +48,6 @@ def played(path: Path) -> Played:
 
 
 def cluster(nodes: int) -> Played:
-    """Play a cluster of so many nodes."""
+    """Play a cluster of this many nodes."""
     with tempfile.TemporaryDirectory() as folder:
         return played(clusters.scenario(Path(folder), nodes))

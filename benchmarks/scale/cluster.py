@@ -26,7 +26,7 @@ POOLS: Final = 50
 SERVICES: Final = 500
 NAMESPACES: Final = 40
 WITH_VOLUME: Final = 50
-"""One pod of so many has a volume."""
+"""One pod in this many has a volume."""
 
 _CREATED: Final = "2026-11-10T11:00:00Z"
 _GIB: Final = 1024**3

@@ -37,7 +37,7 @@ _OFFERED: Final = (
 
 
 def diverse(pods: int, types: int) -> Workload:
-    """So many pods on so many fake types."""
+    """This many pods on this many fake types."""
     return Workload(numbered(diverse_pods(pods)), [node_pool()], fake_catalogue(types))
 
 

@@ -110,7 +110,7 @@ class Exchange:
             statement.launched[pool] = statement.launched.get(pool, 0) + 1
 
     def state_capacity(self, selection: Selection, available: int | None) -> None:
-        """From now on so many may be launched of each pool that is meant; None: as many as one likes."""
+        """Set how many instances of each named pool may be launched from now on; None: any number."""
         self._statements.append(_Statement(selection, available))
         self._recorder.emit(
             "capacityChanged",

@@ -51,13 +51,13 @@ class Network:
         return self._subnets.get(subnet_id)
 
     def set_free(self, zone: str, free: int) -> None:
-        """From now on so many addresses are left in the zone's subnet."""
+        """Set how many addresses are left in the zone's subnet."""
         for subnet in self._subnets.values():
             if subnet.zone == zone:
                 subnet.free = free
 
     def take_address(self, subnet: Subnet) -> str:
-        """The next free address of the subnet. The caller has made sure that there is one."""
+        """Return the next free address of the subnet. The caller checks first that there is one."""
         block = IPv4Network(subnet.network)
         size = block.num_addresses - _RESERVED - 1
         while True:

@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--ledger", type=Path, help="keep each seed's ledger in a folder of its own there")
-    parser.add_argument("--record-sites", action="store_true", help="find out anew which call sites there are")
+    parser.add_argument("--record-sites", action="store_true", help="record again which call sites there are")
     arguments = parser.parse_args()
     if arguments.record_sites:
         return _record_sites(arguments.processes)

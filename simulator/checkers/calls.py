@@ -62,7 +62,7 @@ Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Counts every attempt of every call. `report(law, message)` takes what is wrong; so many `instances(since)` ran since.
+    """Counts every attempt of every call. `report(law, message)` takes violations; `instances(since)` is how many ran.
 
     Attributes:
         written_at: When something was last written, but for what is written every so often; None while nothing was.

@@ -80,7 +80,7 @@ class NodeLifecycle:
             self._store.clock.after(ORPHAN_QUARANTINE, lambda: self._collect_orphans(name))
 
     def _pod_changed(self, change: Change) -> None:
-        """A pod may be bound to a node that has gone meanwhile."""
+        """A pod may be bound to a node that is gone by then."""
         node = node_of(change.obj)
         is_new = change.old is None or not node_of(change.old)
         if change.new is not None and node and is_new and self._store.find(kinds.NODES, node) is None:

@@ -17,7 +17,7 @@ USER: Final = "user"
 CONTROLLER: Final = "controller"
 
 RUN_SECONDS: Final = "simulate.fleetwright.dev/run-seconds"
-"""Annotation of pods: they finish so many seconds after they started."""
+"""Annotation of pods: they finish this many seconds after they started."""
 
 FINISHED: Final = ("Succeeded", "Failed")
 

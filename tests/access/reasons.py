@@ -97,7 +97,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
         "deployments",
         "patch",
     ): "Restarts a single replica: its new pod is up before the old one goes.",
-    ("ec2nodeclasses", "get"): "Launches from the class as it is now.",
+    ("ec2nodeclasses", "get"): "Launches from the present class.",
     ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by.",
     ("ec2nodeclasses/status", "patch"): "Says what a class resolves to, and whether it is ready.",
     ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
@@ -106,11 +106,11 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("nodeclaims", "get"): "Sees whether a user deletes a NodeClaim.",
     ("nodeclaims", "patch"): "Labels the NodeClaim of a claim, and takes its finalizer off at the end.",
     ("nodeclaims/status", "patch"): "Says on a NodeClaim how far its node is.",
-    ("nodepools", "get"): "Compares with a NodePool as it is now.",
+    ("nodepools", "get"): "Compares with the present NodePool.",
     ("nodepools", "patch"): "Annotates the hash that drift is found by.",
     ("nodepools/status", "patch"): "Says what a NodePool uses, whether it is ready, and which brake keeps its nodes.",
     ("nodes", "delete"): "Takes away the Node of an instance that is gone.",
-    ("nodes", "get"): "Writes to a node only as it is now.",
+    ("nodes", "get"): "Writes only to the present version of a node.",
     ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
     ("pods", "patch"): "Gives pods of nodes that go next a low deletion cost, so that scale-in removes them first.",
     ("pods", "delete"): "Ends pods when a drain's time is over.",
@@ -132,7 +132,7 @@ BY_LAMBDA: Final[Mapping[str, str]] = {
 }
 """What no function asks for itself."""
 
-_MISSING: Final = "An object that is not there yet is told as missing, not as denied."
+_MISSING: Final = "A missing object is reported as missing, not as denied."
 _CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
 _RESOLVES: Final = {
     "ec2:DescribeCapacityReservations": _CLASS,
@@ -158,7 +158,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "s3:ListBucket": _MISSING,
         "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
         "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
-        "dynamodb:ConditionCheckItem": "Claims are requested anew only under the lease.",
+        "dynamodb:ConditionCheckItem": "Claims are requested again only under the lease.",
         "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",
     },
     "refresh_catalogue": {"s3:ListBucket": _MISSING},
@@ -184,7 +184,7 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
     "nodeoverlays": "with the feature gate NodeOverlay",
     "leases": "where a NodeClaim is to be made",
 }
-"""Kubernetes resource → when it is listed, where the played worlds do not."""
+"""Kubernetes resource → when it is listed, where the recorded worlds do not."""
 
 SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
     (
@@ -192,18 +192,18 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
         "",
         "pods/status",
         "patch",
-    ): "pods that kube-scheduler binds, as those with volumes, are nominated",
+    ): "pods that kube-scheduler binds, such as those with volumes, are nominated",
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
-    ("execute", "", "events", "create"): "a command that begins and a drain that comes no further are told",
+    ("execute", "", "events", "create"): "a command begins, or a drain makes no progress",
     ("execute", "karpenter.sh", "nodeclaims", "get"): "somebody deletes a NodeClaim",
-    ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
-    ("reconcile", "karpenter.sh", "nodeclaims", "create"): "a NodeClaim that is lost is written anew",
-    ("reconcile", "karpenter.sh", "nodeclaims", "patch"): "a NodeClaim whose claim is no more is let go",
-    ("reconcile", "karpenter.sh", "nodeclaims", "delete"): "a NodeClaim whose claim is no more is let go",
-    ("reconcile", "karpenter.sh", "nodeclaims/status", "patch"): "a node drifts, or is quiet",
+    ("execute", "karpenter.sh", "nodepools", "get"): "a drain is cancelled",
+    ("reconcile", "karpenter.sh", "nodeclaims", "create"): "a NodeClaim is lost",
+    ("reconcile", "karpenter.sh", "nodeclaims", "patch"): "the claim of a NodeClaim is gone",
+    ("reconcile", "karpenter.sh", "nodeclaims", "delete"): "the claim of a NodeClaim is gone",
+    ("reconcile", "karpenter.sh", "nodeclaims/status", "patch"): "a node drifts, or becomes consolidatable",
     ("execute", "karpenter.sh", "nodeclaims", "patch"): "a claim ends",
-    ("reconcile", "", "events", "create"): "a rollout that stops is told on its NodePool",
-    ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",
+    ("reconcile", "", "events", "create"): "a rollout stops",
+    ("reconcile", "", "nodes", "patch"): "a lost command left a node tainted",
     ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
 }
-"""Function, API group, resource and verb → when it is asked for, where the played worlds do not."""
+"""Function, API group, resource and verb → when the functions call it, where the recorded worlds do not."""

@@ -26,7 +26,7 @@ class Access:
     Attributes:
         used: AWS actions that were asked for and allowed.
         granted: The same by the policy's statements: a statement's number, and the action.
-        verbs: Kubernetes verbs, likewise.
+        verbs: The same for Kubernetes verbs.
         refused: What was asked for in vain, in words.
     """
 

@@ -128,7 +128,7 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
-    """A new claim that reserves so many nodes."""
+    """A new claim that reserves this many nodes."""
     return msgspec.structs.replace(
         a_record(age=timedelta(hours=1)), name=name, plan=a_plan(node_pool=pool), reserved={"nodes": nodes, "cpu": 2000}
     )
@@ -497,7 +497,7 @@ def test_counters_are_corrected_unless_they_change_meanwhile(store: Store) -> No
 
 
 def test_a_command_that_another_function_continued_is_not_removed(store: Store) -> None:
-    """Otherwise, its nodes keep their taint and their share of the limits, and nobody knows of them."""
+    """Otherwise, its nodes keep their taint and their share of the limits, and no record lists them."""
     store.stores.commands.add(a_command())
     (seen,) = store.stores.commands.all()
     moved = store.stores.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
@@ -703,7 +703,7 @@ def test_a_target_is_kept_until_it_is_replaced(table: DynamoTable, request: pyte
         assert targets.read() is None
 
 
-def test_a_proposal_is_changed_by_whoever_read_it_last(table: DynamoTable, request: pytest.FixtureRequest) -> None:
+def test_a_proposal_is_changed_only_from_its_last_version(table: DynamoTable, request: pytest.FixtureRequest) -> None:
     """A person's verdict and a function's look may come at the same moment; neither may undo the other."""
     proposals = DynamoProposals(table, request.node.name)
     first = proposals.add(msgspec.structs.replace(PROPOSAL, proposed_at=NOW))

@@ -63,7 +63,7 @@ class Verb(msgspec.Struct, frozen=True, order=True):
 
 
 WRITES_EVENTS: Final = Verb("", "events", "create")
-"""EKS' audit policy leaves events out, so whoever sees one of ours notes it here."""
+"""EKS' audit policy omits events, so tests that see one of ours record it here."""
 
 
 class AuditBook:

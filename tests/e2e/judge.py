@@ -46,7 +46,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
 def judge(
     name: str, pods: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], planned: PlannedPods
 ) -> tuple[Verdict, list[Elsewhere]]:
-    """Compare the cluster as it is with the plans; violations are for the caller to add."""
+    """Compare the present cluster with the plans; the caller adds violations."""
     by_provider = {node["spec"].get("providerID", ""): node for node in nodes}
     providers = {node["metadata"]["name"]: provider for provider, node in by_provider.items()}
     running = [pod for pod in pods if _counts(pod)]

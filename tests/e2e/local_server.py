@@ -32,7 +32,7 @@ class LocalServer:
         """Answer nobody any more; twice is fine."""
         self._is_open = False
         with suppress(OSError):  # stopped before
-            self._server.socket.shutdown(socket.SHUT_RDWR)  # whoever waits for a connection is told that none will come
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for a connection
         self._thread.join()
         self._server.server_close()
 

@@ -84,7 +84,7 @@ class Play:
         until(check, seconds=SECONDS, what=what, forgive=(PortError,), every=POLL_INTERVAL, rests=RESTS)
 
     def wait_until_running(self, pods: int) -> None:
-        """Wait until so many pods run, daemons not counted, and no other waits."""
+        """Wait until this many pods run, daemons not counted, and none is pending."""
         self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running")
         self._ran = until(self.judge, seconds=SECONDS, what=self.name, forgive=(PortError,))[0]
 
@@ -133,7 +133,7 @@ class Play:
         self._unmeasured |= set(prefixes)
 
     def judge(self) -> tuple[Verdict, list[Elsewhere]]:
-        """The scene as it is now."""
+        """Return the present state of the scene."""
         self.world.planned.read_table()
         verdict, elsewhere = judge(self.name, self.pods(), self.nodes(), self.world.planned)
         if not verdict.pods and self._ran is not None:  # a scene that ends with nothing: what came of its pods counts

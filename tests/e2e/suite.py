@@ -29,7 +29,7 @@ DEFINITIONS: Final = "test_crds.py"
 """What leaves a report of its own."""
 
 DYNAMODB: Final = "fleetwright_dynamodb"
-"""Under this name each process of pytest-xdist is told of the DynamoDB Local that all share: a JVM takes seconds to start."""
+"""Key of the address of the DynamoDB Local that all processes of pytest-xdist share, since a JVM takes seconds to start."""
 
 SHOWN: Final = "fleetwright_e2e"
 """Under this name a process of pytest-xdist hands its worlds' reports to the one that started it."""
@@ -142,7 +142,7 @@ def _of_definitions(report: Path) -> list[str]:
 
 
 def _ended(_number: int, _frame: FrameType | None) -> None:
-    """As Ctrl-C: the processes beside this one are told, and stop their parts."""
+    """Act as on Ctrl-C: the other processes are signalled, and stop their parts."""
     raise KeyboardInterrupt
 
 

@@ -67,7 +67,7 @@ def may(world: World, caller: Caller, verb: str, group: str, resource: str) -> b
 
 
 def test_a_token_for_another_cluster_is_refused(world: World) -> None:
-    """If this failed, whoever may enter one cluster could enter all of them."""
+    """If this failed, an identity with access to one cluster could enter all of them."""
     caller = world.cloud.identities.of_function(BY_NAME["provision"])
     with pytest.raises(DeniedError, match="401"):
         as_caller(world, caller, cluster="another").list(NODES)
@@ -75,7 +75,7 @@ def test_a_token_for_another_cluster_is_refused(world: World) -> None:
 
 @pytest.fixture
 def shut_out(world: World) -> Iterator[str]:
-    """`reconcile`, whose role has lost its access entry meanwhile."""
+    """`reconcile`, whose role has just lost its access entry."""
     entries, name = world.authenticator.entries, "reconcile"
     role = world.cloud.identities.of_function(BY_NAME[name]).role_arn
     taken = entries.pop(role)

@@ -102,7 +102,7 @@ def assert_refused(world: World, reason: str, *said: str) -> None:
 
 
 def assert_told_by_sweeps(invocation: Any, lines: Sequence[JsonObject], reason: str, said: Iterable[str]) -> None:
-    """`reconcile` goes on with what needs no cluster: its look is told as left out, and sweeps count as failed."""
+    """`reconcile` continues with what needs no cluster: it reports the observation as skipped, and counts sweeps as failed."""
     assert invocation.outcome == OK
     assert invocation.response[FAILED_SWEEPS] > 0
     (told,) = [line for line in lines if (line.get("message"), line.get("subject")) == ("decision", "look")]

@@ -50,7 +50,7 @@ SECONDS = 60.0
 
 @pytest.fixture
 def task(tmp_path: Path) -> Package:
-    """A bundle whose one handler does what it is told."""
+    """A bundle with one handler that does what its event says."""
     folder = tmp_path / "task" / "lambdas" / "handlers"
     folder.mkdir(parents=True)
     (folder / "probe.py").write_text(PROBE)

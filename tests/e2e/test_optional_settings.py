@@ -1,4 +1,4 @@
-"""What the functions do only where they are told to: buffers, overlays, the scheduler's default spreads."""
+"""What the functions do only under a setting: buffers, overlays, the scheduler's default spreads."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PACE: Final = Pace(
 )
 """What is slow as deployed and is no latency that we report: a suite of three minutes sees it happen.
 
-Whoever comes at any moment meets a schedule in the middle of its period on average, and so does the suite.
+An event at a random time meets a schedule in the middle of its period on average, and so does the suite.
 """
 WORKLOADS: Final = (
     "deployments.apps",
@@ -118,7 +118,7 @@ class World(Together):
         return self.pump.wake(name)
 
     def book_now(self) -> AuditBook:
-        """The audit log as far as it is written."""
+        """Return the audit log written so far."""
         with self._reading:
             self.book.read()
             if WRITES_EVENTS not in self.book.used and self.admin.list("events", fields=OUR_EVENTS):
@@ -130,7 +130,7 @@ class World(Together):
         return self._commands.all()
 
     def clean(self) -> None:
-        """Begin again: nothing is left of what was played before. Whoever plays next asks for it, so the last one spares it."""
+        """Remove everything of the previous scene. The next scene calls it, so the last one needs none."""
         if self._is_played_on:
             self.reset()
         self._is_played_on = True
@@ -156,7 +156,7 @@ class World(Together):
         self._wipe_table()
         sqs = self.cloud.client("sqs")
         for url in self.cloud.queue_urls.values():
-            # Once a minute, says SQS; what is left speaks of claims that are gone, and is dropped by whoever reads it.
+            # SQS permits one purge a minute; remaining messages name claims that are gone, and `execute` drops them.
             with suppress(sqs.exceptions.PurgeQueueInProgress):
                 sqs.purge_queue(QueueUrl=url)
         self.planned.forget()

@@ -160,7 +160,7 @@ class Lab:
                 self.kubernetes.put(a_joining_node(instance.instance_id, instance.provider_id))
 
     def tick(self, times: int = 1, **span: float) -> list[RunReport]:
-        """Move on, and handle what is in the work queue, so many times."""
+        """Advance the clock and handle the messages of the work queue, this many times."""
         reports = []
         for _ in range(times):
             self.clock.advance(**(span or {"seconds": 5}))

@@ -203,7 +203,7 @@ def _permitted(verb: str, resource: Resource, subresource: str = "") -> None:
 
 
 class FakeCloud:
-    """EC2 with so much capacity as `scarce` leaves it; one instance for each launch token."""
+    """EC2 with the capacity that `scarce` leaves; one instance for each launch token."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -331,7 +331,7 @@ class MemoryObjects:
 
 
 class FakeTopic:
-    """Keeps what people are told; while `broken` is set nothing can be published."""
+    """Keeps the published messages; while `broken` is set, publishing fails."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []

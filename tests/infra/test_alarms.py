@@ -47,7 +47,7 @@ def test_alarms_may_publish_to_the_topic(templates: dict[str, dict[str, Any]]) -
 
 
 def test_each_alarm_has_a_section_that_its_description_names(alarms: dict[str, Alarm]) -> None:
-    """If this failed, whoever is woken would have a name and nothing to do."""
+    """If this failed, the person on call would have a name and nothing to do."""
     sections = set(re.findall(r"^## (.+)$", (ROOT / RUNBOOK).read_text(), re.MULTILINE))
     assert sections == set(alarms)
     for name, alarm in alarms.items():
@@ -66,7 +66,7 @@ def test_each_cause_of_an_alarm_is_counted_somewhere() -> None:
     causes = [cause for causes in metric_names.ALARMS.values() for cause in causes]
     assert set(causes) <= counted
     assert len(set(causes)) == len(causes), "a cause that is in two alarms wakes twice"
-    assert {metric_names.stopped_by(kind) for kind in BrakeKind} <= set(causes), "a brake that nobody hears of"
+    assert {metric_names.stopped_by(kind) for kind in BrakeKind} <= set(causes), "a brake without an alarm"
 
 
 def test_each_alarm_on_our_own_metrics_stands_on_the_sum_of_its_causes(alarms: dict[str, Alarm]) -> None:
@@ -145,7 +145,7 @@ def test_an_alarm_on_failed_runs_can_go_off(alarms: dict[str, Alarm]) -> None:
 
 
 def test_cloudwatch_is_told_what_an_alarm_or_a_graph_shows_and_nothing_else(alarms: dict[str, Alarm]) -> None:
-    """A metric costs as long as it is told: whatever nobody looks at is in the log."""
+    """A metric costs while it is published: counts without an alarm or a graph are in the log alone."""
     shown = {name for graph in (*OPERATIONS, *MONEY) for name in graph.metrics}
     shown |= {alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE}
     assert shown == set(map(metric_names.in_cloudwatch, metric_names.METRICS))

@@ -64,7 +64,7 @@ def test_every_verb_is_used_or_has_a_reason(played: dict[str, Access], function:
 
 
 def test_the_page_of_permissions_is_up_to_date(deployment: Deployment, played: dict[str, Access]) -> None:
-    """Whoever reviews what they let into their account would read of other permissions; `make docs` writes it again."""
+    """Otherwise, a security review would read outdated permissions; `make docs` writes the page again."""
     assert page.PAGE.read_text(encoding="utf-8") == page.text(deployment, played), "run `make docs`"
 
 

@@ -74,7 +74,7 @@ def test_the_cluster_lets_their_group_in(resources: dict[str, dict[str, Any]]) -
 
 
 def test_lambda_may_keep_interfaces_and_our_code_may_not(resources: dict[str, dict[str, Any]]) -> None:
-    """Otherwise, whoever takes over a function may listen in any subnet of the account."""
+    """Otherwise, an attacker who controls a function could listen in any subnet of the account."""
     policies = of_type(resources, "AWS::IAM::Policy")
     denies = [s for p in policies for s in p["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
     assert len(denies) == len(RULES_OF)

@@ -1,4 +1,4 @@
-"""What becomes of each mutant: processes that each own a copy of the checkout break it, ask the tests, and mend it."""
+"""Decides whether each mutant is killed: each process applies it to its own copy of the checkout, and runs the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_SECONDS_MAX: Final = 900.0
 """For an area's tests on the sound project."""
 
 _PATIENCE: Final = 3.0
-"""A mutant whose tests take so many times as long as the sound project's is killed by the clock."""
+"""A mutant counts as killed if its tests take this many times as long as those of the unchanged project."""
 
 _START_SECONDS: Final = 10.0
 """What a run may always take besides: imports on a busy machine."""

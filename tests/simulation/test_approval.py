@@ -28,7 +28,7 @@ BY = "arn:aws:iam::123456789012:user/ada"
 
 
 class Operator:
-    """A person at the command line of an embedded world: acts so many minutes after its start, and keeps what was answered."""
+    """A person at the command line of an embedded world: acts this many minutes after its start, and keeps the answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch

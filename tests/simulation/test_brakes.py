@@ -26,7 +26,7 @@ Acts = dict[float, Callable[[World], None]]
 
 @pytest.fixture
 def acting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], None]:
-    """Lets things happen to the world, each so many minutes after the start."""
+    """Schedules actions on the world, each this many minutes after the start."""
 
     def arrange(acts: Acts) -> None:
         @contextmanager

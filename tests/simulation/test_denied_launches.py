@@ -1,4 +1,4 @@
-"""Whatever EC2 answers, it is asked seldom, the cluster is told, and what can be launched is.
+"""Whatever EC2 answers, it is called seldom, the cluster's objects say so, and what can be launched is.
 
 The rows of docs/reference/launch-errors.md.
 """

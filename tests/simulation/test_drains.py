@@ -1,4 +1,4 @@
-"""Drains that meet what keeps pods and nodes: nothing is lost, nobody is killed without need, and it is told."""
+"""Drains that pods or nodes block: nothing is lost, no pod is killed without need, and users are informed."""
 
 from __future__ import annotations
 

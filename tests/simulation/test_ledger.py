@@ -88,7 +88,7 @@ def test_the_log_has_each_launch_and_each_removal_once(
 def test_events_on_pods_nodes_and_claims_say_what_the_log_says(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever asks kubectl and whoever asks the ledger must hear the same, and find the one from the other."""
+    """Events of the cluster and the ledger must give the same answer, and each must lead to the other."""
     _, document = answer(capsys, "log", "--ledger", str(played[0]), "--acts")
     written = [
         e.fields["object"] for e in played[1].events if e.event == "objectApplied" and e.fields["kind"] == "Event"

@@ -1,4 +1,4 @@
-"""NodePools with replicas: so many nodes, whatever pods there are."""
+"""NodePools with replicas: a fixed number of nodes, whatever pods there are."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_the_status_is_what_runs_and_what_is_about_to_happen(world: World, ask: 
 
 
 def test_asking_changes_nothing(world: World, ask: Ask) -> None:
-    """Whoever only looks must not take a lease, move a row or write an object."""
+    """A read-only command must not take a lease, change a row or write an object."""
     calls: list[str] = []
     world.account.wire.listen(lambda call, _: calls.append(call.operation))
     happened: list[str] = []

@@ -374,7 +374,7 @@ def test_whatever_breaks_the_next_run_goes_on(played: Any, error: Any) -> None:
 
 
 def test_limits_count_what_was_adopted(played: Any) -> None:
-    """Three nodes are allowed and three are there: no fourth, whoever launched them."""
+    """Three nodes are allowed and three exist: no fourth, whether Karpenter or we launched them."""
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.switch("stop"))
@@ -422,7 +422,7 @@ def test_a_rollout_goes_on_under_the_other(played: Any) -> None:
 
 
 def test_a_drain_that_has_begun_is_called_off(played: Any) -> None:
-    """Karpenter decides anew: its node takes pods again, and its NodeClaim does not say that it goes."""
+    """Karpenter decides again: its node takes pods, and its NodeClaim is not marked for disruption."""
 
     def script(operator: Operator) -> None:
         def begin() -> None:

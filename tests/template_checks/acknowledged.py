@@ -1,4 +1,4 @@
-"""What cdk-nag and cfn-lint find that stays as it is, each with its reason. A row that nothing needs any more is an error."""
+"""Findings of cdk-nag and cfn-lint that are accepted, each with its reason. An unused row is an error."""
 
 from __future__ import annotations
 

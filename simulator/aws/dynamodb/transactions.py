@@ -15,7 +15,7 @@ from simulator.aws.errors import AwsError
 from simulator.clock import VirtualClock
 
 TAKES: Final = timedelta(milliseconds=4)
-"""How long a transaction holds its items; another writer to one of them meanwhile gets a conflict. AWS states no figure."""
+"""How long a transaction holds its items; another writer to one of them gets a conflict then. AWS states no figure."""
 
 OPERATIONS_MAX: Final = 100
 BYTES_MAX: Final = 4 * 1024 * 1024

@@ -15,7 +15,7 @@ from lambdas.wiring import FUNCTIONS, FunctionSpec
 from simulator.aws.account import ACCOUNT_ID
 
 ADMIN_KEY: Final = "FLEETWRIGHTADMIN"
-"""The access key of whoever sets the account up. Letters only: DynamoDB Local takes no others."""
+"""The access key for setting the account up. Letters only: DynamoDB Local accepts no other characters."""
 
 _TRUST: Final = '{"Version": "2012-10-17", "Statement": []}'
 

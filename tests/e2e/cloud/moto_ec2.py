@@ -65,7 +65,7 @@ def find_template(backend: EC2Backend, specification: Mapping[str, Any]) -> Temp
 
 @contextmanager
 def known_zones(region: str, zones: Iterable[str], zone_ids: Mapping[str, str]) -> Iterator[None]:
-    """Let moto's region have exactly these zones meanwhile."""
+    """Give moto's region exactly these zones within the block."""
     own = [
         Zone(name, region, zone_ids.get(name) or f"{region.replace('-', '')[:4]}-az{number}")
         for number, name in enumerate(zones, start=1)

@@ -45,7 +45,7 @@ from tests.fakes.table import create_table
 
 ZONES: Final = 3
 ENDS_AFTER: Final = timedelta(seconds=5)
-"""From the order to end to the end of an instance; EC2 takes half a minute and more, and whoever settles waits for it."""
+"""From TerminateInstances to the end of an instance; EC2 takes half a minute or more, and `settle` waits for it."""
 
 BUCKET: Final = "fleetwright"
 GROUP: Final = "fleetwright"
@@ -76,7 +76,7 @@ class Cloud:
         faults: What befalls calls over HTTP (`simulator.faults.Faults.arm`).
         http: The endpoint; `before` and `after` hook into calls.
         identities: The functions' roles and credentials.
-        settings: What the functions are told of the account.
+        settings: The account's part of the functions' settings.
         queue_urls: By the queue's name.
     """
 
@@ -113,7 +113,7 @@ class Cloud:
             raise
 
     def stop(self) -> None:
-        """Close it; nothing of it is left."""
+        """Close it and remove everything that it made."""
         self._open.close()
 
     def host_cluster(self, cluster: HostedCluster) -> None:

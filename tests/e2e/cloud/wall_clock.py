@@ -19,7 +19,7 @@ class WallClock(VirtualClock):
     """The simulator's clock with the true time: actions happen in one thread, each when its moment has come.
 
     Attributes:
-        lock: Held while an action runs; whoever else touches what actions touch takes it too.
+        lock: Held while an action runs; other code that changes the same state takes it, too.
     """
 
     def __init__(self) -> None:

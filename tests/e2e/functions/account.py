@@ -80,7 +80,7 @@ class Functions:
         return len(busy)
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Whether nothing runs or waits for room, at the latest after so many seconds."""
+        """Wait at most this many seconds; return whether nothing runs or waits for room."""
         end = time.monotonic() + seconds
         while self._asked:
             if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""The functions' bundle as it is deployed, but for this machine; and beside it what Lambda itself brings."""
+"""The functions' deployed bundle, built for this machine, and what Lambda itself provides."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Pace:
         first: A schedule's first turn, as a share of its period.
         retries: Other delays of retries.
         batches: So many of a queue are at work at once, at most; Lambda begins with five, and goes on to 1,000.
-        slack: Time-outs are so many times as long as deployed, for a machine that has more to do than this.
+        slack: Factor of the deployed time-outs, for a busy machine.
     """
 
     periods: Mapping[str, timedelta] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Pump:
         """Wake nobody until `resume`, and wait for what runs.
 
         Raises:
-            TimeoutError: If something still runs after so many seconds.
+            TimeoutError: If something still runs after this many seconds.
         """
         self._goes = False
         for source in self._sources:
@@ -93,7 +93,7 @@ class Pump:
             raise TimeoutError(f"functions still run after {seconds:g} s")
 
     def resume(self) -> None:
-        """Wake them again; what fell due meanwhile is not made up for."""
+        """Resume the schedules; times that passed in between are skipped."""
         self._goes = True
         for source in self._sources:
             source.resume()

@@ -21,7 +21,7 @@ JSON: Final = {"Content-Type": "application/json"}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """One invocation as the function is told of it; `deadline` is in epoch seconds."""
+    """One invocation as the function receives it; `deadline` is in epoch seconds."""
 
     request_id: str
     function_arn: str

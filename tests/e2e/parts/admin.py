@@ -94,7 +94,7 @@ class Admin:
             return None
 
     def some(self, resource: str, number: int, namespace: str = "", *, fields: str = "") -> list[JsonObject]:
-        """At most so many of the objects: whether there are any, at little cost."""
+        """Return at most this many of the objects: a cheap way to learn whether there are any."""
         query = urlencode({"limit": number, "fieldSelector": fields})
         found: list[JsonObject] = self._send("list", "GET", f"{self._kind(resource).at(namespace)}?{query}")["items"]
         return found
@@ -152,7 +152,7 @@ class Admin:
         plural, _, group = resource.partition(".")
         if not group:
             return self._look_up("/api/v1", plural)
-        # A copy: another thread may look up a kind meanwhile.
+        # A copy: another thread may look up a kind at the same time.
         for (path, name), kind in list(self._kinds.items()):
             if name == plural and path.startswith(f"/apis/{group}/"):
                 return kind

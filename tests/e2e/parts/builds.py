@@ -68,7 +68,7 @@ class Recipe:
         name: File or folder that comes out.
         folder: Where the command runs.
         command: `{out}` in it is the path of what comes out, `{folder}` the folder of that.
-        pins: What, besides the command, decides the result; a change builds anew.
+        pins: What decides the result besides the command; a change rebuilds.
         environment: On top of the process's own.
     """
 
@@ -124,7 +124,7 @@ def karpenter() -> Path:
 def hollow_kubelet() -> Path:
     """A kubelet as Kubernetes ships it over a runtime that pretends; built where it is missing.
 
-    A module of its own: another requirement of the control plane's would build all of that anew.
+    It has its own module: otherwise each change of the control plane's requirements would rebuild it.
 
     Raises:
         PartError: If the build fails; its output is in the message.

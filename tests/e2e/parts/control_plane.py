@@ -33,7 +33,7 @@ WEBHOOK_CACHE: Final = "5s"
 """How long a token review counts: short, so that a token taken back is refused while a test still looks."""
 
 AUDIT_MEGABYTES_MAX: Final = 10_000
-"""No rotation: whoever reads the log keeps its place in it. Three thousand pods write about 200 MB."""
+"""No rotation: readers of the log keep their position in it. Three thousand pods write about 200 MB."""
 
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 KUBE_SCHEDULER: Final = "kube-scheduler"
@@ -145,9 +145,9 @@ class ControlPlane:
         self._api_server = None
 
     def restart_clients(self) -> None:
-        """Start whoever watches the API server again: after an outage client-go sleeps for up to a minute.
+        """Restart the components that watch the API server: after an outage client-go sleeps for up to a minute.
 
-        kwok, moreover, goes on watching from the present and never hears of pods that were bound meanwhile; kubelets list.
+        kwok also watches from the present on, and never sees pods that were bound during the outage; kubelets list.
         A new one has another name, and would leave the Nodes alone until the leases that it had before are over.
         """
         commands = self._clients()
@@ -163,7 +163,7 @@ class ControlPlane:
         return self.kubeconfig(self._tokens[KUBELETS])
 
     def kubeconfig(self, token: str) -> Path:
-        """A kubeconfig file for whoever holds `token`."""
+        """Write a kubeconfig file with `token`."""
         path = self._folder / f"kubeconfig-{len(list(self._folder.glob('kubeconfig-*')))}.json"
         content = {
             "apiVersion": "v1",

@@ -106,7 +106,7 @@ class Processes:
     def __enter__(self) -> Self:
         try:
             self._former = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        except ValueError:  # not the main thread: whoever has it takes the signals
+        except ValueError:  # not the main thread, which handles the signals
             self._former = None
         self._reaper = subprocess.Popen(
             [sys.executable, "-S", str(_REAPER)], stdin=subprocess.PIPE, text=True, start_new_session=True

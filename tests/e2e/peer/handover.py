@@ -188,7 +188,7 @@ def _play(side: LeadingKarpenter, session: boto3.Session) -> None:
 
 
 def _watch(side: LeadingKarpenter, before: JsonObject) -> None:
-    """Karpenter takes its hashes up again and leaves everything as it is."""
+    """Karpenter uses its hashes again and changes nothing."""
     until(lambda: all(map(_has_karpenters_hash, _pairs(side))), seconds=SECONDS, what="Karpenter's own hashes")
     end = time.monotonic() + WATCHED
     while time.monotonic() < end:
@@ -202,7 +202,7 @@ def _watch(side: LeadingKarpenter, before: JsonObject) -> None:
 
 
 def _let_karpenter_remove_them(side: LeadingKarpenter) -> None:
-    """What is Karpenter's can end as Karpenter's: a finalizer of ours would keep it for ever."""
+    """Karpenter can delete its own objects: a finalizer of ours would keep them for ever."""
     for claim in side.admin.list("nodeclaims.karpenter.sh"):
         side.admin.delete("nodeclaims.karpenter.sh", claim["metadata"]["name"])
     side.admin.delete("deployments.apps", "web", "default")

@@ -30,7 +30,7 @@ CPU_REQUESTS: Final = "2000"
 
 
 class KarpenterSide(Together):
-    """Karpenter as it is by default: batching of one to ten seconds, 200 requests a second, no feature gate changed."""
+    """Karpenter with its defaults: batching of one to ten seconds, 200 requests a second, no feature gate changed."""
 
     name = "karpenter"
     elects_leader = False

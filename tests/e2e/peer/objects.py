@@ -33,7 +33,7 @@ def pools() -> list[JsonObject]:
 
 
 def workload(pods: int) -> list[JsonObject]:
-    """The Deployments of so many pods."""
+    """The Deployments of this many pods."""
     deployments = DEPLOYMENTS[pods]
     return burst.workload(NAMESPACE, pods // deployments, deployments)
 

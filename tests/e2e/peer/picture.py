@@ -13,7 +13,7 @@ _LABELS: Final = 250
 _SCALE: Final = 620
 _ROW: Final = 22
 _TICKS: Final = 8
-"""Widths and heights in pixels, and at most so many marks on the line of seconds."""
+"""Widths and heights in pixels, and the most marks on the axis of seconds."""
 
 _COLOURS: Final = {"fleetwright": "#2f6fab", "karpenter": "#c1662b"}
 _STYLE: Final = (

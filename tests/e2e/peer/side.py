@@ -29,7 +29,7 @@ class Side(Protocol):
         ...
 
     def claims(self) -> list[datetime]:
-        """When each claim that there is now was made."""
+        """Return the creation time of each present claim."""
         ...
 
     def claim_moments(self) -> list[dict[str, float]]:

@@ -19,7 +19,7 @@ NOTEBOOK: Final = "research/forgot-the-toleration"
 
 
 def scene(playing: Play, *, apart: float = 0.0) -> None:
-    """Apply each file, so many seconds after the one before; all but the notebook must run, and the notebook is told why."""
+    """Apply each file some seconds after the one before; all but the notebook must run, and an Event says why it waits."""
     for path in sorted((FOLDER / "pools").glob("*.yaml")):
         playing.apply(*map(_hurried, yaml.safe_load_all(path.read_text())))
     playing.apply_file(FOLDER / "workloads" / "daemons.yaml")

@@ -14,7 +14,7 @@ POOL: Final = "killed"
 
 
 def scene(playing: Play, was_killed: Callable[[], None]) -> None:
-    """EC2 has launched, and the function dies before it hears of it: the instance is found again, and no second one made."""
+    """The function dies between EC2's launch and its answer: the instance is found again, and no second one is launched."""
     world, provision = playing.world, BY_NAME["provision"]
     killed: list[int] = []
 

@@ -89,7 +89,7 @@ def deployment(
     ports: Sequence[int] = (),
     **spec: Any,
 ) -> JsonObject:
-    """A Deployment; `spec` goes to its pods. They end at once when they are told to."""
+    """A Deployment; `spec` is its pods'. They end at once on SIGTERM."""
     container: JsonObject = {
         "name": "main",
         "image": "registry.example.com/main:1",

@@ -1,4 +1,4 @@
-"""The API server is away for a minute: what runs stays, and what came meanwhile is taken up."""
+"""The API server is away for a minute: what runs stays, and what came in that minute is handled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Law: whenever a budget window opens or closes, a schedule wakes `disrupt`. Held against every minute of the time.
 
-Both sides are read anew here: the budget's cron by its own text, the schedules by EventBridge's documentation. A single time,
-`at(...)`, counts if it is among the schedules that `reconcile` writes two minutes before.
+Both sides have a second implementation here: the budget's cron by its own text, the schedules by EventBridge's documentation.
+A single time, `at(...)`, counts if it is among the schedules that `reconcile` writes two minutes before.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ConditionalCheckError(ClientError):
 
 
 class Busy:
-    """A client whose table reports conflicts for so many calls."""
+    """A client whose table reports conflicts for this many calls."""
 
     exceptions = SimpleNamespace(
         TransactionCanceledException=TransactionCanceledError, ConditionalCheckFailedException=ConditionalCheckError

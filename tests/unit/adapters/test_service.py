@@ -15,7 +15,7 @@ from lambdas.wiring import FUNCTIONS, FunctionSpec
 
 
 class Pager:
-    """A client whose listing has so many pages of one item."""
+    """A client whose listing has this many pages of one item."""
 
     def __init__(self, pages: int | None) -> None:
         self.pages = pages

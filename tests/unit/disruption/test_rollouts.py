@@ -22,7 +22,7 @@ WEB = (Owner("ReplicaSet", "web", is_controller=True),)
 
 
 def a_new_node(name: str = "node-2", *, age: timedelta = 10 * MINUTE) -> tuple[NodeClaim, Node]:
-    """A node that was launched so long ago, ready at once."""
+    """A node that was launched this long ago, ready at once."""
     claim, node = a_node_of(MIDDLE, name)
     conditions = {key: msgspec.structs.replace(c, changed_at=NOW - age) for key, c in claim.conditions.items()}
     return msgspec.structs.replace(claim, created_at=NOW - age, conditions=conditions), node

@@ -218,7 +218,7 @@ def test_after_a_crash_before_the_command_is_stored_it_is_proposed_anew(lab: Lab
 
 
 def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
-    """Whoever changes their mind in time is heard."""
+    """A person may change their mind in time."""
     disrupt_and_tell(lab)
     say(lab, approve=True)
     kept = lab.app.adapters.proposals.all

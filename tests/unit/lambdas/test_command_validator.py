@@ -29,13 +29,13 @@ APART = {
 
 
 def pool(budget: str, **template: Any) -> JsonObject:
-    """The NodePool, with a budget of so many nodes."""
+    """The NodePool, with a budget of this many nodes."""
     disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": budget}]}
     return a_node_pool(disruption=disruption, template=template)
 
 
 def fleet(budget: str, nodes: int = 2, **template: Any) -> Lab:
-    """A lab with so many nodes, all of them empty."""
+    """A lab with this many empty nodes."""
     lab = Lab()
     lab.kubernetes.put(pool(budget, **template), *(a_pending_pod(f"p{n}", affinity=APART) for n in range(nodes)))
     lab.settle()
@@ -164,7 +164,7 @@ def test_replacements_of_a_dropped_command_go_too() -> None:
 
 
 def test_a_replacement_with_pods_outlives_its_command() -> None:
-    """Otherwise, pods that were bound there meanwhile are moved again at once."""
+    """Otherwise, pods that were bound there in between are moved again at once."""
     lab = drifting()
     lab.disrupt()
     lab.tick(2)

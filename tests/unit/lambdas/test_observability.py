@@ -188,7 +188,7 @@ def test_a_run_in_virtual_time_is_not_cut_off_by_real_seconds(
 
 
 def test_causes_of_an_alarm_are_one_metric_and_a_line_that_names_them(written: StringIO) -> None:
-    """If this failed, whoever is woken would know that something is denied, and not what."""
+    """If this failed, the person on call would learn that something is denied, and not what."""
 
     def work(event: Any, context: Any, report: RunReport) -> None:
         report.count("launchDenials", 2)

@@ -24,7 +24,7 @@ def lab() -> Lab:
 
 
 def arrive(lab: Lab, seconds: int) -> None:
-    """From now on, one pod arrives each second, for so many seconds."""
+    """From now on, one pod arrives each second, for this many seconds."""
     start, come = lab.clock.now(), set[int]()
 
     def look(call: str) -> None:

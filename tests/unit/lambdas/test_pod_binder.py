@@ -152,7 +152,7 @@ def test_a_pod_with_a_volume_is_left_to_the_scheduler_and_nominated() -> None:
 
 
 def refuse(lab: Lab, error: Exception, times: int = 1000) -> None:
-    """Answer so many bindings with the error."""
+    """Answer this many bindings with the error."""
     left = [error] * times
 
     def fail(call: str) -> None:

@@ -350,7 +350,7 @@ def a_burst(lab: Lab, pods: int = 4) -> None:
 
 
 def after(calls: int, error: Exception, *, times: int = 1) -> Any:
-    """A hook that lets so many writes through, then fails some."""
+    """A hook that lets this many writes through, then fails some."""
     seen: list[str] = []
 
     def hook(call: str) -> None:

@@ -51,7 +51,7 @@ def a_record(
 
 
 def a_leaving(*, tainted: timedelta | None = timedelta(minutes=1), **changes: Any) -> ClaimRecord:
-    """A claim whose node was tainted so long ago; deletion fields by keyword."""
+    """A claim whose node was tainted this long ago; deletion fields by keyword."""
     tainted_at = None if tainted is None else NOW - tainted
     fields = {"reason": "Empty", "asked_at": NOW - timedelta(minutes=1), "tainted_at": tainted_at}
     return a_record(deletion=Deletion(**{**fields, **changes}), age=timedelta(hours=1))

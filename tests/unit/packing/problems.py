@@ -94,7 +94,7 @@ def of_every_size(sizes: int, *, apart: int = 0) -> PackingProblem:
 
 
 def of_families(count: int) -> PackingProblem:
-    """Machines of four sizes in so many families that differ by a little in capacity and price."""
+    """Machines of four sizes in this many families that differ slightly in capacity and price."""
     rows = [(size, family) for size in (2, 4, 8, 16) for family in range(count)]
     capacity = [(1000 * size - family, 4096 * size - 40 * family, 60) for size, family in rows]
     return PackingProblem.of(

@@ -1,4 +1,4 @@
-"""What becomes of a pod: pending, reschedulable, evictable, drainable."""
+"""The disposition of a pod: pending, reschedulable, evictable, drainable."""
 
 from __future__ import annotations
 

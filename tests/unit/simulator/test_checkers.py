@@ -335,7 +335,7 @@ def test_a_command_has_a_place_for_the_pods_that_it_evicts(reason: str, minutes:
 
 @pytest.mark.parametrize(("limit", "broken"), [("1", 0), ("3", 1)])
 def test_a_place_that_another_pod_took_is_missed_only_below_the_limit(limit: str, broken: int) -> None:
-    """If this failed, what Kubernetes gives to whoever comes first would be laid at consolidation's door."""
+    """If this failed, consolidation would be blamed for a place that Kubernetes gives to the first pod that comes."""
     story = occupied().apply("NodePool", "default", {**pool(), "limits": {"nodes": limit}}).node("other")
     story.taint("n", "Underutilized").evict("p", "n").wait(seconds=30)
     obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}}}

@@ -130,7 +130,7 @@ def test_a_pod_that_waits_must_have_been_told_why() -> None:
 
 
 def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> list[str]:
-    """The laws that so many calls within half a minute break."""
+    """The laws that this many calls within half a minute break."""
     broken: list[str] = []
     judge = CallJudge(lambda law, _: broken.append(law))
     for number in range(calls):

@@ -60,7 +60,7 @@ def without_label(node: Node, key: str) -> Node:
 
 
 def marked(text: str, age: timedelta) -> Node:
-    """A node of this age that is protected for so long after its start."""
+    """A node of this age that is protected for this long after its start."""
     return msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: text}, created_at=NOW - age)
 
 

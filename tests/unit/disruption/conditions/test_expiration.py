@@ -39,7 +39,7 @@ def test_expired(changes: dict[str, Any], expected: tuple[str, ...]) -> None:
 
 
 def test_claims_of_a_command_under_way_are_left_to_it() -> None:
-    """A command that waits for its replacement must not lose its node meanwhile."""
+    """A command that waits for its replacement must not lose its node."""
     assert expired(a_snapshot(node_claims=(claim(),), marked_for_deletion=("a",))) == ()
 
 

@@ -18,7 +18,7 @@ ON = Options(feature_gates=FeatureGates(static_capacity=True))
 
 
 def fleet(nodes: int, replicas: int, *, gate: Options = ON, **changes: Any) -> Snapshot:
-    """A static pool with so many nodes and so many replicas."""
+    """A static pool with this many nodes and replicas."""
     limits = changes.pop("limits", {})
     pool = a_pool("default", ON_DEMAND, replicas=replicas, limits=limits)
     pairs = [a_node_of(SMALL, name=f"n-{number}") for number in range(nodes)]

@@ -22,7 +22,7 @@ STEPS: Final = 20
 
 
 def half_full(nodes: int, *, at_once: int, **changes: Any) -> Snapshot:
-    """Nodes with a tenth of their room used; so many may go at one time."""
+    """Nodes with a tenth of their room used; this many may go at one time."""
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(str(at_once)),)))
     pairs = [a_node_of(MIDDLE, f"n{n}") for n in range(nodes)]
     pods = tuple(pod_on(f"n{n}", cpu="400m") for n in range(nodes))

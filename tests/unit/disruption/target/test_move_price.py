@@ -26,7 +26,7 @@ def price_of(*pods: Pod, options: Options = Options(), moved: MovedWorkload | No
 
 
 def moved_ago(minutes: int) -> MovedWorkload:
-    """The pods' workload, moved so long ago."""
+    """The pods' workload, moved this long ago."""
     then = NOW - timedelta(minutes=minutes)
     return MovedWorkload(name="default/ReplicaSet/web", moving_since=then, moved_at=then)
 

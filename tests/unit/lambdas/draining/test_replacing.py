@@ -33,7 +33,7 @@ def lab() -> Lab:
 
 
 def notice(lab: Lab, kind: str = SPOT, *, late: timedelta = timedelta(0)) -> None:
-    """EC2's event about the oldest claim, delivered so long after it was written."""
+    """EC2's event about the oldest claim, delivered this long after it was written."""
     event = {
         "source": "aws.ec2",
         "detail-type": kind,

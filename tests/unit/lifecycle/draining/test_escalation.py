@@ -22,7 +22,7 @@ SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hou
 
 
 def step_of(blocked_for: timedelta, *, tried: str = "PodDisruptionBudget", **changes: object) -> object:
-    """The next step of a drain without progress for so long."""
+    """The next step of a drain without progress for this long."""
     tries = {identity(POD): EvictionTry(30, tried, NOW + MINUTE)}
     fields = {"reason": "SpotInterrupted", "tries": tries, "evicted_at": NOW - blocked_for, **changes}
     record = a_leaving(tainted=timedelta(days=9), asked_at=NOW - timedelta(days=9), **fields)

@@ -31,7 +31,7 @@ def a_running(name: str, **changes: object) -> Pod:
 
 
 def a_deletion(*, tried: Sequence[tuple[Pod, int]] = (), **changes: object) -> Deletion:
-    """Tainted a minute ago; pods with so many attempts may be tried again now."""
+    """Tainted a minute ago; pods with this many attempts may be tried again now."""
     tries = {identity(pod): EvictionTry(attempts, "ServerError", NOW) for pod, attempts in tried}
     return Deletion(
         **{"reason": "Empty", "asked_at": NOW - MINUTE, "tainted_at": NOW - MINUTE, "tries": tries, **changes}

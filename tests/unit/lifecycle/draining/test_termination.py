@@ -141,7 +141,7 @@ def test_a_claim_dropped_before_its_launch_was_answered_terminates_its_instance(
 
 
 def a_held(*, asked: timedelta) -> ClaimFacts:
-    """The instance is gone; the Node was deleted so long ago and waits for a foreign finalizer."""
+    """The instance is gone; the Node was deleted this long ago and waits for a foreign finalizer."""
     return ClaimFacts(
         nodes=(a_node(leaving=True, deleted_at=NOW - asked, finalizers=("example.com/hold",)),), is_instance_gone=True
     )

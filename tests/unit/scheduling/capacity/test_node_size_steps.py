@@ -19,7 +19,7 @@ TYPES = tuple(
 
 
 def planned(*cpus: str, **bound: int) -> Plan:
-    """The improved plan for pods of so many CPUs under a bound."""
+    """The improved plan for pods of this many CPUs under a bound."""
     pods = tuple(a_pod(f"p{number:03}", cpu=cpu) for number, cpu in enumerate(cpus))
     return Planner(a_snapshot(types=TYPES, node_pools=(a_pool(largest_node=bound),), pods=pods)).plan(lambda: False)
 

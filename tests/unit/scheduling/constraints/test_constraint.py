@@ -32,7 +32,7 @@ SMALL = a_type("m.large", cpu="2", memory="8Gi", price=0.2, capacity_types=(labe
 
 
 class OwnerCap(Constraint):
-    """At most so many pods of one owner on a node."""
+    """At most this many pods of one owner on a node."""
 
     label = "pods of one owner"
     reason = PodReason.POD_ANTI_AFFINITY

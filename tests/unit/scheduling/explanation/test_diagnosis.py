@@ -139,7 +139,7 @@ def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:
 
 
 def test_the_nearest_pool_gives_the_code() -> None:
-    """Otherwise, a pod that is slightly too large is told that its labels are wrong."""
+    """Otherwise, the explanation of a pod that is slightly too large blames its labels."""
     pools = (a_pool("far", Requirement.one_of("team", "b")), a_pool("near", Requirement.one_of("team", "a")))
     pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of("team", "a"),))
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)

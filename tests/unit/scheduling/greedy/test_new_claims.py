@@ -268,7 +268,7 @@ def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
 
 
 def test_overlays_change_prices_and_add_capacity_behind_their_gate() -> None:
-    """Otherwise, a discount that the user knows of does not affect the choice."""
+    """Otherwise, the user's discount does not affect the choice."""
     cheap_large = NodeOverlay(
         name="deal",
         requirements=(Requirement.one_of(labels.INSTANCE_TYPE, "large"),),

@@ -45,7 +45,7 @@ def plain_pods(number: int, **changes: Any) -> tuple[Pod, ...]:
 
 
 def a_cluster(*, steps: int | None = 60, **changes: Any) -> Snapshot:
-    """A NodePool of on-demand nodes and sixty pods, unless told otherwise; so many steps of search."""
+    """A NodePool of on-demand nodes, sixty pods by default, and this many steps of search."""
     fields = {"types": instance_types(), "node_pools": (a_pool("default", ON_DEMAND),), "pods": plain_pods(60)}
     return a_snapshot(**{**fields, "options": Options(improve_iterations=steps), **changes})
 

@@ -71,6 +71,6 @@ def test_a_transaction_whose_reply_is_lost_is_carried_out_once(account: FakeAcco
 
 
 def test_a_call_without_an_answer_is_said_by_name(account: FakeAccount) -> None:
-    """If this failed, whoever adds a call would have to guess what is missing."""
+    """If this failed, an author of a new call would have to guess what is missing."""
     with pytest.raises(UnansweredError, match="sqs:PurgeQueue"):
         account.client("sqs").purge_queue(QueueUrl="u")

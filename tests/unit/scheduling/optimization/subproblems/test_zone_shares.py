@@ -17,7 +17,7 @@ A, B = ZONES[:2]
 
 
 def a_cluster(price_in_b: float) -> Snapshot:
-    """Types of three sizes that cost so many times as much in the second zone."""
+    """Types of three sizes that cost this many times as much in the second zone."""
     return a_snapshot(
         types=tuple(_type(cpu, price_in_b) for cpu in (2, 4, 8)),
         pods=(a_pod("p", cpu="500m", memory="1Gi"),),
