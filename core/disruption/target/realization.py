@@ -169,6 +169,7 @@ class Realizations:
     def _covering(self, keeps: Bools, missing: Ints, may_cover: Bools) -> Bools:
         """Return [node], the nodes that hold most of the missing pods for the lowest price."""
         problem = self._fleet.rows.problem
+        # Greedy set cover: first the node with the most missing pods per price, Σ_i min(load[n, i], missing[i]) / price[n].
         covering, missing = np.zeros_like(keeps), missing.copy()
         while missing.any():
             covers = np.minimum(problem.loads, missing).sum(axis=1) * (may_cover & ~covering)

@@ -116,6 +116,8 @@ class Diving:
 
 def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) -> None:
     """Put pods that are left ([item]) into the capacity that is left, large ones first; `loads` are changed in place."""
+    # free[m, r] = capacity[m, r] - Σ_i loads[m, i] requests[i, r]. A machine takes min_r ⌊free[m, r] / requests[i, r]⌋ more
+    # pods of item i, and no more than fit[i, type] in all.
     free = problem.capacity[types] - loads @ problem.requests
     order = largest_first(problem.requests, problem.capacity.max(axis=0))
     for item in order[left[order] > 0]:

@@ -80,6 +80,8 @@ def _directions(
 
     In the first half the weight moves from one of the first two requested resources to the other; in the second it is random.
     """
+    # direction[d, r] = weight[d, r] / Σ_i requests[i, r] demand[i], so that a weight of one counts all that is requested of a
+    # resource as one. The first half of the weights is (s, 1 - s) with s = (d + ½) / half; the others are log-normal.
     total = (problem.requests * demand[:, None]).sum(axis=0).astype(float)
     requested = np.flatnonzero(total > 0)
     weights = np.zeros((settings.directions, len(total)))

@@ -41,6 +41,8 @@ def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValue
 
     Where some item then fits nowhere, the problem is returned as it is.
     """
+    # For each type t, the types that admit every item of t come by how little smaller they are (t itself first). The nearest
+    # that bring enough different values are chosen: capacity[t, r] = min over them of their capacity[r].
     smaller = _smaller_share(problem)
     smaller[~_covers(problem)] = np.inf
     capacity, is_met = problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)

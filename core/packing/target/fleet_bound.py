@@ -79,6 +79,8 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
 
 def _host_values(problem: FleetProblem, found: Floats) -> tuple[Floats, Floats]:
     """[item], values of hosts for which no type costs less than nothing, and [type], what is left of its price."""
+    # A machine of type t hosts cap[i] pods of each item i that it fits, worth Σ_i h[i] cap[i]. Scaling h by
+    # min(1, min_t price[t] / Σ_i h[i] cap[i]) leaves price[t] - Σ_i h[i] cap[i] ≥ 0 of every type's price.
     prices = problem.type_prices * DOLLARS
     values = np.where(problem.counts > problem.host_room, found, 0.0)
     worth = (values * problem.host_caps) @ problem.fits

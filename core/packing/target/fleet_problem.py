@@ -96,6 +96,8 @@ class PodCells:
     @classmethod
     def of(cls, problem: FleetProblem) -> PodCells:
         """Join items until there are few enough cells."""
+        # Items share a cell if they may run in the same places and ⌊steps · log₂ request[r]⌋ is equal for every resource: their
+        # requests then differ by less than a factor 2^(1 / steps). Steps become coarser until there are few enough cells.
         places = np.column_stack([problem.fits, problem.group_suits])
         pattern = np.unique(places, axis=0, return_inverse=True)[1].ravel() if len(places) else np.zeros(0)
         sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)

@@ -86,6 +86,8 @@ class _Coefficients:
 
     def columns(self, costs: Floats, upper: Floats) -> LpColumns:
         """The matrix by column."""
+        # Compressed sparse columns: the coefficients of column j are entries starts[j] to starts[j + 1], where
+        # starts[j] = Σ_{k < j} (number of coefficients of column k); within a column they are in order of rows.
         row, column, value = (np.concatenate(part) for part in zip(*self._parts, strict=True))
         order = np.lexsort((row, column))
         starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
@@ -107,6 +109,9 @@ class KeepOrDrain:
         self.problem, self.cells, self.types = problem, cells, types
         self._scale = problem.scale
         self._requests = requests / self._scale
+        # Columns: stay by node, machines by type, into by pair (cell, group), new by pair (cell, type); `_starts` is where each
+        # kind begins. Rows: cells, then group-major room, then type-major capacity, then items with a cap along hostnames.
+        # Resources are divided by `scale`, so that coefficients are of one order.
         self._loads = problem.loads @ cells.members.T
         self._into_cell, self._into_group = (
             part.astype(np.int64) for part in np.nonzero(cells.first(problem.group_suits))
@@ -137,6 +142,8 @@ class KeepOrDrain:
             row += len(self.cells.members)
         if len(rules.pools):
             entries.put(row + rules.pools, np.arange(nodes), 1.0)
+        # price · stay + move · (1 - stay) = (price - move) · stay + move: the constant Σ move is left out of the costs.
+        # A node that must go has stay ≤ 0.
         prices, moves = problem.prices * DOLLARS * (1 - rules.keep_discount), problem.move_prices * DOLLARS
         machines = problem.type_prices[self.types] * DOLLARS
         costs = np.concatenate([prices - moves, machines, np.zeros(len(self._into_cell) + len(self._new_cell))])
@@ -152,6 +159,9 @@ class KeepOrDrain:
     def _rows(self, rules: TargetRules) -> tuple[Floats, Floats]:
         """Lower and upper bounds of all rows."""
         problem, cells = self.problem, self.cells
+        # Each row of the program with its variables on the left: room is Σ fill free stay - Σ request into ≥ -(fill · room that
+        # stays anyway), capacity Σ fill capacity machines - Σ request new ≥ 0, and
+        # Σ_{n in p} stay ≥ nodes of p - drains[p] says the same as Σ_{n in p} (1 - stay) ≤ drains[p].
         own = np.maximum(problem.group_free, 0) / self._scale * rules.fill
         enough = (problem.counts - problem.host_room)[self._capped]
         lower = [cells.members @ problem.counts, -own.ravel(), np.zeros(len(self.types) * len(self._resource)), enough]
@@ -168,6 +178,8 @@ class KeepOrDrain:
     def _put_nodes(self, entries: _Coefficients, fill: float) -> None:
         """What a node that stays holds, and the room that it offers."""
         problem, count = self.problem, len(self._resource)
+        # Coefficients of stay[n]: load[n, c] in the row of cell c, and fill · free[n, r] in the room row of the node's group.
+        # Of machines[t]: fill · capacity[t, r] in the capacity row (t, r).
         node, cell = np.nonzero(self._loads)
         entries.put(cell, node, self._loads[node, cell].astype(float))
         open_ = np.flatnonzero(problem.room_groups != NO_GROUP)
@@ -180,6 +192,7 @@ class KeepOrDrain:
     def _put_pods(self, entries: _Coefficients) -> None:
         """Pods that move, into rooms and onto machines."""
         count = len(self._resource)
+        # Coefficients of into[c, g] and new[c, t]: one in the row of cell c, -request[c, r] in the row (g, r) or (t, r).
         into, new = np.arange(len(self._into_cell)), np.arange(len(self._new_cell))
         entries.put(self._into_cell, self._starts[2] + into, 1.0)
         rows = self._room_row + self._into_group[:, None] * count + self._resource
@@ -190,6 +203,7 @@ class KeepOrDrain:
 
     def _put_hosts(self, entries: _Coefficients) -> None:
         problem = self.problem
+        # Row i: Σ_n most[i, n] stay[n] + cap[i] · Σ_{t that i fits} machines[t] ≥ pods of i - their room on other hosts.
         most = problem.hosts(self._capped, problem.host_caps)
         row, node = np.nonzero(most)
         entries.put(self._host_row + row, node, most[row, node].astype(float))
@@ -197,6 +211,8 @@ class KeepOrDrain:
         entries.put(self._host_row + row, self._starts[1] + kind, problem.host_caps[self._capped][row].astype(float))
 
     def _put_gate(self, entries: _Coefficients, row: int) -> None:
+        # Row c: Σ_t new[c, t] + Σ_{n on demand} load[n, c] stay[n] ≤ pods of c on demand, so new machines hold at most the pods
+        # that leave on-demand nodes.
         node, cell = np.nonzero(self._loads * ~self.problem.is_spot[:, None])
         entries.put(row + cell, node, self._loads[node, cell].astype(float))
         entries.put(row + self._new_cell, self._starts[3] + np.arange(len(self._new_cell)), 1.0)
@@ -211,6 +227,8 @@ class KeepOrDrain:
         of_types = duals[self._type_row : self._host_row].reshape(len(self.types), len(self._resource))
         type_values[self.types] = np.maximum(of_types, 0)
         cell_values = np.maximum(duals[: self._room_row], 0)
+        # The reduced cost of stay[n]: price - move - Σ_c load[n, c] v_c - fill · Σ_r free[n, r] u_{g, r}. Below zero,
+        # staying is cheaper than having its pods elsewhere at the dual prices v and u.
         margins = costs - self._loads @ cell_values - rules.fill * free_room_worth(problem, room_values)
         shares = self._shares(stay, by_cell.sum(axis=1), is_gated=rules.is_gated)
         into = by_cell[cells.cell] * shares[:, None]
@@ -237,6 +255,8 @@ class KeepOrDrain:
         if not is_gated:
             whole: Floats = drained / np.maximum(cells.members.T @ (cells.members @ drained), 1e-9)
             return whole
+        # What a cell puts into existing room E takes the pods of spot nodes S first, which have no other place: item i gets
+        # s_i + max(E - S, 0) · r_i / R of it, r_i being its drained pods of other nodes and R those of its cell. Divided by E.
         spot = ((1 - stay) * problem.is_spot) @ problem.loads
         rest, first = drained - spot, cells.members @ spot
         more = np.maximum(existing - first, 0)[cells.cell]

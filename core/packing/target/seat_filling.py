@@ -63,6 +63,9 @@ class SeatFilling:
         """Seats for as many pods as `into` ([item, group]) says and room allows; machines are those that will be launched."""
         problem, rooms = self._problem, self._rooms
         wanted = whole_pods(into, self._drained)
+        # Best fit decreasing: the items by their largest share of a resource, max_r request[r] / scale[r], the largest first.
+        # Items with a cap come before all: new hosts take cap · machines of their pods, so at least
+        # drained - cap · machines of them need seats on existing nodes.
         share = (problem.requests / self._scale).max(axis=1) if len(problem.requests) else np.zeros(0)
         largest = np.argsort(-share, kind="stable")
         is_capped = problem.host_caps > 0
@@ -96,6 +99,7 @@ class SeatFilling:
 
     def _in_turn(self, wanted: Ints, most: Ints) -> Ints:
         """[item, group], as much of `wanted` as `most` of each item allows, group by group."""
+        # taken[i, g] = clip(most[i] - Σ_{h < g} wanted[i, h], 0, wanted[i, g]).
         before = np.cumsum(wanted, axis=1) - wanted
         return np.asarray(np.clip(most[:, None] - before, 0, wanted), dtype=np.int64)
 
@@ -108,6 +112,8 @@ class SeatFilling:
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[Seat]:
         """Pods of an item onto those of the nodes whose room is most like them; `once`: one pod a node."""
+        # Nodes come by the cosine between their free room f and the request q, (f · q) / (|f| |q|), less a weight times |f|, so
+        # that fuller nodes come first. Each round seats pods on a third of the nodes, then compares again: rooms have changed.
         request = self._problem.requests[item]
         unit = self._shape(request[None, :])[0]
         unit = unit / max(float(np.linalg.norm(unit)), 1e-9)
@@ -124,6 +130,7 @@ class SeatFilling:
             most = pods if once else min(pods, len(near) // 3 + 1)
             best = near[np.argsort(FULLNESS_WEIGHT * size[near] - like[near], kind="stable")[: max(1, most)]]
             amounts = np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best))))
+            # Cut the amounts where their running sum reaches `pods`.
             amounts = np.diff(np.minimum(np.cumsum(amounts), pods), prepend=0)
             got = np.flatnonzero(amounts)
             self._free[here[best[got]]] -= amounts[got][:, None] * request
@@ -149,6 +156,8 @@ class SeatFilling:
 
 def whole_pods(into: Floats, drained: Ints) -> Ints:
     """[item, group], shares in whole pods. What rounding takes from one item the next one gets, which is about as large."""
+    # Error diffusion: whole[i] = ⌊into[i] + carry + ½⌋ and carry += into[i] - whole[i] by group, at most drained[i] in all:
+    # an excess is taken from the groups where rounding up added the most.
     whole, carry = np.zeros(into.shape, dtype=np.int64), np.zeros(into.shape[1])
     for item in range(len(into)):
         wanted = np.minimum(into[item] + carry, drained[item])

@@ -122,6 +122,8 @@ class FleetRows:
         groups = np.full(count, NO_GROUP, dtype=np.int64)
         if not len(self.items):
             return groups
+        # tilt[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): how far a node's room leans to CPU.
+        # Nodes that suit the same items are cut at the quantiles of their tilt into at most ROOM_SHAPES groups.
         is_open = self._suits.any(axis=0)
         pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()
         free = np.maximum(self._free, 0)
@@ -179,6 +181,8 @@ class FleetRows:
 
     def _problem(self) -> FleetProblem:
         context, rows = self._context, self.row_of
+        # group_free[g, r] = Σ free[n, r] over the nodes n of group g that are no candidates. A group's first node stands for
+        # all in `group_suits`, since the nodes of a group suit the same items.
         at = np.array([node.position for node in self.nodes], dtype=np.int64)
         loads = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for number, pods in enumerate(self.pods):
