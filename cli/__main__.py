@@ -86,22 +86,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
-        _tell(str(error), traced=debug)
+        _report(str(error), traced=debug)
         return BAD_INPUT
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRAS:
             raise
         extra = EXTRAS[error.name.partition(".")[0]]
-        _tell(f"this command needs {error.name}: pip install 'fleetwright[{extra}]'", traced=debug)
+        _report(f"this command needs {error.name}: pip install 'fleetwright[{extra}]'", traced=debug)
         return BAD_INPUT
     except KeyboardInterrupt:
-        _tell("interrupted", traced=debug)
+        _report("interrupted", traced=debug)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as error:  # noqa: BLE001 - the border: whatever is left is a bug of ours
-        _tell(f"internal error: {type(error).__name__}: {error}", traced=debug)
+        _report(f"internal error: {type(error).__name__}: {error}", traced=debug)
         print("hint: run it again with --debug for the traceback, and report it with the input", file=sys.stderr)
         return INTERNAL
 
@@ -121,7 +121,7 @@ def _ended(code: int) -> int:
     return code
 
 
-def _tell(problem: str, *, traced: bool) -> None:
+def _report(problem: str, *, traced: bool) -> None:
     if traced:
         traceback.print_exc()
     print(f"fleetwright: {problem}", file=sys.stderr)

@@ -52,8 +52,8 @@ def _summary(document: JsonObject) -> str:
 
 
 def _bound(hourly: float, cost: Mapping[str, Any]) -> str:
-    told = money.distance(hourly, cost["lowerBound"])
-    return f"; {told}" if told else ""
+    distance = money.distance(hourly, cost["lowerBound"])
+    return f"; {distance}" if distance else ""
 
 
 def _commands(commands: Sequence[JsonObject]) -> str:
@@ -78,18 +78,18 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for found in blocked:
         groups.setdefault((found["reason"], found["message"].replace(found["node"], "it")), []).append(found["node"])
-    told = []
+    paragraphs = []
     for (reason, message), nodes in groups.items():
         named = output.several(nodes, len(nodes) if shows_all else _NAMED_MAX)
         head = f"{nodes[0]} stays" if len(nodes) == 1 else f"{len(nodes)} nodes stay"
         lines = [f"{head} [{reason}]: {message}", *([f"  {named}"] if len(nodes) > 1 else [])]
-        told.append(output.wrapped("\n".join(lines)))
-    return "\n".join(told)
+        paragraphs.append(output.wrapped("\n".join(lines)))
+    return "\n".join(paragraphs)
 
 
 def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
     """How many nodes may go now; reasons with the same number share it."""
-    told = []
+    pools = []
     for pool, by_reason in sorted(budgets.items()):
         numbers: dict[int | None, list[str]] = {}
         for reason, left in sorted(by_reason.items()):
@@ -98,8 +98,8 @@ def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
             _number(left) if len(numbers) == 1 else f"{_number(left)} for {', '.join(reasons)}"
             for left, reasons in numbers.items()
         ]
-        told.append(f"{pool} {', '.join(parts)}")
-    return style.painted(output.wrapped(f"budgets before these commands: {'; '.join(told)}"), "dim") if told else ""
+        pools.append(f"{pool} {', '.join(parts)}")
+    return style.painted(output.wrapped(f"budgets before these commands: {'; '.join(pools)}"), "dim") if pools else ""
 
 
 def _number(left: int | None) -> str:

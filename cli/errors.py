@@ -37,5 +37,5 @@ class InputError(FleetwrightError):
 
     def __str__(self) -> str:
         where = [self.source or "", "" if self.index is None else f"document {self.index}", self.place]
-        told = ": ".join(part for part in (*where, self.problem) if part)
-        return f"{told}\nhint: {self.hint}" if self.hint else told
+        text = ": ".join(part for part in (*where, self.problem) if part)
+        return f"{text}\nhint: {self.hint}" if self.hint else text

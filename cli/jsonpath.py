@@ -39,8 +39,8 @@ def _values(expression: str, document: Any) -> str:
     try:
         found = parse(path).find(document)
     except (JSONPathError, AttributeError) as error:
-        told = " ".join(str(error).split())
+        problem = " ".join(str(error).split())
         raise InputError(
-            f"{expression!r} is not a path such as .nodeClaims[*].name: {told}", source="-o jsonpath"
+            f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source="-o jsonpath"
         ) from error
     return " ".join(value if isinstance(value := entry.value, str) else json.dumps(value) for entry in found)

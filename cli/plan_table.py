@@ -59,14 +59,14 @@ def _summary(document: JsonObject) -> str:
     waiting = launched + len(bindings) + len(lost)
     if not waiting and not claims:
         return style.painted("no pod waits", "bold")
-    told = [style.painted(f"{counted(waiting, 'pod')} {_verb(waiting, 'wait')}", "bold")]
+    parts = [style.painted(f"{counted(waiting, 'pod')} {_verb(waiting, 'wait')}", "bold")]
     if launched:
-        told.append(f"{launched} {_verb(launched, 'get')} {counted(len(claims), 'new node')}")
+        parts.append(f"{launched} {_verb(launched, 'get')} {counted(len(claims), 'new node')}")
     if bindings:
-        told.append(f"{len(bindings)} {_verb(len(bindings), 'fit')} on {_existing_count(bindings)}")
+        parts.append(f"{len(bindings)} {_verb(len(bindings), 'fit')} on {_existing_count(bindings)}")
     if lost:
-        told.append(style.painted(f"{len(lost)} {_verb(len(lost), 'have')} no place", "red", "bold"))
-    text = "; ".join([": ".join(told[:2]), *told[2:]])
+        parts.append(style.painted(f"{len(lost)} {_verb(len(lost), 'have')} no place", "red", "bold"))
+    text = "; ".join([": ".join(parts[:2]), *parts[2:]])
     return f"{text}\n{_cost(document)}" if claims else text
 
 
@@ -177,8 +177,8 @@ def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
 def _entry(pods: Sequence[str], reason: str, lines: Sequence[str], *, shows_all: bool) -> str:
     named = pods[0] if len(pods) == 1 else f"{len(pods)} pods ({output.several(pods, len(pods) if shows_all else 3)})"
     head = f"no place for {named} [{reason}]"
-    told = output.wrapped("\n".join([head, *(f"  {line}" for line in _kept(lines, shows_all=shows_all))]))
-    return told.replace("no place", style.painted("no place", "red"), 1)
+    parts = output.wrapped("\n".join([head, *(f"  {line}" for line in _kept(lines, shows_all=shows_all))]))
+    return parts.replace("no place", style.painted("no place", "red"), 1)
 
 
 def _kept(lines: Sequence[str], *, shows_all: bool) -> Iterable[str]:

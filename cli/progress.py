@@ -21,16 +21,16 @@ def progress(what: str) -> Iterator[None]:
         yield
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
-    teller.start()
+    thread = threading.Thread(target=_show, args=(what, done), daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        thread.join()
 
 
-def _tell(what: str, done: threading.Event) -> None:
+def _show(what: str, done: threading.Event) -> None:
     started = time.monotonic()
     if done.wait(QUIET_SECONDS):
         return

@@ -146,8 +146,8 @@ def _causes(report: CostReport) -> list[JsonObject]:
     found: dict[str, list[JsonObject]] = {}
     for cause, part in report.causes:
         if part:
-            told = {"message": cause.message, "dollars": round(dollars(part), 6)}
-            found.setdefault(cause.reason, []).append(told)
+            entry = {"message": cause.message, "dollars": round(dollars(part), 6)}
+            found.setdefault(cause.reason, []).append(entry)
     sums = {reason: round(sum(one["dollars"] for one in objects), 6) for reason, objects in found.items()}
     return [
         {"reason": reason, "dollars": sums[reason], "objects": found[reason][:OBJECTS_SHOWN]}
@@ -185,11 +185,11 @@ def _head(document: JsonObject) -> str:
 def _against(document: JsonObject) -> list[tuple[str, str, str]]:
     spent, baselines, minimum = document["dollars"], document["baselines"], document["provenMinimum"]
     rows = [("spent", f"{spent:,.4f}", "")]
-    told: Iterable[tuple[str, float | None]] = (
+    amounts: Iterable[tuple[str, float | None]] = (
         ("on demand", baselines["onDemand"]),
         ("without consolidation (played)", baselines["withoutConsolidation"]),
     )
-    rows += [(name, f"{value:,.4f}", _relative(spent, value)) for name, value in told if value is not None]
+    rows += [(name, f"{value:,.4f}", _relative(spent, value)) for name, value in amounts if value is not None]
     if minimum is not None:
         meant = f"of ${minimum['spentMeanwhile']:,.4f} in {minimum['hours']:,.2f} hours"
         rows.append(("proven minimum", f"{minimum['dollars']:,.4f}", meant))

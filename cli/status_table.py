@@ -61,14 +61,14 @@ def _summary(document: JsonObject) -> str:
     nodes = sum(pool["nodes"] for pool in document["nodePools"])
     name = f"cluster {document['cluster']}: " if document["cluster"] else ""
     share = f", {cost['spotHourly'] / cost['hourly']:.0%} of it spot" if cost["spotHourly"] else ""
-    told = [f"{style.painted(name + counted(nodes, 'node'), 'bold')}, {money.rate(cost['hourly'])}{share}"]
+    lines = [f"{style.painted(name + counted(nodes, 'node'), 'bold')}, {money.rate(cost['hourly'])}{share}"]
     if document["foreignNodes"]:
-        told.append(
+        lines.append(
             f"{counted(document['foreignNodes'], 'node')} besides that {_is_are(document['foreignNodes'])} not ours"
         )
     if waiting:
-        told.append(f"{counted(len(waiting), 'pod')} without a node: {output.several(waiting, _NAMED_MAX)}")
-    return output.wrapped("\n".join(told))
+        lines.append(f"{counted(len(waiting), 'pod')} without a node: {output.several(waiting, _NAMED_MAX)}")
+    return output.wrapped("\n".join(lines))
 
 
 def _is_are(number: int) -> str:
@@ -79,16 +79,16 @@ def _brakes(document: JsonObject) -> str:
     """Nothing where the functions' view was not read: silence is not an all-clear."""
     if document["brakes"] is None:
         return ""
-    told = [
+    lines = [
         f"{style.painted(brake['brake'], 'red')}: {brake['message']} (stops {', '.join(brake['stops'])})"
         for brake in document["brakes"]
     ]
-    told += [
+    lines += [
         f"breaker of {b['nodePool']}: {counted(b['failures'], 'new node')} in a row did not join; {b['message']}"
         for b in document["breakers"]
         if not any(brake["nodePool"] == b["nodePool"] for brake in document["brakes"])
     ]
-    return output.wrapped("\n".join(told)) if told else "no brake is engaged"
+    return output.wrapped("\n".join(lines)) if lines else "no brake is engaged"
 
 
 def _pools(document: JsonObject) -> str:
@@ -193,11 +193,11 @@ def _sweeps(document: JsonObject) -> str:
     failing: Sequence[Mapping[str, Any]] = sweeps["failing"]
     if not failing:
         return f"reconcile: everything was in order, last written down {_short(sweeps['cleanAt'])}"
-    told = [
+    lines = [
         f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({found['failures']} rounds): {found['reason']}"
         for found in failing
     ]
-    return output.wrapped(style.painted("\n".join(told), "red"))
+    return output.wrapped(style.painted("\n".join(lines), "red"))
 
 
 def _short(moment: str) -> str:

@@ -79,13 +79,13 @@ def switch_table(document: dict[str, Any]) -> str:
         (change["cluster"], change["before"], change["after"], ", ".join(change["stops"]) or "nothing")
         for change in document["switches"]
     ]
-    told = output.table(("CLUSTER", "WAS", "IS", "STOPS"), rows)
+    switches = output.table(("CLUSTER", "WAS", "IS", "STOPS"), rows)
     kept = [change for change in document["switches"] if change["after"] != document["wanted"]]
     left = [
         f"{change['cluster']} is left at {change['after']}, which holds back more: `fleetwright resume` releases it"
         for change in kept
     ]
-    parts = ["\n".join([told, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"])]
+    parts = ["\n".join([switches, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"])]
     return output.wrapped("\n\n".join(filter(None, parts)))
 
 

@@ -49,10 +49,10 @@ def what_if_table(document: JsonObject) -> str:
     """The difference for a terminal."""
     rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
     lost, gained = document["difference"]["podsLost"], document["difference"]["podsGained"]
-    told = [_head(document), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
-    told += [f"without a place now: {output.several(lost, _NAMED_MAX)}"] if lost else []
-    told += [f"with a place now: {output.several(gained, _NAMED_MAX)}"] if gained else []
-    return "\n\n".join([*told, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])
+    parts = [_head(document), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
+    parts += [f"without a place now: {output.several(lost, _NAMED_MAX)}"] if lost else []
+    parts += [f"with a place now: {output.several(gained, _NAMED_MAX)}"] if gained else []
+    return "\n\n".join([*parts, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])
 
 
 def what_if_markdown(document: JsonObject) -> str:

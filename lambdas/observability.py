@@ -150,9 +150,9 @@ class _Counts:
 def _write(counts: Counter[str], calls: Counter[str]) -> None:
     """Write nonzero counts as metrics where they are kept, log the others, and report alarms' causes and refused calls."""
     counts = counts + _alarming(counts)
-    told = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
-    if told:
-        logger.info("counted", extra={"counts": told})
+    unpublished = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
+    if unpublished:
+        logger.info("counted", extra={"counts": unpublished})
     for name, value in sorted(counts.items()):
         if name in METRICS:
             metrics.add_metric(name=in_cloudwatch(name), unit=METRICS[name].unit, value=value)

@@ -20,20 +20,20 @@ class DecisionLog:
     """Collects decisions: at, function, kind, subject, reason, message.
 
     Attributes:
-        told: The decisions, in order, without repeats.
+        entries: The decisions, in order, without repeats.
     """
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self._last: dict[str, tuple[str, str]] = {}
-        self.told: list[dict[str, Any]] = []
+        self.entries: list[dict[str, Any]] = []
 
     def write(self, function: str, decision: Mapping[str, Any]) -> None:
         """Take a decision, unless the last one about its subject was of the same kind and for the same reason."""
         subject, gist = decision["subject"], (decision["kind"], decision["reason"])
         if self._last.get(subject) != gist:
             self._last[subject] = gist
-            self.told.append({"at": self._clock.now(), "function": function, **decision})
+            self.entries.append({"at": self._clock.now(), "function": function, **decision})
 
     def see(self, event: Event) -> None:
         """Listen to the record."""

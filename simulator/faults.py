@@ -42,7 +42,7 @@ class _Armed(msgspec.Struct, kw_only=True):
     def is_live(self, now: datetime) -> bool:
         return (self.left is None or self.left > 0) and (self.until is None or now <= self.until)
 
-    def is_meant(self, function: str, call: str) -> bool:
+    def matches(self, function: str, call: str) -> bool:
         """Whether it befalls this attempt, which is counted."""
         if self.function not in ("", function) or not self.pattern.fullmatch(call):
             return False
@@ -116,7 +116,7 @@ class Faults:
             return None
         now = self._clock.now()
         self._live = [armed for armed in self._live if armed.is_live(now)]
-        armed = next((armed for armed in self._live if armed.is_meant(function, call)), None)
+        armed = next((armed for armed in self._live if armed.matches(function, call)), None)
         if armed is None:
             return None
         armed.used += 1

@@ -105,18 +105,18 @@ def _run_to_end(world: World, scenario: Scenario, progress: Progress | None) -> 
 
 def _result(world: World, events: list[Event], wall_seconds: float) -> Result:
     verdict = world.judges.finish()
-    unschedulable = unschedulable_by_reason(world.tally.pending(), world.decisions.told)
+    unschedulable = unschedulable_by_reason(world.tally.pending(), world.decisions.entries)
     figures = {
         **world.tally.figures(unschedulable),
         **costs(world.meter),
         **judged(verdict),
-        "decisions": len(world.decisions.told),
+        "decisions": len(world.decisions.entries),
     }
     seconds = round(world.scenario.duration.total_seconds())
     return Result(
         summary=summarize(world.scenario.name, seconds, wall_seconds, figures),
         events=tuple(events),
-        decisions=tuple(world.decisions.told),
+        decisions=tuple(world.decisions.entries),
         violations=verdict.violations,
         warnings=tuple(world.warnings),
         failures=tuple(world.sandboxes.failures),

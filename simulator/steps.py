@@ -165,7 +165,7 @@ class Steps:
         self._faults.arm(step.call, befalls, count=count, lasting=step.lasting, function=step.function, nth=step.nth)
 
     def _interrupt(self, interrupt: Interrupt) -> None:
-        found = [instance for instance in self._account.instances.all() if _is_meant(instance, interrupt)]
+        found = [instance for instance in self._account.instances.all() if _matches(instance, interrupt)]
         if not found:
             kind = "" if interrupt.kind == STATUS_CHECK else "spot "
             self._warn(f"interrupt: no running {kind}instance matches {interrupt.node or interrupt.zone or 'any zone'}")
@@ -177,7 +177,7 @@ class Steps:
         return self._rng.sample(found, min(len(found), math.ceil(Fraction(str(fraction)) * len(found))))
 
 
-def _is_meant(instance: Instance, interrupt: Interrupt) -> bool:
+def _matches(instance: Instance, interrupt: Interrupt) -> bool:
     return (
         instance.is_alive
         and (is_spot(instance) or interrupt.kind == STATUS_CHECK)

@@ -54,14 +54,14 @@ def _draw_graph(place: Any, graph: Graph, series: Series) -> None:
     place.set_title(graph.title, fontsize=9)
     place.tick_params(labelsize=8)
     place.grid(alpha=0.3)
-    told = False
+    has_points = False
     for metric in graph.metrics:
         points = in_periods(series.get(metric, ()), graph.statistic)
-        told = told or bool(points)
+        has_points = has_points or bool(points)
         place.plot(list(points), list(points.values()), marker=".", markersize=4, linewidth=1, label=metric)
     place.set_ylim(bottom=0)
     place.legend(fontsize=7, loc="upper right")
-    if not told:
+    if not has_points:
         place.text(0.5, 0.5, "nothing to tell", transform=place.transAxes, ha="center", va="center", color="grey")
 
 

@@ -67,7 +67,7 @@ class Usage:
         """Receives the functions' standard output: metrics in CloudWatch's embedded format."""
         return _Output(self)
 
-    def told(self, line: str) -> None:
+    def add_log_line(self, line: str) -> None:
         """One line of a function's output."""
         if '"CloudWatchMetrics"' not in line:
             return
@@ -129,7 +129,7 @@ class _Output(io.TextIOBase):
         """Receive a part of the output and count its complete lines."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
-            self._usage.told(line)
+            self._usage.add_log_line(line)
         return len(text)
 
 

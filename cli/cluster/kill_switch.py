@@ -36,7 +36,7 @@ class KillSwitches:
 
     def all(self) -> list[SwitchSetting]:
         """Return every kill switch, by cluster. Raises InputError."""
-        with _told("ssm:GetParametersByPath"):
+        with _aws_errors_as_input_errors("ssm:GetParametersByPath"):
             pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
             found = [parameter for page in pages for parameter in page["Parameters"]]
         named = [(match, entry) for entry in found if (match := _NAME.fullmatch(entry["Name"])) is not None]
@@ -45,13 +45,13 @@ class KillSwitches:
 
     def one(self, cluster: str, parameter: str) -> SwitchSetting:
         """Return one of them. Raises InputError."""
-        with _told("ssm:GetParameter"):
+        with _aws_errors_as_input_errors("ssm:GetParameter"):
             value = self._ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
         return SwitchSetting(cluster, parameter, value.strip())
 
     def turn(self, switch: SwitchSetting, mode: Mode) -> None:
         """Set one of them. Raises InputError."""
-        with _told("ssm:PutParameter"):
+        with _aws_errors_as_input_errors("ssm:PutParameter"):
             self._ssm.put_parameter(Name=switch.parameter, Value=str(mode), Overwrite=True)
 
 
@@ -64,7 +64,7 @@ def switch_of(installation: Installation) -> tuple[KillSwitches, SwitchSetting]:
     return switches, switches.one(installation.cluster, parameter)
 
 
-class _told:  # noqa: N801 - used as a statement
+class _aws_errors_as_input_errors:  # noqa: N801 - used as a statement
     """Translate errors of the SDK to input errors."""
 
     def __init__(self, call: str) -> None:

@@ -100,10 +100,10 @@ class Organisation(msgspec.Struct, frozen=True):
 
 def add_all(parser: argparse.ArgumentParser, which: Any = None) -> None:
     """Add `--all` (to the group `which` of options that exclude it) and `--role`."""
-    told = (
+    text = (
         "every cluster with an installation in the account, and in those of --role; --region takes several with commas"
     )
-    (which or parser).add_argument("--all", action="store_true", help=told)
+    (which or parser).add_argument("--all", action="store_true", help=text)
     parser.add_argument(
         "--role",
         metavar="ARN",
@@ -130,9 +130,9 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
         except InputError as error:
             unreadable.append(Unreadable(cluster="", region=site.region, role=site.role, problem=str(error)))
     if not clusters:
-        told = unreadable_text([found.document() for found in unreadable])
+        text = unreadable_text([found.document() for found in unreadable])
         problem = "there is no cluster with an installation (no parameter /fleetwright/CLUSTER/mode)"
-        raise InputError(f"{problem}\n{told}".rstrip(), hint="--region, --profile and --role say where to look")
+        raise InputError(f"{problem}\n{text}".rstrip(), hint="--region, --profile and --role say where to look")
     return Organisation(tuple(clusters), tuple(unreadable))
 
 

@@ -80,9 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(as_markdown(document))
     else:
         output.show(document, arguments.output, as_table)
-    broken = [told for condition in arguments.fail_on if (told := _broken(condition, document))]
-    for told in broken:
-        print(f"fleetwright: {told}", file=sys.stderr)
+    broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document))]
+    for failure in broken:
+        print(f"fleetwright: {failure}", file=sys.stderr)
     return NEGATIVE if broken else DONE
 
 

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Explain one object; 1 where it is a pod that has no place."""
     if arguments.ledger:
-        return _tell_past(arguments)
+        return _explain_past(arguments)
     from cli.inputs import read_world
     from cli.progress import progress
     from cli.search_time import share_of_time
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return NEGATIVE if explanation.has_no_place else DONE
 
 
-def _tell_past(arguments: argparse.Namespace) -> int:
+def _explain_past(arguments: argparse.Namespace) -> int:
     from cli.ledger.past import explain_past
 
     past = explain_past(arguments)

@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command h
     from cli.__main__ import whole_parser
 
     os.environ["COLUMNS"] = _COLUMNS
-    told = {"prog": "fleetwright", "project_name": "fleetwright", "version": VERSION, "manual_title": "Fleetwright"}
+    page = {"prog": "fleetwright", "project_name": "fleetwright", "version": VERSION, "manual_title": "Fleetwright"}
     parser = whole_parser()
     parser.man_short_description = _SUMMARY  # type: ignore[attr-defined]  # where the library looks for it
-    sys.stdout.write(f"{Manpage(parser, told)}\n")
+    sys.stdout.write(f"{Manpage(parser, page)}\n")
     return DONE

@@ -29,7 +29,7 @@ _EXAMPLES: Final = """examples:
   fleetwright simulate examples/trace.yaml --seed 7 -o json
 """
 _VIOLATIONS_SHOWN: Final = 20
-_TELL_EVERY_SECONDS: Final = 2.0
+_SHOW_EVERY_SECONDS: Final = 2.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.report is not None:
             comparison = _comparison(ledger) if arguments.compare and ledger is not None else None
             arguments.report.write_text(_page(result, comparison), encoding="utf-8")
-    output.show(result.summary, arguments.output, lambda _: _told(result))
+    output.show(result.summary, arguments.output, lambda _: _timeline(result))
     _complain(result)
     return NEGATIVE if any(result.summary[law] for law in VIOLATIONS) else DONE
 
@@ -136,16 +136,16 @@ def _progress() -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    told = time.monotonic()
+    shown_at = time.monotonic()
 
-    def tell(moment: datetime, end: datetime) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _TELL_EVERY_SECONDS:
-            told = time.monotonic()
+    def show(moment: datetime, end: datetime) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= _SHOW_EVERY_SECONDS:
+            shown_at = time.monotonic()
             sys.stderr.write(f"\r\x1b[Ksimulating: {moment:%Y-%m-%d %H:%M} of {end:%Y-%m-%d %H:%M}")
             sys.stderr.flush()
 
-    yield tell
+    yield show
     sys.stderr.write("\r\x1b[K")
 
 
@@ -156,7 +156,7 @@ def _page(result: Result, comparison: Comparison | None) -> str:
     return render(Story(summary=result.summary, events=events, decisions=result.decisions, comparison=comparison))
 
 
-def _told(result: Result) -> str:
+def _timeline(result: Result) -> str:
     from cli.timeline import timeline
 
     return f"{timeline(result.events)}\n\n{_summary(result.summary)}"

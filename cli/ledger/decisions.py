@@ -45,9 +45,9 @@ def add_recorded_period(parser: argparse.ArgumentParser) -> None:
     """`--ledger`, whose cluster, and which part of it is played."""
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
     parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
-    told = "a time (RFC 3339), or a span back from now (24h, 30d)"
-    parser.add_argument("--from", dest="since", type=since, metavar="T", help=f"{told}; default: the first look")
-    parser.add_argument("--to", dest="until", type=since, metavar="T", help=f"{told}; default: the last look")
+    help_text = "a time (RFC 3339), or a span back from now (24h, 30d)"
+    parser.add_argument("--from", dest="since", type=since, metavar="T", help=f"{help_text}; default: the first look")
+    parser.add_argument("--to", dest="until", type=since, metavar="T", help=f"{help_text}; default: the last look")
 
 
 def since(text: str) -> datetime:

@@ -26,10 +26,10 @@ def report_of_period(arguments: argparse.Namespace) -> JsonObject:
         InvalidInputError: If something in it cannot be read.
     """
     looks = PeriodReader(arguments)
-    told = outcomes(open_ledger(arguments.ledger), arguments)
-    ended = by_decision(told)
+    ended_instances = outcomes(open_ledger(arguments.ledger), arguments)
+    ended = by_decision(ended_instances)
     since: datetime = arguments.since or looks.since
-    builder = ReportBuilder(lives(told), since, looks.until)
+    builder = ReportBuilder(lives(ended_instances), since, looks.until)
     log: list[LogEntry] = []
 
     def seen() -> Iterator[Snapshot]:

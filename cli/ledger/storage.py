@@ -71,13 +71,13 @@ class BucketLedger:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._prefix + prefix
         )
-        with _told(f"{S3_SCHEME}{self._bucket}/{self._prefix}{prefix}"):
+        with _s3_errors_as_input_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{prefix}"):
             found = [item["Key"] for page in pages for item in page.get("Contents", ())]
         return sorted(key.removeprefix(self._prefix) for key in found)
 
     def get(self, key: str) -> bytes:
         """One object. Raises InvalidInputError where there is none."""
-        with _told(f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"):
+        with _s3_errors_as_input_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"):
             body: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].read()
         return body
 
@@ -87,7 +87,7 @@ class BucketLedger:
             yield from pool.map(self.get, keys)
 
 
-class _told:  # noqa: N801 - used as a statement
+class _s3_errors_as_input_errors:  # noqa: N801 - used as a statement
     """Translate errors of the SDK to problems of the object that was read."""
 
     def __init__(self, what: str) -> None:

@@ -61,14 +61,14 @@ def _claim(record: ClaimRecord) -> JsonObject:
 
 def _next(document: JsonObject) -> str:
     cluster, claims, others = document["cluster"], document["items"], document["leftovers"]
-    told = [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
+    lines = [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
     if not claims and not others:
-        told.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
+        lines.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
     elif document["acting"] and not document["hindrances"]:
-        told.append("Time is up. What is left goes on by itself; run the command again to see it end and to clean up.")
+        lines.append("Time is up. What is left goes on by itself; run the command again to see it end and to clean up.")
     elif not document["acting"]:
-        told.append(
+        lines.append(
             f"`fleetwright drain --cluster {cluster} --all --yes` ends {counted(len(claims), 'node')}, all NodePools and "
             "EC2NodeClasses and what was made for them. Keep the manifests; pods find no new nodes afterwards."
         )
-    return "\n".join(told)
+    return "\n".join(lines)

@@ -83,7 +83,7 @@ def _moments(events: Happenings) -> list[Band]:
     found: list[tuple[datetime, str, list[str]]] = []
     replicas: dict[str, object] = {}
     for at, event, fields in events:
-        kind, text = _told(event, fields, replicas)
+        kind, text = _kind_and_text(event, fields, replicas)
         if not kind or (kind == "step" and at <= started):
             continue
         if found and found[-1][1] == kind and at - found[-1][0] <= _SAME_STEP:
@@ -93,7 +93,7 @@ def _moments(events: Happenings) -> list[Band]:
     return [Band(start=at, end=at, kind=kind, text=_joined(kind, texts)) for at, kind, texts in found]
 
 
-def _told(event: str, fields: Mapping[str, Any], replicas: dict[str, object]) -> tuple[str, str]:
+def _kind_and_text(event: str, fields: Mapping[str, Any], replicas: dict[str, object]) -> tuple[str, str]:
     """Return kind and text of one event; empty for actions of the functions or the cluster."""
     if event == "interruptionNotice":
         return "interruption", str(fields["kind"])
@@ -123,6 +123,6 @@ def _joined(kind: str, texts: list[str]) -> str:
     counts = {text: texts.count(text) for text in texts}
     if kind == "interruption":
         return ", ".join(f"{count} {text} notice{'s' if count > 1 else ''}" for text, count in counts.items())
-    told = [f"{text}, {count} times" if count > 1 else text for text, count in counts.items()]
-    more = len(told) - _NAMED_MAX
-    return "; ".join(told[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    parts = [f"{text}, {count} times" if count > 1 else text for text, count in counts.items()]
+    more = len(parts) - _NAMED_MAX
+    return "; ".join(parts[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -23,7 +23,7 @@ VIOLATIONS: Final = (
 
 def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime], rows: Sequence[Chain]) -> str:
     """A few sentences of plain text."""
-    told = [
+    sentences = [
         _pods(summary),
         _nodes(summary, lines),
         _interruptions(lives),
@@ -31,7 +31,7 @@ def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLif
         _left(summary),
         _laws(summary),
     ]
-    return " ".join(sentence for sentence in told if sentence) if rows or lines.times else "Nothing happened."
+    return " ".join(sentence for sentence in sentences if sentence) if rows or lines.times else "Nothing happened."
 
 
 def _pods(summary: Mapping[str, Any]) -> str:

@@ -71,7 +71,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}/{self.name}"
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The message with the suggestion, for people."""
         return f"{self.message} (did you mean {self.suggestion!r}?)" if self.suggestion else self.message
 

@@ -39,7 +39,7 @@ def as_github(findings: Sequence[Finding]) -> str:
     for finding in findings:
         place = {"file": finding.document.source, "line": finding.line, "col": finding.column, "title": finding.code}
         given = ",".join(f"{key}={_escaped_property(str(value))}" for key, value in place.items() if value is not None)
-        lines.append(f"::{finding.severity} {given}::{_escaped(f'{finding.object}: {finding.field}: {finding.told}')}")
+        lines.append(f"::{finding.severity} {given}::{_escaped(f'{finding.object}: {finding.field}: {finding.text}')}")
     return "\n".join(lines)
 
 
@@ -58,7 +58,7 @@ def as_junit(findings: Sequence[Finding], *, objects: int) -> str:
     for finding in findings:
         case = ET.SubElement(suite, "testcase", {"classname": finding.object, "name": finding.field or finding.code})
         if finding.severity is Severity.ERROR:
-            failure = ET.SubElement(case, "failure", {"type": finding.code, "message": finding.told})
+            failure = ET.SubElement(case, "failure", {"type": finding.code, "message": finding.text})
             failure.text = _line(finding)
         else:
             ET.SubElement(case, "system-out").text = _line(finding)
@@ -75,7 +75,7 @@ def _line(finding: Finding) -> str:
     mark = f"{style.painted('warning', 'yellow')}: " if is_warning else ""
     subject = f"{finding.kind} {finding.name}"
     field = style.painted(finding.field, "yellow" if is_warning else "red")
-    return ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.told) if part)
+    return ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:
@@ -120,7 +120,7 @@ def _result(finding: Finding) -> JsonObject:
     return {
         "ruleId": finding.code.value,
         "level": finding.severity.value,
-        "message": {"text": f"{finding.object}: {finding.field}: {finding.told}"},
+        "message": {"text": f"{finding.object}: {finding.field}: {finding.text}"},
         "locations": [{"physicalLocation": location}],
     }
 

@@ -18,9 +18,9 @@ NODES_EXPLAINED_MAX: Final = 20
 
 def explanation(command: Command, plan: DisruptionPlan) -> str:
     """Return the text of `fleetwright explain` for the command's nodes."""
-    told = [str(explain_node(plan, node)) for node in command.nodes[:NODES_EXPLAINED_MAX]]
-    more = len(command.nodes) - len(told)
-    return "\n\n".join([*told, *([f"and {more} more nodes"] if more else [])])
+    explained = [str(explain_node(plan, node)) for node in command.nodes[:NODES_EXPLAINED_MAX]]
+    more = len(command.nodes) - len(explained)
+    return "\n\n".join([*explained, *([f"and {more} more nodes"] if more else [])])
 
 
 def subject(proposal: Proposal, cluster: str) -> str:

@@ -71,15 +71,15 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
 
     def after_failure(self, message: str, now: datetime) -> Breaker:
         """Return the breaker after one more failure; a running pause stays, since the failure is a late report of its cause."""
-        told = msgspec.structs.replace(self._with(False), message=message, failed_at=now)
+        changed = msgspec.structs.replace(self._with(False), message=message, failed_at=now)
         if self.open_until is not None and now < self.open_until:
-            return told
+            return changed
         before = Breaker(node_pool=self.node_pool) if self._is_forgotten(now) else self
         failures, openings, open_until = before.failures + 1, before.openings, before.open_until
         if failures >= OPENS_AFTER:
             open_until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(openings, 10))
             openings += 1
-        return msgspec.structs.replace(told, failures=failures, openings=openings, open_until=open_until)
+        return msgspec.structs.replace(changed, failures=failures, openings=openings, open_until=open_until)
 
     def after_success(self) -> Breaker:
         """Return the breaker after a new node became ready: closed. The same object where this changes nothing."""
@@ -103,11 +103,11 @@ class Breaker(msgspec.Struct, frozen=True, kw_only=True):
         """The brake that it currently engages, None while it is closed."""
         if self.open_until is None or self._is_forgotten(now):
             return None
-        told = f"{self.failures} new nodes of NodePool {self.node_pool} failed in a row, the last: {self.message}"
+        message = f"{self.failures} new nodes of NodePool {self.node_pool} failed in a row, the last: {self.message}"
         if now < self.open_until:
             until = self.open_until.isoformat(timespec="seconds")
-            return Brake(BrakeKind.POOL_BREAKER, f"{told}; tried again at {until}", node_pool=self.node_pool)
-        return Brake(BrakeKind.POOL_PROBE, f"{told}; one command at a time tries again", node_pool=self.node_pool)
+            return Brake(BrakeKind.POOL_BREAKER, f"{message}; tried again at {until}", node_pool=self.node_pool)
+        return Brake(BrakeKind.POOL_PROBE, f"{message}; one command at a time tries again", node_pool=self.node_pool)
 
     def _with(self, result: bool) -> Breaker:
         return msgspec.structs.replace(self, results=(*self.results, result)[-RESULTS:])

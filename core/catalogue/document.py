@@ -87,10 +87,10 @@ def decode(raw: bytes) -> Catalogue:
     )
 
 
-def encode(catalogue: Catalogue, told: CatalogueOrigin | None = None) -> bytes:
+def encode(catalogue: Catalogue, origin: CatalogueOrigin | None = None) -> bytes:
     """Write a catalogue, with its origin where one is given; `decode` gives back the same one."""
     document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
-    document |= msgspec.structs.asdict(told) if told is not None else {}
+    document |= msgspec.structs.asdict(origin) if origin is not None else {}
     if catalogue.by_node_class:
         document["nodeClasses"] = {
             name: [_written(found) for found in types] for name, types in catalogue.by_node_class.items()

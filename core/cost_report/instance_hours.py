@@ -19,9 +19,9 @@ def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
 
     A record of the launch has its moment; a record of the end estimates it. The earliest record of the end counts.
     """
-    told = [outcome.instance for outcome in outcomes if outcome.instance is not None]
+    recorded = [outcome.instance for outcome in outcomes if outcome.instance is not None]
     found: dict[str, InstanceLife] = {}
-    for life in sorted(told, key=lambda life: (life.ended_at is not None, life.launched_at)):
+    for life in sorted(recorded, key=lambda life: (life.ended_at is not None, life.launched_at)):
         known = found.setdefault(life.instance, life)
         if life.ended_at is not None and (known.ended_at is None or life.ended_at < known.ended_at):
             found[life.instance] = msgspec.structs.replace(known, ended_at=life.ended_at)

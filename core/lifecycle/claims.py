@@ -150,11 +150,11 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
     if missing == STARTED:
         return _open(record, node, now)
     if is_late_to_initialize(record, now):
-        told = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
+        message = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
         if record.reason != ClaimReason.INITIALIZATION_TIMEOUT:
-            return ReportNode(node.name, ClaimReason.INITIALIZATION_TIMEOUT, told, record.plan.pods)
+            return ReportNode(node.name, ClaimReason.INITIALIZATION_TIMEOUT, message, record.plan.pods)
         if not any(_keeps(pod) for pod in facts.pods):
-            return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, told)
+            return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, message)
     return Wait(_boot_recheck(record.phase_since, now), missing)
 
 

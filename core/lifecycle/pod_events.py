@@ -47,10 +47,10 @@ def with_pod_events(
         elif not pod.node_name:
             waiting.add(pod.key)
     seen = (_observed(record, by_node.get(record.node_name, ()), waiting, now) for record in records)
-    return tuple(_heard(record, ended.get(record.node_name), everywhere) for record in seen)
+    return tuple(_with_moments(record, ended.get(record.node_name), everywhere) for record in seen)
 
 
-def _heard(record: ClaimRecord, *moments: datetime | None) -> ClaimRecord:
+def _with_moments(record: ClaimRecord, *moments: datetime | None) -> ClaimRecord:
     """The record with what the audit log tells, where that is later than what was seen."""
     since = record.last_pod_event_at or record.initialized_at
     latest = max((moment for moment in moments if moment is not None), default=None)

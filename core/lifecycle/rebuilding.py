@@ -76,7 +76,7 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
         node: Its node, None where it has not joined.
         pool: The NodePool that the tags name; one without a template where that is gone.
     """
-    spec = _spec(node) or _stand_in(node, pool)
+    spec = _spec(node) or _spec_of_pool(node, pool)
     class_name = tags.get(labels.NODECLASS, "") or pool.node_class.name
     kept = {**pool.annotations, labels.MIN_VALUES_RELAXED: ""}
     annotations = {key: value for key, value in (node.annotations if node else {}).items() if key in kept}
@@ -149,7 +149,7 @@ def _spec(node: Node | None) -> ClaimSpec | None:
         return None
 
 
-def _stand_in(node: Node | None, pool: NodePool) -> ClaimSpec:
+def _spec_of_pool(node: Node | None, pool: NodePool) -> ClaimSpec:
     """Return a spec from the current template, with the node's values for the labels that the template leaves open."""
     wanted = {*template_labels(pool), *(requirement.key for requirement in pool.requirements)}
     own = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}

@@ -38,7 +38,7 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     return _effective(pod.spec, by_name, field="spec", is_infeasible=_is_infeasible(pod.status))
 
 
-def tells_resources(status: wire_pod.PodStatus) -> bool:
+def states_resources(status: wire_pod.PodStatus) -> bool:
     """Whether the status says what any container has."""
     return any(
         container.resources is not None for container in (*status.container_statuses, *status.init_container_statuses)

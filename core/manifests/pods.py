@@ -123,7 +123,7 @@ class PodTranslator:
 
     def _spec_of(self, written: wire_pod.WirePod) -> PodSpec:
         spec = self.spec(written.spec)
-        if not effective_requests.tells_resources(written.status):
+        if not effective_requests.states_resources(written.status):
             return spec
         status = written.status
         state = (status.container_statuses, status.init_container_statuses, status.resize, status.conditions)

@@ -78,8 +78,8 @@ class DecisionEvents:
         self._write([self._event(found, CommandReason.AWAITS_APPROVAL, message, proposal.decision) for found in about])
 
     def _event(self, about: JsonObject, reason: str, message: str, decision: str) -> JsonObject:
-        told = with_decision_id(message, decision)
-        return normal(about, reason, told, self._clock.now(), identity=f"{about['kind']}/{reason}/{decision or told}")
+        text = with_decision_id(message, decision)
+        return normal(about, reason, text, self._clock.now(), identity=f"{about['kind']}/{reason}/{decision or text}")
 
     def _write(self, events: list[JsonObject]) -> None:
         write_together(self._kubernetes, events[:EVENTS_AT_MOST], self._run_tasks)

@@ -39,8 +39,8 @@ def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
     except ConflictError:
         return
     report.count("repairedUsage")
-    told = f"counted {_told(before)}, its claims hold {_told(after)}"
-    report.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, told)
+    message = f"counted {_amounts(before)}, its claims hold {_amounts(after)}"
+    report.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, message)
 
 
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:
@@ -68,5 +68,5 @@ def _holds(usage: PoolUsage) -> tuple[dict[str, int], int]:
     return {name: amount for name, amount in usage.reserved.items() if amount}, usage.disrupting
 
 
-def _told(usage: PoolUsage) -> str:
+def _amounts(usage: PoolUsage) -> str:
     return f"{usage.reserved.get('nodes', 0)} nodes with {usage.reserved.get('cpu', 0)} millicores, {usage.disrupting} going"

@@ -55,7 +55,7 @@ class LedgerWriter:
         self._cluster = cluster
         self._clock = clock
         self._bases: dict[str, LedgerBases] = {}
-        self._told: dict[str, DecisionSummary] = {}
+        self._last_written: dict[str, DecisionSummary] = {}
         self._failed_at: datetime | None = None
 
     def draft(
@@ -98,7 +98,7 @@ class LedgerWriter:
             self._failed_at = now
             raise
         self._failed_at = None
-        self._told[draft.function] = summary
+        self._last_written[draft.function] = summary
 
     def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
         """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""
@@ -111,12 +111,12 @@ class LedgerWriter:
             self._objects.put(key, written)
 
     def _is_old_news(self, draft: DecisionDraft, summary: DecisionSummary) -> bool:
-        return not summary.parts and self._told.get(draft.function) == summary
+        return not summary.parts and self._last_written.get(draft.function) == summary
 
     def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
         """Return the refusals that the last entry did not have: of a thousand nodes few change their reason in a minute."""
-        told = self._told.get(draft.function)
-        known = frozenset(told.refused) if told is not None else frozenset()
+        last = self._last_written.get(draft.function)
+        known = frozenset(last.refused) if last is not None else frozenset()
         return tuple(refusal for refusal in summary.refused if refusal not in known)
 
     def _put(self, objects: ObjectStore, draft: DecisionDraft, snapshot: Snapshot, summary: DecisionSummary) -> None:

@@ -63,7 +63,7 @@ def with_expected_pods(
     }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
     standing: dict[tuple[str, str], bool] = {
-        (pod, record.node_name): record.name not in removed and _stands(record, snapshot.now)
+        (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
         for record in records
         for pod in record.nominated
     }
@@ -94,7 +94,7 @@ def _expected(
     return msgspec.structs.replace(pod, node_name=pod.nominated_node_name if stands else "", nominated_node_name="")
 
 
-def _stands(record: ClaimRecord, now: datetime) -> bool:
+def _is_valid(record: ClaimRecord, now: datetime) -> bool:
     """Whether our nomination may still come true: the node stays, and the scheduler's time is not over."""
     since = record.initialized_at
     return record.deletion is None and since is not None and now - since < NOMINATIONS_STAND

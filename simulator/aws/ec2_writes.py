@@ -40,8 +40,10 @@ class EC2Writes:
         """One attempt and its answer."""
         if call.service != "ec2" or not call.operation.startswith(_WRITES):
             return
-        told, code = (_of_code(outcome.code), outcome.code) if isinstance(outcome, AwsError) else _of_answer(outcome)
-        self._recorder.emit("call", call=call.name, outcome=told, code=code)
+        outcome_name, code = (
+            (_of_code(outcome.code), outcome.code) if isinstance(outcome, AwsError) else _of_answer(outcome)
+        )
+        self._recorder.emit("call", call=call.name, outcome=outcome_name, code=code)
 
 
 def _of_answer(answer: dict[str, Any]) -> tuple[str, str]:

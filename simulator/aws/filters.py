@@ -17,8 +17,8 @@ def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None
     """What matches every filter: one of its patterns, on one of the values."""
     left = list(found)
     for wanted in filters or ():
-        name, is_meant = wanted["Name"], _any_of(wanted["Values"])
-        left = [one for one in left if any(map(is_meant, values(one, name)))]
+        name, matches = wanted["Name"], _any_of(wanted["Values"])
+        left = [one for one in left if any(map(matches, values(one, name)))]
     return left
 
 

@@ -81,7 +81,7 @@ class Templates:
 
     def delete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DeleteLaunchTemplate. Raises AwsError for an unknown name or id."""
-        found = self._meant(request)
+        found = self._selected(request)
         del self._by_name[found.name]
         return {"LaunchTemplate": _described(found)}
 
@@ -91,7 +91,7 @@ class Templates:
         Raises:
             AwsError: If there is no such template or version.
         """
-        found = self._meant(specification)
+        found = self._selected(specification)
         version = str(specification.get("Version") or "$Default")
         if version not in _ONLY_VERSION:
             raise AwsError(
@@ -99,7 +99,7 @@ class Templates:
             )
         return read_template(found.id, found.name, 1, found.data)
 
-    def _meant(self, request: Mapping[str, Any]) -> _Kept:
+    def _selected(self, request: Mapping[str, Any]) -> _Kept:
         name = request.get("LaunchTemplateName")
         return self._named(name) if name else self._of_id(request.get("LaunchTemplateId", ""))
 

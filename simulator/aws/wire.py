@@ -86,7 +86,7 @@ class Wire:
         refused = refusal(call, fault)
         if refused is not None:
             error = AwsError(refused.code, refused.message, refused.status, fields=refused.more)
-            self._tell(call, error)
+            self._notify(call, error)
             raise error
         if fault.kind == calls.CRASH_BEFORE:
             raise CrashError(call.name)
@@ -109,11 +109,11 @@ class Wire:
         try:
             answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
         except AwsError as error:
-            self._tell(call, error)
+            self._notify(call, error)
             raise
         finally:
             self.fault = None
-        self._tell(call, answer)
+        self._notify(call, answer)
         return answer
 
     def _throttle(self, call: Call) -> None:
@@ -121,9 +121,9 @@ class Wire:
         try:
             self._take_turn(call.name)
         except AwsError as error:
-            self._tell(call, error)
+            self._notify(call, error)
             raise
 
-    def _tell(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
+    def _notify(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
         for listener in self._listeners:
             listener(call, outcome)

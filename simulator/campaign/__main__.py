@@ -48,10 +48,10 @@ def main() -> int:
         "processes": arguments.processes,
         "wallSeconds": round(time.monotonic() - began),
     }
-    return _told(figures, arguments.json)
+    return _written(figures, arguments.json)
 
 
-def _told(found: dict[str, Any], path: Path) -> int:
+def _written(found: dict[str, Any], path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     for violated in found["violated"]:

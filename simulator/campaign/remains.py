@@ -26,7 +26,7 @@ def read_remains(world: World) -> Remains:
         commands=tuple(table.records("commands")),
         usage={item[TABLE.sort_key]["S"]: _counters(item) for item in table.items("usage")},
         dead_letters={queue.name: len(queue.dead) for queue in queues},
-        told=frozenset(d["subject"] for d in world.decisions.told if d["kind"] == "unschedulable"),
+        explained=frozenset(d["subject"] for d in world.decisions.entries if d["kind"] == "unschedulable"),
         failures=tuple(world.sandboxes.failures),
     )
 

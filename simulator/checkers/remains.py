@@ -32,7 +32,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
         claims, commands: The table's records, as JSON.
         usage: NodePool → counter → amount; `disrupting` counts nodes that go, the others start with `r:`.
         dead_letters: Queue → how many messages were given up.
-        told: Pods with an event that says why they have no node.
+        explained: Pods with an event that says why they have no node.
         failures: What handlers raised, with tracebacks.
     """
 
@@ -40,7 +40,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     commands: Sequence[Row]
     usage: Mapping[str, Mapping[str, int]]
     dead_letters: Mapping[str, int]
-    told: frozenset[str]
+    explained: frozenset[str]
     failures: Sequence[str]
 
 
@@ -149,7 +149,7 @@ class RemainsJudge:
     def _pods(self, now: datetime) -> None:
         for name, pod in sorted(self._ledger.pods.items()):
             waited = now - pod.created_at
-            if _is_pending(pod) and waited > min(PENDING_MAX, self._patience) and name not in self._remains.told:
+            if _is_pending(pod) and waited > min(PENDING_MAX, self._patience) and name not in self._remains.explained:
                 self._report("unexplainedPending", f"{name} waits since {pod.created_at:%H:%M:%S} and was not told why")
 
 

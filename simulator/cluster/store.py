@@ -247,7 +247,7 @@ class Store:
         key = key_of(new)
         self._objects[resource][key] = new
         self._index(resource, key, old, new)
-        self._tell(Change(resource=resource, old=old, new=new, by=by, cause=cause))
+        self._notify(Change(resource=resource, old=old, new=new, by=by, cause=cause))
         return new
 
     def _remove(self, resource: Resource, obj: JsonObject, by: str, cause: str = "") -> None:
@@ -256,7 +256,7 @@ class Store:
         old = self._objects[resource].pop(key)
         self._index(resource, key, old, None)
         first = self._deleted_by.pop(uid_of(obj), by)
-        self._tell(Change(resource=resource, old=obj, new=None, by=first, cause=cause))
+        self._notify(Change(resource=resource, old=obj, new=None, by=first, cause=cause))
 
     def _index(self, resource: Resource, key: Key, old: JsonObject | None, new: JsonObject | None) -> None:
         self._sorted.pop(resource, None)
@@ -280,7 +280,7 @@ class Store:
             for reference in after or ():
                 self._by_owner.setdefault(reference["uid"], {})[(resource, key)] = None
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         for callback in self._watchers[change.resource]:
             callback(change)
 

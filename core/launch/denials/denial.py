@@ -104,7 +104,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
 
         A pause in progress is not extended: the failure is a late report of the same cause.
         """
-        before = self if self._goes_on(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
+        before = self if self._continues(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
         in_vain = before.in_vain + 1
         until, pauses = before.until, before.pauses
         if (until is None or now >= until) and in_vain >= _patience(found.code):
@@ -158,7 +158,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         found = [BY_NAME[name].described(capacity_type) for name in names for capacity_type in capacity_types]
         return f" ({'; '.join(found)})" if found else ""
 
-    def _goes_on(self, found: DeniedLaunch, now: datetime) -> bool:
+    def _continues(self, found: DeniedLaunch, now: datetime) -> bool:
         last = max((moment for moment in (self.until, self.denied_at) if moment is not None), default=None)
         return last is not None and now - last < IN_A_ROW and found.revision == self.revision
 

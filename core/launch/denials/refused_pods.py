@@ -33,10 +33,10 @@ def with_refusals(
     first: dict[str, LaunchDenial] = {}
     for denial in sorted(denials, key=lambda found: (found.names_capacity(), found.code)):
         first.setdefault(denial.node_class, denial)
-    return tuple(_told(found, classes, first) for found in unschedulable)
+    return tuple(_explained(found, classes, first) for found in unschedulable)
 
 
-def _told(found: Unschedulable, classes: Mapping[str, str], denials: Mapping[str, LaunchDenial]) -> Unschedulable:
+def _explained(found: Unschedulable, classes: Mapping[str, str], denials: Mapping[str, LaunchDenial]) -> Unschedulable:
     if found.pod not in classes:
         return found
     denial = denials.get(classes[found.pod])

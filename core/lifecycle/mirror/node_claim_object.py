@@ -51,8 +51,8 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
 def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) -> Mirrored:
     """What the cluster is to say of the claim; `found` are conditions that the record does not know, and go before its own."""
     machine = record.machine
-    told = _conditions(record) | dict(found or {})
-    told[conditions.READY] = _ready(told)
+    by_kind = _conditions(record) | dict(found or {})
+    by_kind[conditions.READY] = _ready(by_kind)
     status = {
         "nodeName": record.node_name,
         "providerID": record.provider_id,
@@ -63,7 +63,7 @@ def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) 
     return Mirrored(
         labels=dict(sorted(record.labels.items())),
         status={name: value for name, value in status.items() if value},
-        conditions=told,
+        conditions=by_kind,
         is_leaving=record.deletion is not None and not _may_stay(record.deletion),
     )
 
@@ -117,17 +117,17 @@ def _conditions(record: ClaimRecord) -> dict[str, Condition]:
             record.message or "its node is not ready for pods yet",
         ),
     )
-    told = {
+    by_kind = {
         kind: Condition("True", kind, "", since or record.phase_since)
         if holds
         else Condition("Unknown", "AwaitingReconciliation", missing, record.requested_at)
         for kind, holds, since, missing in reached
     }
     if record.phase is ClaimPhase.INITIALIZED:
-        told[CONSISTENT] = _consistent(record)
+        by_kind[CONSISTENT] = _consistent(record)
     if record.deletion is not None:
-        told |= _leaving(record.deletion)
-    return told
+        by_kind |= _leaving(record.deletion)
+    return by_kind
 
 
 def _consistent(record: ClaimRecord) -> Condition:
@@ -137,26 +137,26 @@ def _consistent(record: ClaimRecord) -> Condition:
 
 
 def _leaving(deletion: Deletion) -> dict[str, Condition]:
-    told = {conditions.DISRUPTION_REASON: Condition("True", deletion.reason, deletion.message, deletion.asked_at)}
+    by_kind = {conditions.DISRUPTION_REASON: Condition("True", deletion.reason, deletion.message, deletion.asked_at)}
     if deletion.terminated_at is not None:
-        told[DRAINED] = Condition("True", DRAINED, "", deletion.terminated_at)
-        told[conditions.INSTANCE_TERMINATING] = Condition(
+        by_kind[DRAINED] = Condition("True", DRAINED, "", deletion.terminated_at)
+        by_kind[conditions.INSTANCE_TERMINATING] = Condition(
             "True", conditions.INSTANCE_TERMINATING, "", deletion.terminated_at
         )
     elif deletion.tainted_at is not None:
-        told[DRAINED] = Condition("Unknown", "Draining", "pods are leaving its node", deletion.tainted_at)
-    return told
+        by_kind[DRAINED] = Condition("Unknown", "Draining", "pods are leaving its node", deletion.tainted_at)
+    return by_kind
 
 
-def _ready(told: Mapping[str, Condition]) -> Condition:
+def _ready(by_kind: Mapping[str, Condition]) -> Condition:
     """The worst of the conditions that it sums up, with its cause; the latest of their times where all are True."""
-    parts = [(kind, told[kind]) for kind in _IN_READY]
+    parts = [(kind, by_kind[kind]) for kind in _IN_READY]
     for status, reason in (("False", "UnhealthyDependents"), ("Unknown", "ReconcilingDependents")):
         worse = next(((kind, found) for kind, found in parts if found.status == status), None)
         if worse is not None:
             kind, found = worse
             return Condition(status, reason, f"{kind}={status}: {found.message}", found.changed_at)
-    return Condition("True", conditions.READY, "", told[conditions.INITIALIZED].changed_at)
+    return Condition("True", conditions.READY, "", by_kind[conditions.INITIALIZED].changed_at)
 
 
 def _may_stay(deletion: Deletion) -> bool:

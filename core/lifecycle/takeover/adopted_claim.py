@@ -100,11 +100,11 @@ def _hashes(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> dict[str
     )
     reasons = ((DriftReason.NODE_POOL_DRIFTED,), (DriftReason.NODE_CLASS_DRIFTED, _NODE_CLASS_DRIFT))
     drifted = claim.conditions.get(conditions.DRIFTED)
-    told = drifted.reason if drifted is not None and drifted.status == "True" else ""
+    reason = drifted.reason if drifted is not None and drifted.status == "True" else ""
     found: dict[str, str] = {}
     for (key, version, current, theirs), known in zip(parts, reasons, strict=True):
         own, same = claim.annotations.get(key, ""), claim.annotations.get(version) == theirs.get(version)
-        has_drifted = told in known or bool(own and same and theirs.get(key, own) != own)
+        has_drifted = reason in known or bool(own and same and theirs.get(key, own) != own)
         if current:
             found |= {key: (own or UNKNOWN_HASH) if has_drifted else current, version: HASH_VERSION}
     return found

@@ -167,8 +167,8 @@ def _instance_objection(found: LaunchedClaim, cluster: str, now: datetime) -> Ob
     wrong = [key for key in IDENTIFYING_TAGS if tags.get(key, expected[key]) != expected[key]]
     if wrong:
         key = wrong[0]
-        told = f"tag {key} of instance {instance} is {tags[key]!r} and not {expected[key]!r}"
-        return Objection(AdoptionReason.OTHER_OWNER, told)
+        message = f"tag {key} of instance {instance} is {tags[key]!r} and not {expected[key]!r}"
+        return Objection(AdoptionReason.OTHER_OWNER, message)
     if len(found.nodes) > 1:
         names = ", ".join(node.name for node in found.nodes)
         return Objection(AdoptionReason.SEVERAL_NODES, f"Nodes {names} have the provider id {claim.provider_id}")

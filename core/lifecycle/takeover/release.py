@@ -89,8 +89,8 @@ def karpenters_status(record: ClaimRecord, drift: str) -> JsonObject:
     The condition Drifted is there only where it is True: Karpenter takes its presence alone for drift when it renews hashes.
     """
     found: Mapping[str, Condition] = {DRIFTED: Condition("True", drift, "", record.initialized_at)} if drift else {}
-    told: Mirrored = mirrored(released(record), found)
-    status: JsonObject = {**told.status, "conditions": told.written_conditions()}
+    mirror: Mirrored = mirrored(released(record), found)
+    status: JsonObject = {**mirror.status, "conditions": mirror.written_conditions()}
     if record.last_pod_event_at is not None:
         status["lastPodEventTime"] = record.last_pod_event_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return status

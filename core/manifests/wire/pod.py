@@ -299,13 +299,13 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
             condition.last_transition_time = None
         kept = tuple(c for c in kept if c.type != "PodScheduled" or c.status != "True")
     status.conditions = _shared(kept)
-    status.container_statuses = _telling(status.container_statuses)
-    status.init_container_statuses = _telling(status.init_container_statuses)
+    status.container_statuses = _stating_resources(status.container_statuses)
+    status.init_container_statuses = _stating_resources(status.init_container_statuses)
     status.phase = intern(status.phase)
     return status
 
 
-def _telling(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Those that say what their container has."""
     return _shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
 

@@ -49,22 +49,24 @@ class GroupDomains:
         """
         self._groups = groups
         self._nodes = nodes
-        self._looked_at: Callable[[TopologyNodeFilter], NodeMask] = memo(partial(_looked_at, nodes))
+        self._counted_nodes: Callable[[TopologyNodeFilter], NodeMask] = memo(partial(_counted_nodes, nodes))
         self.possible: Callable[[TopologyGroupId], tuple[str, ...]] = memo(
             partial(_possible, groups, templates, table, _demanded_values(signatures))
         )
-        self.of_nodes: Callable[[TopologyGroupId], Counts] = memo(partial(_of_nodes, groups, nodes, self._looked_at))
-        at = partial(_at, groups, nodes, self._looked_at)
+        self.of_nodes: Callable[[TopologyGroupId], Counts] = memo(
+            partial(_of_nodes, groups, nodes, self._counted_nodes)
+        )
+        at = partial(_at, groups, nodes, self._counted_nodes)
         self.running: Callable[[TopologyGroupId], Counts] = memo(
             partial(_running, groups, counted, at, self.possible, self.of_nodes)
         )
 
     def at(self, group: TopologyGroupId, position: int) -> str | None:
         """Return a node's domain for a group, None where it has no such label or the group ignores it."""
-        return _at(self._groups, self._nodes, self._looked_at, group, position)
+        return _at(self._groups, self._nodes, self._counted_nodes, group, position)
 
 
-def _looked_at(nodes: NodeIndex, node_filter: TopologyNodeFilter) -> NodeMask:
+def _counted_nodes(nodes: NodeIndex, node_filter: TopologyNodeFilter) -> NodeMask:
     """The nodes whose pods a group with this filter counts."""
     if node_filter == ANY_NODE:
         return NodeMask(-1)

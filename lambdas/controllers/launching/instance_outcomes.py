@@ -12,15 +12,15 @@ from core.reasons.claim import ClaimReason
 
 def came(record: ClaimRecord, launched_at: datetime) -> list[DecisionOutcome]:
     """The claim's instance was launched; nothing where it is not known which."""
-    return _told(record, launched_at, launched_at, None, ClaimReason.LAUNCHED)
+    return _outcome(record, launched_at, launched_at, None, ClaimReason.LAUNCHED)
 
 
 def went(record: ClaimRecord, reason: str, now: datetime) -> list[DecisionOutcome]:
     """The claim's instance costs nothing from now on. When it came is told more precisely by `came`, if that was kept."""
-    return _told(record, record.moments.launched_at or record.requested_at, now, now, reason)
+    return _outcome(record, record.moments.launched_at or record.requested_at, now, now, reason)
 
 
-def _told(
+def _outcome(
     record: ClaimRecord, launched_at: datetime, at: datetime, ended_at: datetime | None, reason: str
 ) -> list[DecisionOutcome]:
     machine = record.machine

@@ -72,8 +72,10 @@ class LaunchGate:
             if o.key not in refused and o.zone not in closed and not _covers_any(paused, o.key)
         ]
         if not left:
-            told = "; ".join(denial.explanation() for denial in paused) or "EC2 had none of its offerings a moment ago"
-            return Refusal(ClaimReason.LAUNCH_HELD_BACK, told)
+            message = (
+                "; ".join(denial.explanation() for denial in paused) or "EC2 had none of its offerings a moment ago"
+            )
+            return Refusal(ClaimReason.LAUNCH_HELD_BACK, message)
         if any(requirement.min_values is not None for requirement in record.plan.requirements):
             left = list(record.offerings)  # fewer types may violate minValues
         half_open = [denial for denial in engaged if denial not in paused]

@@ -57,12 +57,12 @@ class NodeClaimStatus:
         if has_changed:
             body: JsonObject = {"metadata": {"labels": wanted.labels}}
             tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, name, body))
-        told = [
+        conditions = [
             condition(kind, found.status, found.message, reason=found.reason)
             for kind, found in sorted(wanted.conditions.items())
         ]
-        told += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _held(obj, kind, wanted)]
-        if self._statuses.write(_present(obj), {**wanted.status, "conditions": told}):
+        conditions += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _held(obj, kind, wanted)]
+        if self._statuses.write(_present(obj), {**wanted.status, "conditions": conditions}):
             has_changed = True
         if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):
             tolerate_gone(lambda: self._kubernetes.delete(NODE_CLAIMS, name))
@@ -71,8 +71,8 @@ class NodeClaimStatus:
 
     def refuse(self, obj: JsonObject) -> None:
         """Say that nothing is launched for the NodeClaim. Raises PortError."""
-        told = [condition(kind, "False", NOT_LAUNCHED, reason=BY_HAND) for kind in (LAUNCHED, READY)]
-        self._statuses.write(_present(obj), {"conditions": told})
+        conditions = [condition(kind, "False", NOT_LAUNCHED, reason=BY_HAND) for kind in (LAUNCHED, READY)]
+        self._statuses.write(_present(obj), {"conditions": conditions})
 
 
 def is_made_by_hand(obj: JsonObject) -> bool:
@@ -85,8 +85,10 @@ def is_made_by_hand(obj: JsonObject) -> bool:
 
 def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
     """Whether the condition holds there, and holds no more."""
-    told = (obj.get("status") or {}).get("conditions") or ()
-    return kind not in wanted.conditions and any(c.get("type") == kind and c.get("status") != "False" for c in told)
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return kind not in wanted.conditions and any(
+        c.get("type") == kind and c.get("status") != "False" for c in conditions
+    )
 
 
 def _present(obj: JsonObject) -> Present:

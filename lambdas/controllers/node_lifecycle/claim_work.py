@@ -126,7 +126,7 @@ class ClaimWork:
                 return recheck_after(_since(record), self._clock.now())
             last, before = step, record
             record = self._take(record, step, reader, report)
-            self._tell_of_room(before, record)
+            self._request_run_for_room(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
@@ -309,8 +309,8 @@ class ClaimWork:
         self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
         """Store the report first, so that it is made only once."""
-        told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
-        changed = self._claims.change(record, told)
+        reported = msgspec.structs.replace(record, reason=step.reason, message=step.message)
+        changed = self._claims.change(record, reported)
         report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
         self._node_news.publish(step, reader.unbound_pods(step.pods) if step.pods else ())
         return changed
@@ -334,7 +334,7 @@ class ClaimWork:
         if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), report)
 
-    def _tell_of_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
+    def _request_run_for_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
         """Wake `provision` for pods that wait for a NodePool's limits when a leaving claim has released its share."""
         if before.deletion is not None and before.reserved and (after is None or not after.reserved):
             self._wake_ups.send([wake_up(before.deletion.reason)])

@@ -51,7 +51,7 @@ class NodeLists:
         self._lock = Lock()
         self._listed: dict[str, _Listed] = {}
 
-    def lately(self, selector: str) -> tuple[ObservedNode, ...]:
+    def recent(self, selector: str) -> tuple[ObservedNode, ...]:
         """Return the nodes that had these labels at most `FRESH_FOR` ago. Raises PortError."""
         return self.since(selector, self._clock.now() - FRESH_FOR)
 

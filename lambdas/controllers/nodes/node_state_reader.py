@@ -164,7 +164,7 @@ class NodeStateReader:
             is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT
         else:
             is_waiting = record.deletion.terminated_at is not None
-        return self._lists.lately(selector) if is_waiting else self._lists.since(selector, self._begun)
+        return self._lists.recent(selector) if is_waiting else self._lists.since(selector, self._begun)
 
     def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
         """Return the claim's node by the name that EKS gives it, its instance's: a rebuilt claim may not know an old node."""

@@ -70,8 +70,8 @@ class PlanDecision:
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
         without = Planner(self._observer.open_market.without_refusals(view)).outcome().plan
-        told = with_refusals(plan.unschedulable, without.claims, view.denials)
-        return msgspec.structs.replace(plan, unschedulable=told)
+        explained = with_refusals(plan.unschedulable, without.claims, view.denials)
+        return msgspec.structs.replace(plan, unschedulable=explained)
 
     def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
         """Return the best plan that time allows, and what ended its search.

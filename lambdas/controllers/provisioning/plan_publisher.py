@@ -39,7 +39,7 @@ class PlanPublisher:
     ) -> None:
         self._events = events
         self._decisions = decisions
-        self._told: DecisionSummary | None = None
+        self._published: DecisionSummary | None = None
         self._buffers = buffers
         self._nominations = nominations
         self._clock = clock
@@ -53,8 +53,8 @@ class PlanPublisher:
 
     def decided(self, decision: str, summary: DecisionSummary) -> None:
         """Write events on pods and claims about the decision, except those already written for the last plan."""
-        if summary.parts or summary != self._told:
-            self._told = summary
+        if summary.parts or summary != self._published:
+            self._published = summary
             self._decisions.launches(decision, summary)
 
     def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:

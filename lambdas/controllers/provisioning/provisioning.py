@@ -138,7 +138,7 @@ class Provisioning:
             report.count(LAUNCH_DENIALS, len(view.denials))
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
             world = snapshot_digest(view.snapshot)
-            self._tell_if_new(world)
+            self._record_if_new(world)
             plan, draft = self.decision.plan(view, world, report)
             plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
@@ -159,7 +159,7 @@ class Provisioning:
                 self._run_again("EC2 had no capacity", until)
                 return
 
-    def _tell_if_new(self, world: str) -> None:
+    def _record_if_new(self, world: str) -> None:
         """Record a changed cluster; pods that wait indefinitely are not a change."""
         if world != self._told_of:
             self._told_of = world

@@ -22,16 +22,16 @@ class UnschedulableEvents:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
-        self._told: set[tuple[str, str]] = set()
+        self._written: set[tuple[str, str]] = set()
 
     def publish(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
         """Write an event for each pod and reason that has none yet; `decision` is the id of the first decision with it."""
         events = [self._event(found, decision) for found in unschedulable]
-        fresh = [event for event in events if _key(event) not in self._told][:PER_RUN]
-        if len(self._told) > REMEMBERED:
-            self._told.clear()
+        fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
+        if len(self._written) > REMEMBERED:
+            self._written.clear()
         written = write(self._kubernetes, fresh)
-        self._told.update(_key(event) for event in fresh[:written])
+        self._written.update(_key(event) for event in fresh[:written])
 
     def _event(self, found: Unschedulable, decision: str) -> JsonObject:
         namespace, _, pod = found.pod.partition("/")

@@ -83,14 +83,14 @@ class DisruptionRest:
         self._rest = None
 
     def _has_changed(self, rest: _Rest | None, now: datetime) -> bool:
-        told, pods = self._changes.last(), self._pods
-        is_told = rest is not None and told is not None and told >= rest.looked_at
+        changed_at, pods = self._changes.last(), self._pods
+        has_changed = rest is not None and changed_at is not None and changed_at >= rest.looked_at
         is_long = rest is not None and rest.lasting * 2 >= LONGEST_REST
         if is_long and pods is not None and now - pods[0] < COUNTS_EVERY - PUNCTUALITY:
-            return is_told
+            return has_changed
         counted = self._kubernetes.count(PODS)
         self._pods = None if counted is None else (now, counted)
-        return is_told or counted is None or (pods is not None and pods[1] != counted)
+        return has_changed or counted is None or (pods is not None and pods[1] != counted)
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):

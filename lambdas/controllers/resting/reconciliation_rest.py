@@ -43,9 +43,9 @@ class ReconciliationRest:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._looked_at: datetime | None = None
+        self._observed_at: datetime | None = None
         self._whole_at: datetime | None = None
-        self._told_at: datetime | None = None
+        self._recorded_at: datetime | None = None
         self._world = self._brakes = b""
         self._follows_reservations = False
 
@@ -55,22 +55,22 @@ class ReconciliationRest:
         Raises:
             PortError: If the table does not answer, or the API server.
         """
-        looked_at, whole_at = self._looked_at, self._whole_at
+        observed_at, whole_at = self._observed_at, self._whole_at
         # Further inputs of the status: engaged brakes, results of launches and rollouts, and EC2's denials.
         stores = self._stores
-        told_of = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
-        brakes = msgspec.json.encode((*told_of, stores.denials.all()))
+        reported = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
+        brakes = msgspec.json.encode((*reported, stores.denials.all()))
         is_braked_anew, self._brakes = brakes != self._brakes, brakes
-        if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_EVERY:
+        if observed_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_EVERY:
             return ObservationScope.WHOLE, None
         rows = self._stores.own_rows()
-        told = self._stores.changes.last()
-        has_changed = told is not None and told != self._told_at and told >= looked_at
+        changed_at = self._stores.changes.last()
+        has_changed = changed_at is not None and changed_at != self._recorded_at and changed_at >= observed_at
         if has_changed or rows.commands or not is_in_order(rows.claims, instances):
             return ObservationScope.WHOLE, rows
         # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
         # Capacity reservations change and end without an event.
-        if not rows.claims or self._follows_reservations or now - looked_at >= WITHOUT_PODS_EVERY - PUNCTUALITY:
+        if not rows.claims or self._follows_reservations or now - observed_at >= WITHOUT_PODS_EVERY - PUNCTUALITY:
             return ObservationScope.WITHOUT_PODS, rows
         return ObservationScope.NONE, rows
 
@@ -78,8 +78,8 @@ class ReconciliationRest:
         """Whether an observation without pods is enough, since nothing in it is new or due."""
         return _world(view) == self._world and not expired(view.snapshot)
 
-    def seen(self, view: ClusterState, looked_at: datetime, now: datetime, *, is_whole: bool) -> None:
-        """Rest on this observation, which began at `looked_at`.
+    def seen(self, view: ClusterState, observed_at: datetime, now: datetime, *, is_whole: bool) -> None:
+        """Rest on this observation, which began at `observed_at`.
 
         `disrupt` is notified of what is new, and observes at its next run.
 
@@ -88,20 +88,20 @@ class ReconciliationRest:
         world = _world(view)
         if world != self._world:
             self.record_change(now)
-        self._world, self._looked_at = world, looked_at
+        self._world, self._observed_at = world, observed_at
         self._follows_reservations = any(map(selects_reservations, view.node_classes.values()))
         if is_whole:
-            self._whole_at = looked_at
+            self._whole_at = observed_at
 
     def record_change(self, now: datetime) -> None:
         """Record that something is new, and remember that this sandbox did so."""
-        self._told_at = now
+        self._recorded_at = now
         with suppress(PortError):
             self._stores.changes.record(now)
 
     def end(self) -> None:
         """Observe everything in the next round: something failed, or could not be read."""
-        self._looked_at = None
+        self._observed_at = None
 
 
 def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:

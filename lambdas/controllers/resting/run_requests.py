@@ -77,18 +77,18 @@ class RunPace:
     """The earliest time at which a run that a message started may observe the cluster."""
 
     def __init__(self) -> None:
-        self._looked_at: datetime | None = None
+        self._ended_at: datetime | None = None
         self._futile = 0
 
     def earliest(self, now: datetime) -> datetime:
         """Return that time: now, or some time after the last pass."""
-        return now if self._looked_at is None else max(now, self._looked_at + self._spacing())
+        return now if self._ended_at is None else max(now, self._ended_at + self._spacing())
 
     def ended(self, now: datetime, *, found: bool) -> None:
         """Record the end of a pass. The first after a pause is not futile: it records since when pods are unchanged."""
-        is_first = self._looked_at is None or now - self._looked_at >= PAUSE
+        is_first = self._ended_at is None or now - self._ended_at >= PAUSE
         self._futile = 0 if found or is_first else self._futile + 1
-        self._looked_at = now
+        self._ended_at = now
 
     def _spacing(self) -> timedelta:
         return min(WIDEST_SPACING, SPACING * (1 << min(max(self._futile - 1, 0), 8)))

@@ -24,8 +24,8 @@ def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObj
     if not engaged:
         return condition(LAUNCH_DENIED, "False", reason="NotDenied")
     ordered = sorted(engaged, key=lambda found: (found.names_capacity(), found.code))
-    told = "; ".join(f"{found.explanation()}{_again(found)}" for found in ordered)
-    return condition(LAUNCH_DENIED, "True", told, reason=_NOT_IN_REASONS.sub("_", ordered[0].code).strip("_"))
+    message = "; ".join(f"{found.explanation()}{_again(found)}" for found in ordered)
+    return condition(LAUNCH_DENIED, "True", message, reason=_NOT_IN_REASONS.sub("_", ordered[0].code).strip("_"))
 
 
 def _again(denial: LaunchDenial) -> str:

@@ -91,7 +91,7 @@ class ObjectStatus:
         def write_pool(name: str, manifest: JsonObject) -> None:
             found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
             rollout = self._rollout(manifest, stopped[name]) if name in stopped else None
-            more = [told for told in (found, rollout) if told is not None]
+            more = [message for message in (found, rollout) if message is not None]
             if are_denials_read:
                 more.append(denied_launches(pools[name].node_class.name, denials))
             self._write_pool(manifest, pools[name], more, ready, view.claims.values(), report)
@@ -172,21 +172,21 @@ class ObjectStatus:
             )
         if current.registers:
             return condition(REGISTRATION, "True")
-        told = f"{current.results.count(False)} of the last {len(current.results)} new nodes failed"
+        message = f"{current.results.count(False)} of the last {len(current.results)} new nodes failed"
         last = f", the last: {current.message}" if current.message else ""
-        return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
+        return condition(REGISTRATION, "False", message + last, reason="RegistrationFailed")
 
     def _rollout(self, manifest: JsonObject, rollout: Rollout) -> JsonObject:
         """Whether drifted nodes stay because their replacements do not become ready; an event reports when that begins."""
         now = self._clock.now()
         if not rollout.is_stopped(now):
             return condition(ROLLOUT_STOPPED, "False", reason="NotStopped")
-        told = f"drifted nodes stay until {rollout.stopped_until:%Y-%m-%dT%H:%M:%SZ}: {rollout.message}"
+        message = f"drifted nodes stay until {rollout.stopped_until:%Y-%m-%dT%H:%M:%SZ}: {rollout.message}"
         present = (manifest.get("status") or {}).get("conditions") or ()
         if not any(c.get("type") == ROLLOUT_STOPPED and c.get("status") == "True" for c in present):
-            event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_STOPPED, told, now, identity=told)
+            event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_STOPPED, message, now, identity=message)
             write(self._kubernetes, [event])
-        return condition(ROLLOUT_STOPPED, "True", told, reason="ReplacementsNotReady")
+        return condition(ROLLOUT_STOPPED, "True", message, reason="ReplacementsNotReady")
 
     def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> bool:
         found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})

@@ -43,7 +43,7 @@ class ScheduledChanges:
             elif self._terminator.begin_within(
                 name,
                 TerminationReason.SCHEDULED_CHANGE,
-                _told(view.claims[name]),
+                _message(view.claims[name]),
                 bounds,
                 round_.report,
                 ends_at=now + REPLACED_WITHIN,
@@ -58,9 +58,9 @@ class ScheduledChanges:
         if record.retires_at is not None:
             ends_at = min(ends_at, record.retires_at)
         self._terminator.begin(
-            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _told(record), round_.report, ends_at=ends_at
+            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _message(record), round_.report, ends_at=ends_at
         )
 
 
-def _told(record: ClaimRecord) -> str:
+def _message(record: ClaimRecord) -> str:
     return f"AWS announced a change of instance {record.instance_id} for {record.retires_at:%Y-%m-%dT%H:%M:%SZ}"

@@ -58,7 +58,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     has_wishes: bool
 
     @property
-    def looks_at_others(self) -> bool:
+    def counts_others(self) -> bool:
         """Whether other pods may open or close a node to these, beyond taking room."""
         return bool(self.affinity or self.anti_affinity or self.spread)
 

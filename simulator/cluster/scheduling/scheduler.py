@@ -129,7 +129,7 @@ class Scheduler:
                 failed[pod_class.number] = placement.explain()
             if nominated or _is_news(pod, failed[pod_class.number]):
                 verdicts.append((pod, failed[pod_class.number]))
-            others_may_help |= pod_class.looks_at_others
+            others_may_help |= pod_class.counts_others
         if bound and others_may_help:
             self._wake()
         if verdicts:

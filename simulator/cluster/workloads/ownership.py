@@ -38,14 +38,14 @@ def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resourc
         reference = controller_of(change.obj)
         if reference is None or reference["kind"] != resource.kind:
             return
-        if change.old is None or change.new is None or _standing(change.old) != _standing(change.new):
+        if change.old is None or change.new is None or _watched_fields(change.old) != _watched_fields(change.new):
             queue.add((namespace_of(change.obj), reference["name"]))
 
     store.watch(itself, resource)
     store.watch(controller, *owned)
 
 
-def _standing(obj: JsonObject) -> tuple[object, ...]:
+def _watched_fields(obj: JsonObject) -> tuple[object, ...]:
     """What a controller observes of its objects: neither their node nor scheduling reasons."""
     status = status_of(obj)
     counts = {key: value for key, value in status.items() if key != "conditions"}

@@ -16,7 +16,7 @@ def a_log() -> DecisionLog:
 def said(log: DecisionLog, *decisions: tuple[str, str, str]) -> list[tuple[str, str, str]]:
     for kind, subject, reason in decisions:
         log.write("provision", {"kind": kind, "subject": subject, "reason": reason, "message": ""})
-    return [(told["kind"], told["subject"], told["reason"]) for told in log.told]
+    return [(told["kind"], told["subject"], told["reason"]) for told in log.entries]
 
 
 def test_what_stays_the_same_is_told_once() -> None:

@@ -55,7 +55,7 @@ def remains(*claims: dict[str, Any], **fields: Any) -> Remains:
         "commands": (),
         "usage": {"default": {"r:cpu": 4000, "disrupting": 0}},
         "dead_letters": {"work": 0},
-        "told": frozenset(),
+        "explained": frozenset(),
         "failures": ("Traceback\nlambdas.ports.TransientError: kube:list pods: 500",),
     }
     return Remains(claims=claims or (claim(),), **{**usual, **fields})
@@ -126,7 +126,7 @@ def test_a_pod_that_waits_must_have_been_told_why() -> None:
     waiting = {"pod": "shop/q", "owner": "ReplicaSet/web", "object": pod}
     ledger.see(NOW - PENDING_MAX - timedelta(minutes=1), Event("", "podCreated", waiting))
     assert laws(ledger, remains()) == {"unexplainedPending"}
-    assert laws(ledger, remains(told=frozenset({"shop/q"}))) == set()
+    assert laws(ledger, remains(explained=frozenset({"shop/q"}))) == set()
 
 
 def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> list[str]:

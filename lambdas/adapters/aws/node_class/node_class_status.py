@@ -158,8 +158,8 @@ def _judged(manifest: JsonObject) -> _Verdict | None:
     if not found:
         return None
     of_kubelet = all(problem.field.startswith("spec.kubelet") for problem in found)
-    told = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
-    return _Verdict("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", told)
+    message = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
+    return _Verdict("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", message)
 
 
 def _validated(node_class: EC2NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:

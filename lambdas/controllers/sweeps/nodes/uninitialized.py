@@ -26,6 +26,6 @@ class UninitializedNodes:
         nodes = {node.name: node for node in view.snapshot.nodes}
         for record in late:
             missing = waits_for(record, nodes[record.node_name]) if record.node_name in nodes else "its node is gone"
-            told = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
-            round_.report.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, told)
+            message = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
+            round_.report.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, message)
         round_.report.count("lateNodes", len(late))
