@@ -1,4 +1,4 @@
-"""What IAM says to a request: a small evaluator of identity policies, after IAM's own rules.
+"""Evaluates identity policies for a request by IAM's rules.
 
 An explicit deny wins, else one statement must allow. A statement counts if action, resource and every condition match.
 What this evaluator does not know is an error, never a match.

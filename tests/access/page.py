@@ -1,4 +1,4 @@
-"""Writes `docs/reference/permissions.md`: what each function may do, why, and whether the played worlds ask for it.
+"""Writes `docs/reference/permissions.md`: what each function may do, why, and whether the recorded worlds use it.
 
 `python -m tests.access.page` writes it, a test compares it. It takes half a minute: templates are synthesized, worlds played.
 """

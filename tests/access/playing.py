@@ -1,4 +1,4 @@
-"""Plays a scenario with every function held to what the templates give it."""
+"""Plays a scenario with every function restricted to its permissions in the templates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
 
 @contextmanager
 def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> Iterator[dict[str, Access]]:
-    """While this lasts, simulated functions ask policy and ClusterRole first; function → what it asked for."""
+    """Within this block, policy and ClusterRole check each call of simulated functions; function → its calls."""
     authorizations = Authorizations(NODE_ROLE)
     accesses = {
         name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in BY_NAME

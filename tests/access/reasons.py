@@ -1,4 +1,4 @@
-"""Why a function has each permission: the page `docs/reference/permissions.md` says it, and the test of calls asks for it."""
+"""Why a function has each permission: for the page `docs/reference/permissions.md` and the test of calls."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ WHY_LISTED: Final[Mapping[str, str]] = {
     "storageclasses": _VOLUME,
     "volumeattachments": "Ends an instance only when its volumes are detached.",
 }
-"""Kubernetes resource → why a look at the cluster lists it."""
+"""Kubernetes resource → why an observation of the cluster lists it."""
 
 WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("capacitybuffers/status", "patch"): "Says whether a buffer's room is there.",
@@ -130,7 +130,7 @@ BY_LAMBDA: Final[Mapping[str, str]] = {
     "sqs:GetQueueUrl": "Lambda polls the queue, or sends failed invocations to it.",
     "sqs:SendMessage": "Lambda sends failed invocations to the queue of failures.",
 }
-"""What no function asks for itself."""
+"""Permissions that no function uses directly."""
 
 _MISSING: Final = "A missing object is reported as missing, not as denied."
 _CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
@@ -163,7 +163,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "refresh_catalogue": {"s3:ListBucket": _MISSING},
 }
-"""Function → what the played worlds do not ask for, and why it is needed all the same."""
+"""Function → permissions that the recorded worlds do not use, and why they are needed nevertheless."""
 
 _VOLUMES: Final = "where a pod has a volume"
 _SPREADS: Final = "where the scheduler has default spread constraints"

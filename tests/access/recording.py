@@ -1,4 +1,4 @@
-"""Stands between the functions and the world: notes who asks for what, and refuses what a role does not give."""
+"""Records the calls of each function between it and the world, and refuses what its role does not allow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Access:
         used: AWS actions that were asked for and allowed.
         granted: The same by the policy's statements: a statement's number, and the action.
         verbs: The same for Kubernetes verbs.
-        refused: What was asked for in vain, in words.
+        refused: The refused calls, in words.
     """
 
     def __init__(self, policy: Policy, verbs: frozenset[Verb], authorizations: Authorizations) -> None:
@@ -69,7 +69,7 @@ class Access:
 
 
 class CheckedSession:
-    """A boto3 session whose clients ask first."""
+    """A boto3 session whose clients check permissions first."""
 
     def __init__(self, session: Any, access: Access) -> None:
         self._session = session
@@ -81,7 +81,7 @@ class CheckedSession:
 
 
 class CheckedClient:
-    """A client that asks before each call; all else is the client's own."""
+    """A client that checks the permission before each call; the rest is the client's own."""
 
     def __init__(self, client: Any, service: str, access: Access) -> None:
         self._client = client
@@ -101,7 +101,7 @@ class CheckedClient:
 
 
 class CheckedKubernetes:
-    """The cluster's API, which asks for the verb first. The first call costs a look at the EKS cluster, as connecting does."""
+    """The cluster's API, which checks the verb first. The first call describes the EKS cluster, as connecting does."""
 
     def __init__(self, api: Any, access: Access, cluster_arn: str) -> None:
         self._api = api

@@ -1,6 +1,6 @@
-"""Which authorizations AWS asks for when a call of ours comes: actions, resources and condition keys.
+"""The authorizations that AWS checks for each of our calls: actions, resources and condition keys.
 
-After the Service Authorization Reference. Who learns a new call says here what it needs; a call that is not here is an error.
+After the Service Authorization Reference. A new call must be added here; a call that is missing here is an error.
 """
 
 from __future__ import annotations

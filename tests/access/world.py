@@ -1,4 +1,4 @@
-"""Scenarios in which every function does everything that it ever asks the world for."""
+"""Scenarios in which every function makes each of its calls."""
 
 from __future__ import annotations
 

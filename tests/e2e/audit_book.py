@@ -1,4 +1,4 @@
-"""What the API server's audit log says afterwards: when pods were created, and what the functions asked for."""
+"""Reads the API server's audit log: when pods were created, and what the functions requested."""
 
 from __future__ import annotations
 
@@ -117,6 +117,6 @@ class AuditBook:
 
 
 def unused(used: Iterable[Verb], roles: Iterable[Iterable[Rule]]) -> list[Verb]:
-    """What the rules of these roles allow and nobody ever asked for."""
+    """What the rules of these roles allow and no function ever used."""
     allowed = {Verb(*found) for rules in roles for found in verbs(rules)}
     return sorted(allowed - set(used))

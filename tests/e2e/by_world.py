@@ -1,4 +1,4 @@
-"""Which process of pytest-xdist plays what."""
+"""Assigns tests to the processes of pytest-xdist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole run, whether in one process or in several: one report, one verdict on the ClusterRole, one end."""
+"""The whole run, in one process or several: one report, one verdict on the ClusterRole, one clean-up."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Suite:
         path.write_text(json.dumps(self._failures, indent=2))
 
     def pytest_unconfigure(self) -> None:
-        """All processes have ended, also after a failure or Ctrl-C: so does what they shared."""
+        """Stop what the processes shared once all have ended, also after a failure or Ctrl-C."""
         self._opened.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

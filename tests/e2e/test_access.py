@@ -1,4 +1,4 @@
-"""Who gets into the cluster: the functions' roles as EKS knows them, with what the ClusterRole gives, and nobody else."""
+"""Access to the cluster: the functions' roles by EKS' access entries, with the ClusterRole's permissions, and nobody else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def as_caller(world: World, caller: Caller, *, cluster: str = "") -> HttpKuberne
 
 @pytest.mark.parametrize("function", sorted(RULES_OF))
 def test_each_function_gets_in_with_its_role_and_gets_no_further(world: World, function: str) -> None:
-    """If this failed, a function could not work on EKS, or could do what is none of its business."""
+    """If this failed, a function could not work on EKS, or had too many permissions."""
     caller = world.cloud.identities.of_function(BY_NAME[function])
     as_caller(world, caller).list(NODES)
     assert may(world, caller, "list", "", "nodes")

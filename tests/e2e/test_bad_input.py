@@ -1,4 +1,4 @@
-"""What users get wrong: each a clear error in the function's log and metric, and nothing half done."""
+"""Users' mistakes: each gives a clear error in the function's log and metric, and nothing is left unfinished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that go, while a thousand pods come at once."""
+"""Nodes are removed while a thousand pods come at once."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_a_snapshot_of_the_cluster_gives_the_same_plan(ask: Any, tmp_path: Path)
 
 
 def test_the_user_asks_for_nothing_but_lists(plane: ControlPlane, ask: Any) -> None:
-    """If this failed, looking would need more rights than looking needs."""
+    """If this failed, a read-only command would need more than read permissions."""
     ask("plan")
     events = [json.loads(line) for line in plane.audit_log.read_text().splitlines()]
     mine = {event["verb"] for event in events if event["user"]["username"].endswith(f":{READER}")}

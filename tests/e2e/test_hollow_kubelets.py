@@ -1,4 +1,4 @@
-"""Kubelets as Kubernetes ships them judge what we bind: what kwok admits, they may refuse for good."""
+"""Kubernetes' own kubelets admit the pods that we bind: they may refuse for good what kwok accepts."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ def test_no_kubelet_refuses_a_pod(outcome: Outcome) -> None:
 
 
 def test_the_burst_is_bound_as_planned(outcome: Outcome) -> None:
-    """But for strangers, for what they displace, and for nodes that are smaller than they should be."""
+    """Exceptions: foreign pods, pods that they displace, and nodes that are smaller than planned."""
     outcome.assert_as_planned()

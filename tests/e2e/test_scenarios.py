@@ -1,4 +1,4 @@
-"""What the functions do by polling alone, where nothing tells them of a pod that waits."""
+"""What the functions do by polling alone, without events about pending pods."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("name", SCENES)
 def test_scene(outcomes: dict[str, Outcome], name: str) -> None:
-    """If this failed, real parts would not do with the functions what the simulated ones do."""
+    """If this failed, real parts and simulated ones would differ."""
     outcomes[name].assert_lawful()

@@ -37,7 +37,7 @@ from tests.e2e.planned_pods import PlannedPods
 from tests.e2e.volumes import VolumeProvisioner
 
 OPENING: Final = ("refresh_catalogue", "reconcile")
-"""What a new installation runs first: without a market and a look at the NodePools nothing can be planned."""
+"""The first runs of a new installation: planning needs a market and the status of NodePools."""
 
 AUDIT_SECONDS: Final = 2.0
 """From an audit event to its delivery here; some seconds are usual, and AWS states none."""
@@ -72,7 +72,7 @@ RESET_SECONDS: Final = 300.0
 
 
 class World(Together):
-    """Everything that the suite plays on.
+    """The parts that the suite runs on.
 
     Attributes:
         admin: The cluster's administrator.

@@ -1,4 +1,4 @@
-"""An embedded AWS account of its own, in virtual time, for tests that ask it as functions do."""
+"""An embedded AWS account in virtual time, for tests that call it as functions do."""
 
 from __future__ import annotations
 

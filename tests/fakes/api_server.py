@@ -25,7 +25,7 @@ JsonObject = dict[str, Any]
 
 
 class Failure(msgspec.Struct):
-    """The next request is answered so, or, with `drops`, carried out and its connection cut."""
+    """The answer to the next request; with `drops`, the request is carried out and its connection cut."""
 
     status: int = 0
     body: bytes = b"{}"

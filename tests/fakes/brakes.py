@@ -10,7 +10,7 @@ from lambdas.ports import Clock
 
 
 class FakeBrakes:
-    """`Brakes`, `HeldBrakes` and `Breakers` of `lambdas.brakes.ports`: what is held is engaged, and open breakers are."""
+    """`Brakes`, `HeldBrakes` and `Breakers` of `lambdas.brakes.ports`: the brakes in `held`, and open breakers, are engaged."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Controllers, wired as in the functions, over a fake world; and the table on moto for those who test the store."""
+"""Controllers, wired as in the functions, over a fake world; and the table on moto for tests of the store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def aws() -> Iterator[boto3.Session]:
 
 
 class LabAdapters(Adapters):
-    """Fakes where the application would reach AWS."""
+    """Fakes in place of the application's AWS adapters."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(
@@ -87,7 +87,7 @@ class LabAdapters(Adapters):
 
 
 class Lab:
-    """One cluster to try controllers on. `boot` and `tick` play kubelet, queue and clock."""
+    """One cluster for tests of controllers. `boot` and `tick` act as kubelet, queue and clock."""
 
     def __init__(self, *, types: tuple[InstanceType, ...] = (), **settings: Any) -> None:
         self.rows = Rows()
@@ -118,7 +118,7 @@ class Lab:
         return only
 
     def provision(self, *messages: JsonObject) -> RunReport:
-        """Woken by these messages of the queue, by the schedule where there are none."""
+        """Run with these messages of the queue, or from the schedule without any."""
         report, now = RunReport(), self.clock.now()
         bodies = [{"body": msgspec.json.encode(message).decode()} for message in messages]
         event: JsonObject = {"Records": bodies} if bodies else {}
@@ -139,7 +139,7 @@ class Lab:
         return report
 
     def execute(self, *messages: JsonObject, deliveries: int = 1) -> RunReport:
-        """Handle these messages, or those in the work queue; SQS has delivered them so often."""
+        """Handle these messages, or those in the work queue; `receives` is how often SQS has delivered them."""
         report = RunReport()
         bodies = messages or tuple(self.work.take())
         attributes = {"ApproximateReceiveCount": str(deliveries)}
@@ -174,7 +174,7 @@ class Lab:
         self.tick(4)
 
     def bind(self, *pods: str) -> None:
-        """Play the scheduler: bind the pods to the only node."""
+        """Act as the scheduler: bind the pods to the only node."""
         (node,) = self.kubernetes.names(kinds.NODES)
         for pod in pods:
             body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
@@ -182,7 +182,7 @@ class Lab:
 
 
 def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:
-    """A NodePool of the class; `spec` is laid over it."""
+    """A NodePool of the class, with `spec` merged into its own."""
     template = {
         "requirements": [{"key": labels.OS, "operator": "In", "values": ["linux"]}],
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
@@ -197,7 +197,7 @@ def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:
 
 
 def a_pending_pod(name: str, *, cpu: str = "1", **changes: Any) -> JsonObject:
-    """A pod that the scheduler has given up on."""
+    """A pod that the scheduler has marked unschedulable."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -22,7 +22,7 @@ from tests.fakes.brakes import FakeBrakes
 
 
 class Rows:
-    """What is stored. It outlives the stores, as a table outlives functions; the hooks hear of every call."""
+    """What is stored. It outlives the stores, as a table outlives functions; the hooks are called with every call."""
 
     def __init__(self) -> None:
         self.claims: dict[str, ClaimRecord] = {}

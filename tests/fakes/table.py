@@ -1,4 +1,4 @@
-"""The table as the template makes it, anywhere."""
+"""The table of the template, for any DynamoDB endpoint."""
 
 from __future__ import annotations
 

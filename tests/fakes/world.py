@@ -38,7 +38,7 @@ class CrashError(BaseException):
 
 
 class FakeClock:
-    """Time stands still until a test moves it; the process works all the time but when it pauses."""
+    """Time moves only when a test moves it; the process counts as busy except in its pauses."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -59,7 +59,7 @@ class FakeClock:
 
 
 class FakeKubernetes:
-    """Objects by kind and name. Nothing runs by itself: tests play the kubelet and the controllers.
+    """Objects by kind and name. Nothing runs by itself: tests act as the kubelet and the controllers.
 
     What the ClusterRole does not permit fails the test: the real API server would refuse it.
     """
@@ -88,7 +88,7 @@ class FakeKubernetes:
         self._store(kind, _merged(self._found(kind, name, namespace), body))
 
     def drop(self, kind: Resource, name: str, namespace: str = "") -> None:
-        """Let an object vanish."""
+        """Remove an object at once."""
         self._objects.pop((kind.kind, namespace, name), None)
 
     def raw(self, kind: Resource, name: str, namespace: str = "") -> JsonObject:
@@ -196,7 +196,7 @@ OPTIONAL_RULES: Final = (*RULES_FOR_SURGE.values(), *RULES_FOR_STEERING.values()
 
 
 def _permitted(verb: str, resource: Resource, subresource: str = "") -> None:
-    """Stops the test where the functions' ClusterRole has no such rule."""
+    """Fail the test where the functions' ClusterRole has no such rule."""
     named = f"{resource.plural}/{subresource}" if subresource else resource.plural
     if not any((resource.group, named, verb) in verbs(rules) for rules in (*RULES_OF.values(), *OPTIONAL_RULES)):
         pytest.fail(f"the ClusterRole lets nobody {verb} {named} of {resource.group or 'the core group'}")
@@ -306,7 +306,7 @@ class FakeCatalogues:
         return None
 
     def save(self, facts: MarketFacts) -> None:
-        """There is nothing to keep."""
+        """Nothing is stored."""
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         return self._catalogue

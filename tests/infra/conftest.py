@@ -46,7 +46,7 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Whichever of xdist's workers comes first synthesizes, the others read what it made."""
+    """The first of xdist's workers synthesizes, the others read its result."""
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     made = shared / "cdk"

@@ -1,4 +1,4 @@
-"""A finding without a reason, and a reason without a finding, are both told."""
+"""A finding without a reason, and a reason without a finding, are both reported."""
 
 from __future__ import annotations
 

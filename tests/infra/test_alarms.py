@@ -1,4 +1,4 @@
-"""Each alarm reaches somebody, says what to do, and stands on something that the functions tell."""
+"""Each alarm reaches a person, says what to do, and reads a metric that the functions write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_alarm_is_sent_somewhere(alarms: dict[str, Alarm]) -> None:
 
 
 def test_alarms_may_publish_to_the_topic(templates: dict[str, dict[str, Any]]) -> None:
-    """A topic with a policy has no other leave than it says: every alarm would be silent, and nothing would tell."""
+    """A topic with its own policy loses the default one: otherwise, every alarm would be silent, unnoticed."""
     resources = templates["fleetwright-fleetwright"]["Resources"].values()
     (policy,) = (r["Properties"]["PolicyDocument"] for r in resources if r["Type"] == "AWS::SNS::TopicPolicy")
     (allowed,) = (statement for statement in policy["Statement"] if statement["Effect"] == "Allow")
@@ -55,7 +55,7 @@ def test_each_alarm_has_a_section_that_its_description_names(alarms: dict[str, A
 
 
 def test_each_cause_of_an_alarm_is_counted_somewhere() -> None:
-    """If this failed, an alarm would be silent forever: CloudWatch does not mind a metric that nobody writes."""
+    """If this failed, an alarm would never go off: CloudWatch accepts a metric without data."""
     code = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py") if path.name != "metric_names.py")
     counted = {
         value
@@ -103,7 +103,7 @@ def test_each_alarm_on_our_own_metrics_has_the_dimension_that_functions_write(
 
 
 def test_the_page_says_how_many_alarms_there_are_and_what_they_cost(alarms: dict[str, Alarm]) -> None:
-    """CloudWatch bills each metric that an alarm looks at."""
+    """CloudWatch bills each metric that an alarm reads."""
     looked_at = [1 if "MetricName" in a else sum("MetricStat" in m for m in a["Metrics"]) for a in alarms.values()]
     reported = re.search(r"(\d+) alarms look at (\d+) metrics, \$(\d+\.\d+) a month", (ROOT / RUNBOOK).read_text())
     assert reported is not None
@@ -128,7 +128,7 @@ def test_what_nobody_could_handle_ends_in_one_queue_that_is_watched(
 
 
 def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> None:
-    """Metrics that are written only when they are not zero are missing while all is well."""
+    """Metrics that are written only when they are not zero are missing in normal operation."""
     assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["no-clean-run"]
     silent = alarms["no-clean-run"]
     assert (silent["Period"], silent["EvaluationPeriods"]) == (300, 1)

@@ -1,6 +1,6 @@
-"""What each function asks for against what its role and ClusterRole give it.
+"""Compares the calls of each function with the permissions of its role and ClusterRole.
 
-Nothing is refused, and nothing is idle without a reason.
+No call is refused, and no permission is unused without a reason.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 
 @pytest.fixture(scope="module")
 def played(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Access]:
-    """What each function asked for in two worlds, held to its permissions."""
+    """The calls of each function in two worlds, checked against its permissions."""
     return play_worlds(deployment, tmp_path_factory.mktemp("worlds"))
 
 
 @pytest.mark.parametrize("function", sorted(BY_NAME))
 def test_nothing_is_refused(played: dict[str, Access], function: str) -> None:
-    """If this failed, the function would stop at this call on AWS, though it works wherever nobody asks for permissions."""
+    """If this failed, AWS would refuse this call of the function, though it works where permissions are not checked."""
     assert played[function].refused == set()
 
 
@@ -74,7 +74,7 @@ def test_only_functions_that_ask_the_cluster_are_let_in(deployment: Deployment) 
 
 
 def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
-    """The simulated cluster is reached without; so `CheckedKubernetes` asks for this at each call."""
+    """The simulated cluster needs no such call, so `CheckedKubernetes` checks this permission at each call."""
     asked: list[str] = []
 
     class Session(boto3.Session):

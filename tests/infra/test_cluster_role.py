@@ -13,7 +13,7 @@ def test_each_binding_gives_a_role_to_one_functions_group() -> None:
 
 
 def test_only_execute_evicts_pods_and_deletes_nodes() -> None:
-    """A NodeClaim that is deleted by us only tells of a claim: who deletes one ends no node by it."""
+    """A NodeClaim mirrors a claim: deleting one with our own permission ends no node."""
     for role in manifests()[::2]:
         ends = {verb for rule in role["rules"] for verb in rule["verbs"] if "pods/eviction" in rule["resources"]}
         ends |= {"delete" for r in role["rules"] if "delete" in r["verbs"] and r["resources"] != ["nodeclaims"]}
@@ -29,7 +29,7 @@ def test_no_rule_reaches_secrets_or_everything() -> None:
 
 
 def test_deployments_are_patched_only_where_single_replicas_may_surge() -> None:
-    """Patching a Deployment is running any image as its pods: nobody gets that who did not ask for surges."""
+    """Patching a Deployment can run any image as its pods: only surges may grant it."""
 
     def patches(*, surge: bool) -> bool:
         rules = [rule for found in manifests(surge=surge) for rule in found.get("rules", ())]
@@ -40,7 +40,7 @@ def test_deployments_are_patched_only_where_single_replicas_may_surge() -> None:
 
 
 def test_disrupt_writes_events_only_where_commands_wait_for_approval() -> None:
-    """Everywhere else it changes nothing in the cluster at all."""
+    """Everywhere else it changes nothing in the cluster."""
 
     def verbs_of_disrupt(*, approval: bool) -> set[str]:
         (role,) = (

@@ -1,4 +1,4 @@
-"""What each function loads until its controller is there, which is what a cold start costs."""
+"""The modules that each function loads before its controller exists: the cost of a cold start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMAS: Final = ("pydantic", "core.api.schemas")
 
 PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.packing.optimize")
 NO_CLUSTER: Final = ("lambdas.observation.observer", "lambdas.controllers.node_lifecycle")
-"""What only functions need that look at the cluster."""
+"""Modules that only functions with access to the cluster need."""
 
 LIGHT: Final = ("watch_audit_log", "refresh_catalogue")
 
@@ -38,7 +38,7 @@ def test_the_benchmark_knows_every_function() -> None:
 
 @pytest.mark.parametrize("function", [spec.name for spec in FUNCTIONS])
 def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
-    """One import too many is felt by every pod that waits for a node, and nothing else tells of it."""
+    """One import too many delays every pending pod, and no other test notices it."""
     command = [sys.executable, "-c", LOADED, function, CONTROLLERS[function]]
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
     answer = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603

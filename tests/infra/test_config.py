@@ -1,4 +1,4 @@
-"""What an installation says in its context: each key known, each value checked, one entry a cluster."""
+"""The context of an installation: each key is known, each value is checked, one entry a cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def one(**context: Any) -> ClusterConfig:
 
 @pytest.mark.parametrize(("given", "text"), [(True, "true"), ("true", "true"), (False, "false"), ("false", "false")])
 def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object, text: str) -> None:
-    """Otherwise, who takes the rule for pods' status out of the ClusterRole gets a refused call for every pod."""
+    """Otherwise, users who remove the rule for pods' status from the ClusterRole get a refused call for every pod."""
     assert one(nominatePods=given).settings["nominate_pods"] == text
 
 

@@ -1,4 +1,4 @@
-"""The templates, created in an account of moto's, make what the functions' environment names: handlers run on nothing else."""
+"""The templates, created in an account of moto's, make every resource that the functions' environment names."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def account(templates: dict[str, dict[str, Any]]) -> Iterator[Account]:
 
 
 def test_a_node_comes_and_goes_in_what_the_templates_make(account: Account) -> None:
-    """A setting that names what is not there, or not of this kind, is found on the night of the deployment."""
+    """Otherwise, the deployment would find a setting that names a missing resource, or one of another kind."""
     lab, context = account.lab, Context()
     lab.kubernetes.put(a_pending_pod("p"))
     account.use("provision")

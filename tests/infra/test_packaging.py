@@ -1,4 +1,4 @@
-"""What is deployed: locked by hash, whole, for Lambda's machine, and of these sources."""
+"""The deployed bundles: locked by hash, complete, for Lambda's architecture, and built from these sources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_lock_pins_what_the_requirements_say_and_hashes_everything() -> None
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
 def test_every_function_imports_only_what_its_bundle_has(bundle: Any) -> None:
-    """Asked of the sources: everything of others is missing there, and must be what the lock brings."""
+    """Third-party imports are missing from the sources, and must be what the lock installs."""
     served = [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
     lost = closure.missing(ROOT, bundle, served)
     brought = {MODULE_OF.get(name, name) for name in locked(bundle)}
@@ -67,7 +67,7 @@ assert "repack" in methods, methods
 
 
 def test_nothing_that_the_solver_asks_for_is_left_out() -> None:
-    """Numpy loads some of its parts by name when it is asked; imports that one can read do not tell."""
+    """Numpy loads some of its parts by name, which its import statements do not show."""
     left_out = [one.replace("/", ".") for one in pruning.UNUSED if one.startswith("numpy/") and "." not in one]
     assert {"numpy.fft", "numpy.testing"} <= set(left_out)
     command = [sys.executable, "-c", DECIDING, ",".join(left_out)]

@@ -1,4 +1,4 @@
-"""Beside a private API server: who is in the VPC, what they reach from there, and what they may not do with it."""
+"""Beside a private API server: which functions are in the VPC, what they reach from it, and what they may not do with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_only_who_asks_the_api_server_is_in_the_vpc(resources: dict[str, dict[st
 
 
 def test_every_service_that_they_ask_has_an_endpoint_and_no_other(resources: dict[str, dict[str, Any]]) -> None:
-    """A call without one hangs until its time-out; one that nobody asks costs $7 a month and zone."""
+    """A call without one hangs until its time-out; an unused one costs $7 a month and zone."""
     roles = {f"{name.replace('_', '')}Role" for name in RULES_OF}
     policies = [p for p in of_type(resources, "AWS::IAM::Policy") if any(r["Ref"][:-8] in roles for r in p["Roles"])]
     assert len(policies) == len(RULES_OF)

@@ -1,4 +1,4 @@
-"""Several clusters from one app: nothing of one has the name of something of another, and each keeps to its own."""
+"""Several clusters from one app: no two share a name, and each acts on its own resources alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The synthesized templates say what the wiring says, keep what must be kept, and permit no more than is needed."""
+"""The synthesized templates match the wiring, protect state, and permit no more than is needed."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_instances_are_terminated_only_with_our_tags(provisioner: Template) -> N
 
 
 def test_every_service_takes_a_role_only_for_this_account(provisioner: Template) -> None:
-    """Otherwise, somebody else's function or schedule could be made to work with our rights."""
+    """Otherwise, another account's function or schedule could use our permissions."""
     mine = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     roles = [role["Properties"] for role in of_type(provisioner, "AWS::IAM::Role").values()]
     ours = [role for role in roles if "RoleName" in role]  # the toolkit's own, for the first reading, has none
@@ -260,7 +260,7 @@ def test_only_the_node_role_is_passed_to_ec2(provisioner: Template) -> None:
 
 
 def test_the_same_commit_gives_the_same_templates(templates: Templates, tmp_path: Path) -> None:
-    """In one process and in another, with whatever order sets have in each."""
+    """The same in two processes with different orders of sets."""
     assert synthesize(tmp_path, {}) == templates
 
 

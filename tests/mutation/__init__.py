@@ -1,1 +1,1 @@
-"""Deliberate faults, and whether the tests of their own area notice them."""
+"""Mutation testing: deliberate faults, and whether the tests of their own area notice them."""

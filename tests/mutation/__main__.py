@@ -1,4 +1,4 @@
-"""Breaks the project in one place at a time and asks the tests of the area: `python -m tests.mutation --sample 500 --seed 1`.
+"""Applies one mutant at a time and runs the tests of its area: `python -m tests.mutation --sample 500 --seed 1`.
 
 Works on copies of the checkout, one for each of `--processes`. Prints a line for each fault that survives; all figures go to
 `--json`. Exit code 1 where fewer than `--wanted` per cent are killed.
@@ -28,7 +28,7 @@ def _say(line: str) -> None:
 
 
 def main() -> int:
-    """Sample, break, ask, report."""
+    """Sample mutants, run tests on each, report."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--sample", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def sample(areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """So many faults of all that can be made in these areas, the same for a seed, in the order of the modules."""
+    """A sample of all mutants of these areas, the same for a seed, in the order of the modules."""
     every = [m for area in areas for path in modules(area) for m in mutants(path, (ROOT / path).read_text())]
     draw = Random(seed)  # noqa: S311 - a sample
     return sorted(draw.sample(every, min(count, len(every))))

@@ -1,4 +1,4 @@
-"""Which tests a module has to answer to: those of its own area, not the whole suite."""
+"""The tests that must notice a module's mutants: those of its own area, not the whole suite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def area_of(path: str) -> str:
 
 
 def suite_of(path: str) -> tuple[str, ...]:
-    """The tests that a module answers to: its own module of tests first, then those that import it, then its area's.
+    """The tests of a module: its own module of tests first, then those that import it, then its area's.
 
     pytest keeps the order of its arguments and drops what is named twice, so most faults end after a second.
     """

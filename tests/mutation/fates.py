@@ -20,17 +20,17 @@ from tests.mutation.forked import LATE, PASSED, Forked
 from tests.mutation.mutants import Mutant, broken
 
 _FIRST_SECONDS_MAX: Final = 900.0
-"""For an area's tests on the sound project."""
+"""For an area's tests on the unchanged project."""
 
 _PATIENCE: Final = 3.0
 """A mutant counts as killed if its tests take this many times as long as those of the unchanged project."""
 
 _START_SECONDS: Final = 10.0
-"""What a run may always take besides: imports on a busy machine."""
+"""Added to the limit of every run: imports on a busy machine."""
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What became of a mutant: `killer` is the test that failed, empty for a survivor."""
+    """The result of a mutant: `killer` is the test that failed, empty for a survivor."""
 
     mutant: Mutant
     area: str
@@ -84,7 +84,7 @@ def _fate_of(mutant: Mutant) -> Fate:
 
 
 def _sound_seconds(forked: Forked, mutant: Mutant) -> float:
-    """How long the tests take on the sound project, which must pass them."""
+    """How long the tests take on the unchanged project, which must pass them."""
     ended = forked.run(suite_of(mutant.path), _FIRST_SECONDS_MAX)
     if ended.status != PASSED:
         raise RuntimeError(f"{area_of(mutant.path)}: its tests fail without any fault: {ended.first}")

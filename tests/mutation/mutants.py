@@ -72,7 +72,7 @@ def broken(source: str, mutant: Mutant) -> str:
 
 
 def _note_docstrings(tree: ast.AST) -> None:
-    """Mark what is no behaviour: docstrings, annotations, options of classes, and what only type checkers see."""
+    """Mark code without behaviour: docstrings, annotations, options of classes, and code for type checkers."""
     for node in ast.walk(tree):
         said: list[ast.AST | None] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

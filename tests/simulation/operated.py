@@ -14,7 +14,7 @@ from simulator.world import World, open_world
 
 
 class HasWorld(Protocol):
-    """Who acts in a world."""
+    """A person who acts in a world."""
 
     world: World
 
@@ -25,12 +25,12 @@ Person = TypeVar("Person", bound=HasWorld)
 def operated(
     monkeypatch: pytest.MonkeyPatch, person: Callable[[World], Person], script: Callable[[Person], None]
 ) -> list[Person]:
-    """Put a person into the next world that is played; commands find its installation. The list has them once it is open.
+    """Put a person into the next world; commands find its installation. The list holds the person once the world is open.
 
     Args:
         monkeypatch: Undoes it after the test.
         person: Makes the person.
-        script: Says what they do, and when, before time begins.
+        script: Schedules their actions before time begins.
     """
     there: list[Person] = []
 

@@ -1,4 +1,4 @@
-"""What the world does to us: no capacity, no API server, machines that are taken back; and a crash in the middle of a drain."""
+"""Failures from outside: no capacity, no API server, reclaimed instances; and a crash in the middle of a drain."""
 
 from __future__ import annotations
 

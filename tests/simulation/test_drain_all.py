@@ -1,4 +1,4 @@
-"""`drain --all` in the embedded world: every node goes, and nothing is left of what was made for them."""
+"""`drain --all` in the embedded world: every node goes, and everything that was made for them is removed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Operator:
         return OwnedResources(adapters, AwsService(session.client("ec2")), AwsService(session.client("iam")))
 
     def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
-        """One look and one step, as a person has who interrupts the command."""
+        """One round, as of a person who interrupts the command."""
         given = Namespace(
             cluster="fleetwright", region=None, profile=None, stack=None, yes=acts, output="json", timeout="0s"
         )
@@ -96,7 +96,7 @@ class Operator:
         return turn
 
     def left(self) -> dict[str, list[Any]]:
-        """What is there of the functions' making, asked of the world itself."""
+        """What the functions made and what is left of it, read from the world itself."""
         session, nodes = self.world.account.session, list(self.world.cluster.objects("Node"))
         found = {kind: list(self.world.cluster.objects(kind)) for kind in ("NodePool", "EC2NodeClass", "NodeClaim")}
         templates = session.client("ec2").describe_launch_templates()["LaunchTemplates"]

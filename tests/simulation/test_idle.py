@@ -1,4 +1,4 @@
-"""What a cluster that rests costs its API server, and that it does not rest for long where something changes."""
+"""The API requests of an idle cluster, and that a change ends the rest soon."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_changed_node_pool_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
 
 
 def test_a_node_that_somebody_deletes_is_noticed_in_a_long_rest(tmp_path: Path) -> None:
-    """Otherwise, its machine runs, unseen, until the next look."""
+    """Otherwise, its instance runs unnoticed until the next observation."""
     before = play(tmp_path, node_pool(), deployment(2, cpu=A_NODE_EACH), duration="3m")
     node = named(before, "nodeJoined")[0]["node"]
     steps = [{"at": "50m", "delete": [{"kind": "Node", "name": node}]}]

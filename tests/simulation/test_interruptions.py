@@ -1,4 +1,4 @@
-"""Instances that EC2 takes away, with notice: pods move while there is time, and no sooner than they have somewhere to go."""
+"""Instances that EC2 reclaims with notice: pods move in time, and not before they have somewhere to go."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_replacement_is_ready_before_the_first_pod_is_evicted(tmp_path: Path
 
 
 def test_without_capacity_pods_leave_at_the_last_moment_that_leaves_them_their_grace(tmp_path: Path) -> None:
-    """If this failed, pods would be turned out early for nothing, or be killed with their instance."""
+    """If this failed, pods would be evicted early for nothing, or be killed with their instance."""
     steps = [NO_CAPACITY, NOTICE]
     result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=steps, duration="12m")
     (notice,) = moments(result, "interruptionNotice")
@@ -59,7 +59,7 @@ def a_fleet(budget: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def test_a_change_two_weeks_ahead_is_remembered_and_nobody_moves_yet(tmp_path: Path) -> None:
-    """If this failed, a mail from AWS would turn out all pods of a rack at once, two weeks too early."""
+    """If this failed, an announcement of AWS would evict all pods of a rack at once, two weeks too early."""
     result = play(tmp_path, *a_fleet("100%"), steps=[ANNOUNCED], duration="30m")
     told = [(d["kind"], d["reason"]) for d in result.decisions if d["reason"].startswith("Scheduled")]
     assert told == [("interrupt", "ScheduledChange")] * 3

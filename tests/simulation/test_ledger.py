@@ -1,4 +1,4 @@
-"""The ledger of a whole run: asked, and repeated in another process."""
+"""The ledger of a whole run: queried, and replayed in another process."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_decision_is_repeated_byte_for_byte(played: tuple[Path, Result]) -
 def test_the_log_has_each_launch_and_each_removal_once(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counted at each look, a saving is reported many times."""
+    """Counted in each snapshot, a saving would be reported many times."""
     _, document = answer(capsys, "log", "--ledger", str(played[0]))
     tags = {
         event.fields["tags"]["fleetwright.dev/decision"]
@@ -257,7 +257,7 @@ def test_a_report_is_written_for_people_and_for_sheets(
 
 
 def test_a_page_compares_the_run_with_karpenters_moves_and_the_proven_minimum(played: tuple[Path, Result]) -> None:
-    """The same pods at every look: no moves beat the minimum, and ours cost no more than Karpenter's at the end."""
+    """The same pods in every snapshot: no moves beat the minimum, and ours cost no more than Karpenter's at the end."""
     found = compared(str(played[0]))
     events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in played[1].events]
     text = render(Story(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=found))

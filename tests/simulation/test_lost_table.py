@@ -38,7 +38,7 @@ ALONE = {
 
 
 class LiveTable:
-    """The world's table, to be tampered with."""
+    """The world's table, for changes from outside."""
 
     def __init__(self, world: World) -> None:
         self._table = world.account.table
@@ -74,7 +74,7 @@ Acts = dict[str, Callable[[LiveTable], None]]
 
 @pytest.fixture
 def tampering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], list[LiveTable]]:
-    """Lets things happen to the table, each at its time from the start (`9m`); the list gets the table."""
+    """Schedules changes of the table, each at its time from the start (`9m`); the list gets the table."""
 
     def arrange(acts: Acts) -> list[LiveTable]:
         opened: list[LiveTable] = []
@@ -120,7 +120,7 @@ def a_service(replicas: int) -> dict[str, Any]:
 def test_a_fleet_outlives_its_table(
     tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]], loss: Callable[[LiveTable], None]
 ) -> None:
-    """If this failed, one slip with a table would end every node of a cluster within a minute."""
+    """If this failed, one operator's mistake with a table would end every node of a cluster within a minute."""
     drifts: list[Mapping[str, Any]] = []
     tampering({"8.2m": loss, "18m": lambda table: drifts.append(table.drift())})
     result = play(tmp_path, node_pool(), a_service(8), GUARD, duration="20m")

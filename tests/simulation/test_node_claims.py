@@ -40,7 +40,7 @@ def told(obj: dict[str, Any]) -> dict[str, str]:
 
 
 def with_hook(monkeypatch: pytest.MonkeyPatch, hook: Any) -> None:
-    """Let `hook` see the world before it is played."""
+    """Call `hook` with the world before it is played."""
 
     @contextmanager
     def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
@@ -101,7 +101,7 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
 def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table is the truth: a NodeClaim that vanishes without its finalizer's leave costs no node."""
+    """The table is the source of truth: a NodeClaim that vanishes despite its finalizer costs no node."""
 
     def lose(world: World) -> None:
         def strip() -> None:
@@ -125,7 +125,7 @@ def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
 
 
 def test_a_node_claim_made_by_hand_is_told_that_it_is_not_launched(tmp_path: Path) -> None:
-    """Silence would let its author wait forever."""
+    """Without a message its author would wait forever."""
     result = play(tmp_path, node_pool(), BY_HAND, duration="9m")
     mine = [obj for obj in applied(result) if obj["metadata"]["name"] == "mine"][-1]
     launched = next(c for c in mine["status"]["conditions"] if c["type"] == "Launched")

@@ -1,4 +1,4 @@
-"""Users change and delete the objects that the system lives by, while pods run."""
+"""Users change and delete NodePools, EC2NodeClasses and Nodes while pods run."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_nodes_follow_their_changed_template_one_after_another(tmp_path: Path) -
 
 
 def named_nodes(result: Result) -> list[dict[str, Any]]:
-    """What became of each node's labels: the record's Node objects, later ones last."""
+    """The labels of each node over time: the record's Node objects, later ones last."""
     return [found for found in named(result, "objectApplied") if found["kind"] == "Node"]
 
 
 def test_nodes_follow_a_new_image(tmp_path: Path) -> None:
-    """If this failed, nodes would keep an image with holes forever."""
+    """If this failed, nodes would keep an insecure image forever."""
     pool = node_pool(disruption=ONE_AT_A_TIME)
     steps = [{"at": "6m", "ami": {"alias": "al2023", "id": "ami-0new"}}]
     result = play(tmp_path, pool, deployment(2, cpu=A_NODE_EACH), steps=steps, duration="30m")

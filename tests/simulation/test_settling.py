@@ -45,7 +45,7 @@ def settled_after(events: tuple[Event, ...], since: timedelta) -> timedelta:
 
 @pytest.mark.parametrize("offset", [3, 41])
 def test_half_the_pods_go_and_the_cluster_settles_whenever_that_is(tmp_path: Path, offset: int) -> None:
-    """It took 120 to 280 s: looks, the checks of commands and the second look each waited for the next minute."""
+    """It took 120 to 280 s: passes, the checks of commands and their validation each waited for the next minute."""
     at = HALVED_AT + offset
     steps: list[dict[str, Any]] = [
         {"at": f"{at}s", "scale": {"kind": "Deployment", "name": name, "replicas": 4}} for name in ("web", "api")

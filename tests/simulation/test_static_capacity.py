@@ -22,7 +22,7 @@ def nodes(result: Result) -> tuple[int, int, int]:
 
 
 def test_a_pool_keeps_its_number_of_nodes(tmp_path: Path) -> None:
-    """More, then fewer, and one that is lost comes again; pods have no say."""
+    """More, then fewer, and a lost one is replaced; pods do not matter."""
     steps = [
         {"at": "8m", "apply": [static_pool(4)]},
         {"at": "16m", "apply": [static_pool(1)]},

@@ -1,4 +1,4 @@
-"""`status`, `explain`, `pause` and `resume` beside running functions see what these see, and change nothing else."""
+"""`status`, `explain`, `pause` and `resume` beside running functions observe the same, and change nothing else."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def two_regions(world: World, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 
 def test_every_cluster_is_shown_and_what_may_not_be_read_is_named(world: World, two_regions: Ask) -> None:
-    """Silence about a cluster would read as an all-clear."""
+    """Otherwise, an unread cluster would look healthy."""
     now = ("--now", world.clock.now().isoformat())
     found = two_regions("status", "--all", "--region", "us-east-1,eu-west-1", *now)
     (only,) = found["clusters"]

@@ -188,7 +188,7 @@ def is_drifted_to_karpenter(claim: dict[str, Any], other: dict[str, Any], keys: 
 
 
 def assert_karpenters(operator: Operator) -> None:
-    """What Karpenter's controllers look for: else they end the instances, or never touch the nodes again."""
+    """What Karpenter's controllers need: otherwise they end the instances, or ignore the nodes."""
     claims = {obj["metadata"]["name"]: obj for obj in operator.objects("NodeClaim")}
     nodes = {obj["metadata"]["name"]: obj for obj in operator.objects("Node")}
     assert len(claims) == len(nodes) == len(operator.instances()) == 3
@@ -311,7 +311,7 @@ def test_what_commands_ask_of_the_cluster_is_documented(played: Any) -> None:
 
 
 def test_nothing_changes_hands_while_somebody_acts(played: Any) -> None:
-    """Otherwise, Karpenter launches for a NodeClaim that is half ours, and our functions exceed a limit."""
+    """Otherwise, Karpenter launches for a partly adopted NodeClaim, and our functions exceed a limit."""
 
     def script(operator: Operator) -> None:
         operator.at(5, operator.act(release))

@@ -25,7 +25,7 @@ def there_and_back(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_pods_get_nodes_and_nodes_go_with_them(there_and_back: Result) -> None:
-    """If this failed, the spine of the system would be broken somewhere between a pending pod and an ended instance."""
+    """If this failed, the system would be broken somewhere between a pending pod and a terminated instance."""
     summary = there_and_back.summary
     assert (summary["podsCreated"], summary["podsScheduled"], summary["podsPending"]) == (10, 10, 0)
     assert summary["nodesLaunched"] == summary["nodesTerminated"] > 0
@@ -36,7 +36,7 @@ def test_pods_get_nodes_and_nodes_go_with_them(there_and_back: Result) -> None:
 
 
 def test_recorded_objects_are_what_an_api_server_would_serve(there_and_back: Result) -> None:
-    """If this failed, what reads our record with the official client's strict types would stumble over it."""
+    """If this failed, programs that read our record with the official client's strict types would fail."""
     found = [event.fields["object"] for event in there_and_back.events if "object" in event.fields]
     types = {kind: getattr(client, f"V1{kind}", None) for kind in {found["kind"] for found in found}}
     checked = {o["kind"] for o in found if (strict := types[o["kind"]]) and strict.model_validate(o)}
@@ -89,7 +89,7 @@ def test_one_seed_is_one_record_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_another_seed_is_another_run(tmp_path: Path, there_and_back: Result) -> None:
-    """If this failed, the seed would drive nothing."""
+    """If this failed, the seed would have no effect."""
     other = play(tmp_path, node_pool(), deployment(10), steps=[SCALE_TO_ZERO], seed=2)
     ids = [[found["instance"] for found in named(result, "instanceLaunched")] for result in (there_and_back, other)]
     assert ids[0] != ids[1]
@@ -136,7 +136,7 @@ def test_where_capacity_is_short_another_pool_is_taken(tmp_path: Path) -> None:
 
 
 def test_an_interruption_is_survived(tmp_path: Path) -> None:
-    """If this failed, pods on reclaimed spot instances would stay homeless."""
+    """If this failed, pods of reclaimed spot instances would stay without a node."""
     steps = [{"at": "5m", "interrupt": {"fraction": 1.0}}]
     result = play(tmp_path, node_pool(), deployment(6), steps=steps)
     assert named(result, "interruptionNotice")
@@ -165,7 +165,7 @@ def test_messages_may_come_twice_late_or_never(tmp_path: Path) -> None:
 
 
 def test_a_fault_on_a_call_that_nobody_makes_is_a_warning(tmp_path: Path) -> None:
-    """If this failed, a misspelt scenario would pass for nothing."""
+    """If this failed, a misspelt scenario would pass without testing anything."""
     steps = [{"at": 0, "fault": {"call": "ec2:CreateFleat", "kind": "throttle"}}]
     result = play(tmp_path, node_pool(), steps=steps, duration="3m")
     assert result.warnings == ("no call matched the fault on ec2:CreateFleat",)

@@ -113,7 +113,7 @@ def happened(result: Result, event: str) -> list[Event]:
 
 
 def assert_lawful(result: Result) -> None:
-    """No judge found anything, and no handler raised but what the world threw at it."""
+    """Check that no judge found a violation, and that no handler raised anything but injected faults."""
     assert result.violations == ()
     assert all(result.summary[law] == 0 for law in VIOLATIONS)
     raised = [failure.rstrip().rpartition("\n")[2] for failure in result.failures]

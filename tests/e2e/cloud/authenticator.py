@@ -41,11 +41,11 @@ class Authenticator:
         self.stop()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._server.start()
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._server.stop()
 
     def write_webhook_config(self, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What AWS SDKs send and expect on the wire: whose call it is, its parameters, and answers in the service's protocol."""
+"""Decodes requests of AWS SDKs (caller, operation, parameters) and encodes answers in the service's protocol."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SignedRequest(msgspec.Struct, kw_only=True):
 
 
 def signed_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> SignedRequest:
-    """Read whose call it is and what it asks for."""
+    """Read a request's caller, operation and parameters."""
     request = SignedRequest(method=method, path=path, headers=headers, body=body)
     found = _CREDENTIAL.search(request.header("authorization"))
     if found is not None:
@@ -68,7 +68,7 @@ def signed_request(method: str, path: str, headers: Mapping[str, str], body: byt
 
 
 def answer(request: SignedRequest, responder: Callable[[dict[str, Any]], dict[str, Any]]) -> RawResponse:
-    """What `responder` says to the call's parameters, as the service would send it."""
+    """Encode the answer of `responder` to the call's parameters as the service does."""
     service = get_service_model(_MODELS.get(request.service, request.service))
     operation = service.operation_model(request.operation)
     protocol = determine_request_protocol(service, request.header("content-type"))

@@ -1,4 +1,4 @@
-"""Real kubelets over a runtime that pretends: they admit and refuse pods as on a machine, where kwok takes them all."""
+"""Real kubelets over a fake container runtime: they admit and refuse pods as on a machine, while kwok accepts all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HollowKubelets:
                 self._parts[provider_id] = self._processes.start(f"kubelet-{name}", command, environment=_ENVIRONMENT)
 
     def stop(self, provider_id: str) -> None:
-        """The instance is gone, and its kubelet with it."""
+        """End the kubelet of an instance that is gone."""
         with self._lock:
             part = self._parts.pop(provider_id, None)
         if part is not None:

@@ -28,10 +28,10 @@ Listener = Callable[[SignedRequest], None]
 
 
 class FaultPlan(Protocol):
-    """Says what befalls a call (`simulator.faults.Faults`)."""
+    """Chooses the fault of a call (`simulator.faults.Faults`)."""
 
     def take(self, call: str) -> Fault | None:
-        """What befalls this attempt, None for nothing."""
+        """The fault of this attempt, None for none."""
         ...
 
 
@@ -55,11 +55,11 @@ class HttpEndpoint:
         self.url = f"http://{self._server.address}"
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._server.start()
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._server.stop()
 
     def answer_with(self, name: str, responder: Responder) -> None:
@@ -75,7 +75,7 @@ class HttpEndpoint:
         self._after[name] = listener
 
     def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> RawResponse | None:
-        """Status, headers and body; None where the connection shall break instead."""
+        """Return status, headers and body; None where the connection is cut instead."""
         request = signed_request(method, path, headers, body)
         if not self._knows(request.access_key):
             return error_response(request.service, UNKNOWN_KEY.status, UNKNOWN_KEY.code, UNKNOWN_KEY.message)

@@ -1,4 +1,4 @@
-"""Who may call: a role for each function with credentials of its own, as Lambda gives them."""
+"""The callers: a role for each function with its own credentials, as Lambda gives them."""
 
 from __future__ import annotations
 

@@ -111,12 +111,12 @@ class Kubelets:
         self.stop()
 
     def start(self) -> None:
-        """Begin to write what falls due."""
+        """Start writing what is due."""
         self._is_running = True
         self._thread.start()
 
     def stop(self) -> None:
-        """End. When this returns nothing more is written."""
+        """Stop; nothing is written after this returns."""
         with self._changed:
             self._is_running = False
             self._changed.notify_all()

@@ -105,7 +105,7 @@ class Cloud:
         self.stop()
 
     def start(self) -> None:
-        """Open the account and furnish it."""
+        """Open the account and create its resources."""
         try:
             self._start()
         except BaseException:
@@ -117,7 +117,7 @@ class Cloud:
         self._open.close()
 
     def host_cluster(self, cluster: HostedCluster) -> None:
-        """From now on EKS describes this cluster."""
+        """Set the cluster that EKS describes from now on."""
         self._cluster = cluster
 
     @property
@@ -233,7 +233,7 @@ class Cloud:
         )
 
     def _count_addresses(self, ec2: EC2Backend) -> None:
-        """Our instances are not moto's, so it must be told how many addresses they have taken."""
+        """Our instances are not moto's, so this tells moto how many addresses they use."""
         with self.clock.lock:
             for subnet in self.network.subnets:
                 ec2.get_subnet(subnet.id)._available_ip_addresses = subnet.free

@@ -27,7 +27,7 @@ def empty(playing: Play) -> None:
 
 
 def underutilized(playing: Play) -> None:
-    """Pods of a big node that is hardly used move to a smaller one; at least two of the three are ready all the time."""
+    """Pods of a large, almost empty node move to a smaller one; at least two of the three are always ready."""
     pool = "underutilized"
     playing.apply(node_class(), own_pool(pool, SIZES, ON_DEMAND))
     playing.ready()
@@ -55,7 +55,7 @@ def underutilized(playing: Play) -> None:
 
 
 def pool_deleted(playing: Play) -> None:
-    """`kubectl delete nodepool`: its nodes are drained and go; the pods wait, there is nothing for them."""
+    """`kubectl delete nodepool`: its nodes are drained and go; the pods stay pending, no NodePool takes them."""
     pool = "deleted"
     playing.apply(node_class(), own_pool(pool))
     playing.ready()

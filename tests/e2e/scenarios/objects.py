@@ -54,7 +54,7 @@ def node_pool(
     labels: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> JsonObject:
-    """A NodePool of everyday types; unless told otherwise it consolidates nothing, and its budget is no hindrance."""
+    """A NodePool of everyday types; by default it consolidates nothing, and its budget allows everything."""
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
