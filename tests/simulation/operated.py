@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 import pytest
 
 import simulator.run
 from cli.cluster.installation import Installation
+from cli.schemas import ANSWERS
+from lambdas.application.adapters import Adapters
+from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.world import World, open_world
+
+
+class WorldOperator:
+    """A person who runs commands with the functions' adapters, at chosen minutes of a world.
+
+    Attributes:
+        answers: What the commands printed, in order, with their exit codes.
+        called: The AWS calls that they made.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.answers: list[tuple[dict[str, Any], int]] = []
+        self.called: set[str] = set()
+        self._is_running = False
+        world.account.wire.listen(self._record_call)
+
+    def at(self, minutes: float, act: Callable[[], None]) -> None:
+        """Do `act` this many minutes from now."""
+        self.world.clock.after(timedelta(minutes=minutes), act)
+
+    def switch(self, mode: str) -> Callable[[], None]:
+        """Return the action that sets the kill switch."""
+
+        def turn() -> None:
+            self.world.account.brakes.mode = mode
+
+        return turn
+
+    def adapters(self) -> Adapters:
+        """Return adapters of the world; nothing waits and nothing runs in parallel."""
+        world = self.world
+        return Adapters(
+            world._settings(),
+            world.account.session,
+            world.clock,
+            kubernetes=world.cluster.api,
+            catalogues=world._catalogues,
+            pause=lambda _: None,
+            run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
+        )
+
+    def answer(self, run: Callable[[], int], name: str) -> None:
+        """Run a command and keep its answer, which must conform to the schema of this name."""
+        self._is_running = True
+        try:
+            with redirect_stdout(io.StringIO()) as out:
+                code = run()
+        finally:
+            self._is_running = False
+        msgspec.json.decode(out.getvalue(), type=ANSWERS[name])
+        self.answers.append((json.loads(out.getvalue()), code))
+
+    def _record_call(self, call: Any, _: Any) -> None:
+        if self._is_running:
+            self.called.add(call.name)
 
 
 class HasWorld(Protocol):

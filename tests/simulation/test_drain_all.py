@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import redirect_stdout
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from cli.commands import drain
 from cli.removal import owned_resources
 from cli.removal.owned_resources import OwnedResources
-from cli.schemas import ANSWERS
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from lambdas.adapters.aws.service import AwsService
-from lambdas.application.adapters import Adapters
-from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.run import Result
-from simulator.world import World
-from tests.simulation.operated import operated
+from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, node_pool, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "remove.md"
@@ -37,40 +28,12 @@ BUDGET = {
 }
 
 
-class Operator:
-    """A person who drains at chosen minutes of a world.
-
-    Attributes:
-        answers: What the command printed, in order, with its exit codes.
-        called: The AWS calls that it made.
-    """
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.answers: list[tuple[dict[str, Any], int]] = []
-        self.called: set[str] = set()
-        self._is_asking = False
-        world.account.wire.listen(self._heard)
-
-    def _heard(self, call: Any, _: Any) -> None:
-        if self._is_asking:
-            self.called.add(call.name)
-
-    def at(self, minutes: float, act: Callable[[], None]) -> None:
-        self.world.clock.after(timedelta(minutes=minutes), act)
+class Operator(WorldOperator):
+    """A person who drains at chosen minutes of a world."""
 
     def resources(self) -> OwnedResources:
-        world, session = self.world, self.world.account.session
-        adapters = Adapters(
-            world._settings(),
-            session,
-            world.clock,
-            kubernetes=world.cluster.api,
-            catalogues=world._catalogues,
-            pause=lambda _: None,
-            run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
-        )
-        return OwnedResources(adapters, AwsService(session.client("ec2")), AwsService(session.client("iam")))
+        session = self.world.account.session
+        return OwnedResources(self.adapters(), AwsService(session.client("ec2")), AwsService(session.client("iam")))
 
     def drain(self, *, acts: bool = True, grace: str | None = None) -> Callable[[], None]:
         """One round, as of a person who interrupts the command."""
@@ -78,22 +41,7 @@ class Operator:
             cluster="fleetwright", region=None, profile=None, stack=None, yes=acts, output="json", timeout="0s"
         )
         given.all, given.grace_period = True, grace
-
-        def run() -> None:
-            self._is_asking = True
-            with redirect_stdout(io.StringIO()) as out:
-                code = drain.run(given)
-            self._is_asking = False
-            msgspec.json.decode(out.getvalue(), type=ANSWERS["drain"])
-            self.answers.append((json.loads(out.getvalue()), code))
-
-        return run
-
-    def switch(self, mode: str) -> Callable[[], None]:
-        def turn() -> None:
-            self.world.account.brakes.mode = mode
-
-        return turn
+        return lambda: self.answer(lambda: drain.run(given), "drain")
 
     def left(self) -> dict[str, list[Any]]:
         """What the functions made and what is left of it, read from the world itself."""

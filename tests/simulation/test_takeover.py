@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from cli.commands import adopt, release
-from cli.schemas import ANSWERS
 from cli.takeover import environment as environment_module
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
@@ -25,12 +19,10 @@ from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
 from lambdas.adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
 from lambdas.adapters.aws.service import AwsService
-from lambdas.application.adapters import Adapters
 from lambdas.ports import DeniedError, LostReplyError
-from lambdas.side_by_side import TaskRunners, in_turn
 from simulator.run import Result
 from simulator.world import World
-from tests.simulation.operated import operated
+from tests.simulation.operated import WorldOperator, operated
 from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 KARPENTER = labels.KARPENTER_FINALIZER
@@ -38,67 +30,36 @@ OURS = labels.TERMINATION_FINALIZER
 RIGHTS = Path(__file__).parents[2] / "docs" / "how-to" / "migrate-from-karpenter.md"
 
 
-class Operator:
+class Operator(WorldOperator):
     """A person at the command line, at chosen moments of a world.
 
     Attributes:
-        answers: What the commands printed, in order, with their exit codes.
-        called: The AWS calls that they made.
-        asked: What they asked of the cluster, as `verb plural`.
+        asked: What the commands asked of the cluster, as `verb plural`.
         breaks: Called with each call before it is done; may raise.
     """
 
     def __init__(self, world: World) -> None:
-        self.world = world
+        super().__init__(world)
         self.store: Any = world.cluster._store
-        self.answers: list[tuple[dict[str, Any], int]] = []
-        self.called: set[str] = set()
         self.asked: set[str] = set()
         self.breaks: Callable[[str], None] = lambda _: None
-        self._is_asking = False
-        world.account.wire.listen(self._heard)
         world.cluster.api.on_fault_point(self._seen)
 
-    def at(self, minutes: float, act: Callable[[], None]) -> None:
-        self.world.clock.after(timedelta(minutes=minutes), act)
-
-    def switch(self, mode: str) -> Callable[[], None]:
-        def turn() -> None:
-            self.world.account.brakes.mode = mode
-
-        return turn
-
     def environment(self) -> TakeoverEnvironment:
-        world, session = self.world, self.world.account.session
-        adapters = Adapters(
-            world._settings(),
-            session,
-            world.clock,
-            kubernetes=world.cluster.api,
-            catalogues=world._catalogues,
-            pause=lambda _: None,
-            run_tasks=TaskRunners(messages=in_turn, launches=in_turn),
-        )
-        adapters.__dict__["table"] = BreakingTable(session.client("dynamodb"), world._settings().table_name, self)
+        session, adapters = self.world.account.session, self.adapters()
+        table = self.world._settings().table_name
+        adapters.__dict__["table"] = BreakingTable(session.client("dynamodb"), table, self)
         return TakeoverEnvironment(
             adapters, BreakingService(session.client("ec2"), self), AwsService(session.client("ssm"))
         )
 
     def run(self, command: Any, *more: str) -> None:
-        """Run a command as the program does, and keep its answer, which must conform to its schema."""
+        """Run a command as the program does, and keep its answer."""
         name = command.__name__.rpartition(".")[2]
         given = Namespace(
             cluster="fleetwright", region=None, profile=None, stack=None, yes="--yes" in more, output="json"
         )
-        self._is_asking = True
-        try:
-            with redirect_stdout(io.StringIO()) as out:
-                code = command.run(given)
-        finally:
-            self._is_asking = False
-        printed = out.getvalue()
-        msgspec.json.decode(printed, type=ANSWERS[name])
-        self.answers.append((json.loads(printed), code))
+        self.answer(lambda: command.run(given), name)
 
     def observe_with(self, command: Any) -> Callable[[], None]:
         return lambda: self.run(command)
@@ -128,15 +89,11 @@ class Operator:
             key: amount for usage in self.environment().stores.claims.usage() for key, amount in usage.reserved.items()
         }
 
-    def _heard(self, call: Any, _: Any) -> None:
-        if self._is_asking:
-            self.called.add(call.name)
-
     def _seen(self, call: str, when: str) -> None:
-        if self._is_asking and when == "before":
-            told = call.removeprefix("kube:")
-            self.asked.add(told)
-            self.breaks(told)
+        if self._is_running and when == "before":
+            verb = call.removeprefix("kube:")
+            self.asked.add(verb)
+            self.breaks(verb)
 
 
 class BreakingTable(DynamoTable):

@@ -16,7 +16,7 @@ from multiprocessing import Pool
 
 import msgspec
 
-from core.codec import encode_plan, encode_snapshot
+from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
@@ -25,7 +25,7 @@ from tests.property.naive.extras import rich_cluster
 from tests.property.naive.judge import violations
 from tests.property.naive.laws import carried_out
 from tests.property.naive.reading import spreads_of
-from tests.property.naive.shrink import shrunk
+from tests.property.naive.shrink import print_smallest
 from tests.property.naive.tight import tight_cluster
 from tests.property.naive.trivial import beaten
 
@@ -143,16 +143,7 @@ def shrink(seed: int) -> int:
     def wrong(one: Snapshot) -> list[str]:
         return violations(one, schedule(one)) or violations(one, schedule(improving(one)))
 
-    found = wrong(snapshot)
-    if not found:
-        _say(f"seed {seed}: nothing is wrong")
-        return 0
-    rule = found[0].partition(":")[0]
-    small = shrunk(snapshot, lambda s: any(line.startswith(rule) for line in wrong(s)))
-    for line in wrong(small):
-        _say(line)
-    _say(encode_snapshot(small).decode())
-    return 1
+    return print_smallest(snapshot, wrong, f"seed {seed}")
 
 
 def main() -> int:

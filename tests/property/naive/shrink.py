@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from core.codec import encode_snapshot
 from core.model.snapshot import Snapshot
 
 _LISTS = (
@@ -30,6 +32,18 @@ def shrunk(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Snapshot:
                 snapshot, progress = smaller, True
                 break
     return snapshot
+
+
+def print_smallest(snapshot: Snapshot, wrong: Callable[[Snapshot], list[str]], name: str) -> int:
+    """Print the smallest snapshot that breaks the same rule first, with its faults; return 1 if any rule is broken, else 0."""
+    found = wrong(snapshot)
+    if not found:
+        sys.stdout.write(f"{name}: nothing is wrong\n")
+        return 0
+    rule = found[0].partition(":")[0]
+    small = shrunk(snapshot, lambda one: any(line.startswith(rule) for line in wrong(one)))
+    sys.stdout.write("\n".join([*wrong(small), encode_snapshot(small).decode(), ""]))
+    return 1
 
 
 def _steps(snapshot: Snapshot) -> Iterator[Snapshot]:

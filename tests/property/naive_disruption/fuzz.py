@@ -15,11 +15,10 @@ from collections.abc import Iterable
 from multiprocessing import Pool
 from typing import Final
 
-from core.codec import encode_snapshot
 from core.disruption import disrupt, expired
 from core.model.snapshot import Snapshot
 from tests.property.naive.clusters import shuffled
-from tests.property.naive.shrink import shrunk
+from tests.property.naive.shrink import print_smallest
 from tests.property.naive_disruption.judge import expiry_violations, violations
 from tests.property.naive_disruption.worlds import random_world
 
@@ -82,17 +81,7 @@ def run(seeds: Iterable[int], processes: int) -> int:
 
 def shrink(seed: int) -> int:
     """Print the smallest world that still fails as the seed's does; returns 1 if it fails at all."""
-    snapshot = random_world(seed)
-    found = wrong(snapshot)
-    if not found:
-        _say(f"seed {seed}: nothing is wrong")
-        return 0
-    rule = found[0].partition(":")[0]
-    small = shrunk(snapshot, lambda one: any(line.startswith(rule) for line in wrong(one)))
-    for line in wrong(small):
-        _say(line)
-    _say(encode_snapshot(small).decode())
-    return 1
+    return print_smallest(random_world(seed), wrong, f"seed {seed}")
 
 
 def main() -> int:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,13 +15,13 @@ from core.model.snapshot import Snapshot
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
 from core.scheduling.planner import Planner
+from tests.hash_seeds import outputs_of
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.judge import violations
 from tests.property.packing.clusters import a_plain_cluster, a_ruled_cluster, with_steps
 
 SEEDS = st.integers(0, 2**40)
 CLUSTERS = st.sampled_from((a_plain_cluster, a_ruled_cluster))
-ROOT = Path(__file__).parents[3]
 STEPS = 20
 
 PRINT_PLANS = f"""
@@ -94,17 +90,7 @@ def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
 
 def test_plans_are_the_same_bytes_in_any_process() -> None:
     """Otherwise, a hash, the solver's threads or its clock changes a plan, and a run cannot be repeated."""
-    printed = {
-        subprocess.run(  # noqa: S603 - our own interpreter and program
-            [sys.executable, "-c", PRINT_PLANS],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("0", "1", "4711")
-    }
-    assert len(printed) == 1
+    assert len(outputs_of(PRINT_PLANS)) == 1
 
 
 @pytest.mark.parametrize(

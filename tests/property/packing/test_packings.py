@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.packing.optimize import improve
 from core.packing.relaxation.preparation import prepared
 from core.packing.search_budget import SearchBudget
+from tests.hash_seeds import outputs_of
 from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
 
 SEEDS = st.integers(0, 2**32)
-ROOT = Path(__file__).parents[3]
 
 PRINT_PACKINGS = """
 from core.packing.search_budget import SearchBudget
@@ -44,14 +39,4 @@ def test_a_packing_is_complete_and_between_its_bound_and_the_old_cost(seed: int,
 
 def test_packings_are_the_same_in_any_process() -> None:
     """Otherwise, a hash, the solver's threads or its clock changes a packing, and a run cannot be repeated."""
-    printed = {
-        subprocess.run(  # noqa: S603 - our own interpreter and program
-            [sys.executable, "-c", PRINT_PACKINGS],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("0", "1", "4711")
-    }
-    assert len(printed) == 1
+    assert len(outputs_of(PRINT_PACKINGS)) == 1

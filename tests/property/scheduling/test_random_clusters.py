@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,12 +12,12 @@ from core.codec import encode_plan
 from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from tests.hash_seeds import outputs_of
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.extras import rich_cluster
 from tests.property.naive.fuzz import check, improving, unrest
 from tests.property.naive.judge import violations
 
-_ROOT = Path(__file__).parents[3]
 _FAST = 300
 _IMPROVED = 80
 _LONG = 20_000
@@ -58,7 +54,7 @@ def test_a_plan_that_is_carried_out_needs_no_second_plan() -> None:
 
 def test_hash_seeds_do_not_matter() -> None:
     """A plan that depends on the process cannot be replayed."""
-    assert len({_digest_in_a_process_of_its_own(seed) for seed in ("0", "1", "4242")}) == 1
+    assert len(outputs_of(f"from {__name__} import digest; print(digest())", ("0", "1", "4242"))) == 1
 
 
 @pytest.mark.slow
@@ -147,13 +143,6 @@ def _everywhere(snapshot: Snapshot, plan: Plan) -> Plan:
     zones = {offering.zone for kind in snapshot.catalogue.default for offering in kind.offerings}
     claims = tuple(msgspec.structs.replace(claim, zones=tuple(sorted(zones))) for claim in plan.claims)
     return msgspec.structs.replace(plan, claims=claims)
-
-
-def _digest_in_a_process_of_its_own(hash_seed: str) -> str:
-    code = "from tests.property.scheduling.test_random_clusters import digest; print(digest())"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(_ROOT)}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)  # noqa: S603
-    return run.stdout
 
 
 def digest() -> str:
