@@ -87,7 +87,7 @@ class Sandboxes:
         raise TimeoutExpiredError
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
-        """Run tasks of the function that runs at the same time, as threads do (`lambdas.side_by_side`).
+        """Run tasks of the function that runs at the same time, as threads do (`lambdas.parallel_tasks`).
 
         Raises:
             CrashError: If one of them does, once all have ended: the function dies of it.

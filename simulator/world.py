@@ -19,9 +19,9 @@ from lambdas import bootstrap
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.observability import logger, unwatched
+from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
-from lambdas.side_by_side import TaskRunners, in_turn
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.boot import Boot

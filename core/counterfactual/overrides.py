@@ -30,14 +30,14 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[PodDisruptionBudget, ...] = ()
     catalogue: Catalogue | None = None
 
-    def applied_to(self, look: Snapshot) -> Snapshot:
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the overrides."""
         return msgspec.structs.replace(
-            look,
-            node_pools=_replaced(look.node_pools, map(_as_live, self.node_pools), lambda pool: pool.name),
-            overlays=_replaced(look.overlays, self.overlays, lambda overlay: overlay.name),
-            budgets=_replaced(look.budgets, self.budgets, lambda budget: f"{budget.namespace}/{budget.name}"),
-            catalogue=look.catalogue if self.catalogue is None else self.catalogue,
+            snapshot,
+            node_pools=_replaced(snapshot.node_pools, map(_as_live, self.node_pools), lambda pool: pool.name),
+            overlays=_replaced(snapshot.overlays, self.overlays, lambda overlay: overlay.name),
+            budgets=_replaced(snapshot.budgets, self.budgets, lambda budget: f"{budget.namespace}/{budget.name}"),
+            catalogue=snapshot.catalogue if self.catalogue is None else self.catalogue,
         )
 
 

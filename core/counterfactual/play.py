@@ -1,6 +1,6 @@
-"""Plays a fleet forward: recorded looks bring the pods, the planner launches, the disrupter consolidates, the hours cost.
+"""Plays a fleet forward: recorded snapshots bring the pods, the planner launches, the disrupter consolidates, the hours cost.
 
-Launches and moves happen at once. Between two looks the fleet is looked at again as long as it changes, and when
+Launches and moves happen at once. Between two snapshots the fleet is planned again as long as it changes, and when
 `consolidateAfter` or a budget's window may let more nodes go.
 """
 
@@ -22,7 +22,7 @@ from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 
 TICK: Final = timedelta(minutes=5)
-"""Between two looks at a fleet that still changes: a command takes about so long."""
+"""Time between two plans of a fleet that still changes: about the time that a command takes."""
 
 TICKS_MAX: Final = 200
 """Looks between two recorded ones."""
@@ -33,16 +33,16 @@ _HOUR: Final = timedelta(hours=1)
 Change = Callable[[Snapshot], Snapshot]
 
 
-def unchanged(look: Snapshot) -> Snapshot:
+def unchanged(snapshot: Snapshot) -> Snapshot:
     """What was asked for then."""
-    return look
+    return snapshot
 
 
 class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for.
 
     Attributes:
-        change: Puts other NodePools, prices or budgets into each look.
+        change: Puts other NodePools, prices or budgets into each snapshot.
         consolidates: Whether nodes are let go at all; without it each node stays until the end.
         karpenter_moves_only: Whether only Karpenter's own moves are made.
     """
@@ -80,11 +80,11 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetPlay:
-    """One play. Starts with the fleet of the first look; give it the others in order of time, then `finish`."""
+    """One play. It starts with the fleet of the first snapshot and takes the others in order of time, then `finish`."""
 
     def __init__(self, rules: PlayRules, first: Snapshot) -> None:
         self._rules = rules
-        self._look = first
+        self._snapshot = first
         self._now = first.now
         self._fleet = PlayedFleet(first)
         self._unplaced: tuple[str, ...] = ()
@@ -95,11 +95,11 @@ class FleetPlay:
         self._series: list[tuple[datetime, int]] = []
         self._play(first.now)
 
-    def see(self, look: Snapshot) -> None:
-        """Play on to this look, and what it brings."""
-        self._rest_until(look.now)
-        self._look = look
-        self._play(look.now)
+    def see(self, snapshot: Snapshot) -> None:
+        """Play until this snapshot, then apply it."""
+        self._rest_until(snapshot.now)
+        self._snapshot = snapshot
+        self._play(snapshot.now)
 
     def finish(self, until: datetime) -> PlayResult:
         """Play on to the end of the period."""
@@ -129,7 +129,7 @@ class FleetPlay:
     def _next_tick(self) -> datetime | None:
         if self._has_changed:
             return self._now + TICK
-        asked, claims = self._rules.change(self._look), self._fleet.claims.values()
+        asked, claims = self._rules.change(self._snapshot), self._fleet.claims.values()
         counts = Counter(claim.node_pool for claim in claims)
         changes = [next_change(pool, counts[pool.name], self._now) for pool in asked.node_pools if counts[pool.name]]
         patience = {pool.name: pool.disruption.consolidate_after for pool in asked.node_pools}
@@ -142,7 +142,7 @@ class FleetPlay:
 
     def _play(self, now: datetime) -> None:
         self._charge(now)
-        asked = self._rules.change(self._look)
+        asked = self._rules.change(self._snapshot)
         only = self._rules.karpenter_moves_only
         if now == asked.now:
             self._fleet.meet(asked)
@@ -170,11 +170,11 @@ class FleetPlay:
 
 
 class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """The looks themselves, without a play.
+    """The snapshots themselves, without a play.
 
     Attributes:
-        looks: How many there are.
-        cost: Nano-dollars of the real nodes, each look's price until the next look.
+        looks: How many snapshots there are.
+        cost: Nano-dollars of the real nodes, each snapshot's price until the next snapshot.
     """
 
     since: datetime
@@ -184,24 +184,24 @@ class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play_beside(
-    looks: Iterable[Snapshot], rules: Sequence[PlayRules], until: datetime
+    snapshots: Iterable[Snapshot], rules: Sequence[PlayRules], until: datetime
 ) -> tuple[RecordedPeriod, tuple[PlayResult, ...]]:
-    """Play the same looks, at least one and in order of time, under several rules."""
+    """Play the same snapshots, at least one and in order of time, under several rules."""
     plays: list[FleetPlay] = []
     first = last = None
     hourly = cost = count = 0
-    for look in looks:
-        first, count = first or look.now, count + 1
+    for snapshot in snapshots:
+        first, count = first or snapshot.now, count + 1
         if last is not None:
-            cost += hourly * ((look.now - last) // _MICROSECOND)
-        last, hourly = look.now, fleet_price(look)
+            cost += hourly * ((snapshot.now - last) // _MICROSECOND)
+        last, hourly = snapshot.now, fleet_price(snapshot)
         if plays:
             for play in plays:
-                play.see(look)
+                play.see(snapshot)
         else:
-            plays = [FleetPlay(rule, look) for rule in rules]
+            plays = [FleetPlay(rule, snapshot) for rule in rules]
     if first is None or last is None:
-        raise InvalidInputError("has no look", subject="period")
+        raise InvalidInputError("has no snapshot", subject="period")
     cost += hourly * ((until - last) // _MICROSECOND)
     period = RecordedPeriod(since=first, until=until, looks=count, cost=cost // (_HOUR // _MICROSECOND))
     return period, tuple(play.finish(until) for play in plays)

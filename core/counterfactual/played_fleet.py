@@ -21,11 +21,11 @@ from core.model.state_node import state_nodes
 from core.pools.pool_types import pool_types
 
 IMPROVE_ITERATIONS: Final = 24
-"""Steps of each search: a week has thousands of looks."""
+"""Steps of each search: a week has thousands of snapshots."""
 
 
 class PlayedFleet:
-    """Starts as the first look has it; then its own launches and moves alone change it.
+    """It starts as in the first snapshot; then only its own launches and moves change it.
 
     Attributes:
         claims: The claims of its nodes, by node.
@@ -50,21 +50,21 @@ class PlayedFleet:
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
 
-    def meet(self, look: Snapshot) -> None:
+    def meet(self, snapshot: Snapshot) -> None:
         """Take up the pods that there are now: those that are gone leave, and leave their place to their successors.
 
         A pod left when a pod last left or came to its real node, as far as that is known.
         """
-        found = [pod for pod in look.pods if is_played(pod)]
-        known = {claim.node_name: claim.last_pod_event_at for claim in look.node_claims}
+        found = [pod for pod in snapshot.pods if is_played(pod)]
+        known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
         before, self._places = self._places, carried_over(self._places, self._workloads, found)
         for pod in sorted(before.keys() - self._places.keys()):
-            self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or look.now)
+            self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or snapshot.now)
         self._workloads = {pod.key: pod.workload for pod in found}
         self._really_on = {pod.key: pod.node_name for pod in found}
 
     def world(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
-        """A look with this fleet in it, and without what the table remembered of the real one."""
+        """Return the snapshot with this fleet, and without what the table recorded of the real one."""
         foreign = {state.name for state in state_nodes(asked) if state.claim is None}
         options = msgspec.structs.replace(
             asked.options,
@@ -116,7 +116,7 @@ class PlayedFleet:
         self._places = {pod: node for pod, node in self._places.items() if node not in going}
 
     def prices(self, asked: Snapshot) -> dict[str, tuple[str, int]]:
-        """Node → its NodePool and nano-dollars per hour, at the prices of the look."""
+        """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot."""
         types = pool_types(asked)
         found = {}
         for name, claim in self.claims.items():

@@ -20,9 +20,9 @@ from core.lifecycle.steps import (
     Forget,
     Launch,
     MarkInitialized,
+    NoStep,
     NoteUsable,
     ReportNode,
-    Rest,
     Wait,
 )
 from core.model.node import Node
@@ -67,7 +67,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
         return BeginTermination(TerminationReason.NODE_DELETED, f"node {node.name} is being deleted")
     if record.phase is ClaimPhase.REGISTERED:
         return _initialize(record, node, facts, now)
-    return inconsistency(record, node) or Rest()
+    return inconsistency(record, node) or NoStep()
 
 
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:

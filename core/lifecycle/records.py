@@ -189,7 +189,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase in (ClaimPhase.REGISTERED, ClaimPhase.INITIALIZED)
 
     @property
-    def is_resting(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing is left to do for it: its node works and stays."""
         return self.phase is ClaimPhase.INITIALIZED and self.deletion is None
 

@@ -24,7 +24,7 @@ class Wait(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Rest(msgspec.Struct, frozen=True):
+class NoStep(msgspec.Struct, frozen=True):
     """Nothing to do until something else happens."""
 
 
@@ -142,7 +142,7 @@ class Forget(msgspec.Struct, frozen=True):
 
 ClaimStep = (
     Wait
-    | Rest
+    | NoStep
     | Launch
     | Adopt
     | Register

@@ -22,9 +22,9 @@ from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
 from lambdas.observed_claims import ObservedClaims
+from lambdas.parallel_tasks import IN_THREADS, TaskRunners
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes, Topic
 from lambdas.settings import Settings
-from lambdas.side_by_side import IN_THREADS, TaskRunners
 from lambdas.store import ProposalStore, SweepLog, Targets
 
 if TYPE_CHECKING:

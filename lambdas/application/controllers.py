@@ -83,7 +83,7 @@ class Application:
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-        from lambdas.controllers.disruption.disruption import DisruptionController, Rests
+        from lambdas.controllers.disruption.disruption import DisruptionController, SkipConditions
         from lambdas.controllers.disruption.run_coordination import RunCoordination
         from lambdas.controllers.disruption.target_progress import TargetProgress
         from lambdas.controllers.resting.budget_rest import BudgetRest
@@ -97,8 +97,8 @@ class Application:
         approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
         costs = DeletionCostWriter(given.kubernetes, is_on=given.settings.steer_scale_in)
         queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets, costs)
-        rests = Rests(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
-        return DisruptionController(self.observer, given.stores, rests, target, approvals, queue, ledger, given.clock)
+        skips = SkipConditions(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
+        return DisruptionController(self.observer, given.stores, skips, target, approvals, queue, ledger, given.clock)
 
     @cached_property
     def execution(self) -> Execution:

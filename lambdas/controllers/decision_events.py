@@ -17,8 +17,8 @@ from core.lifecycle.records import CommandRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.command import CommandReason
 from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, normal, write_together
+from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject, Kubernetes
-from lambdas.side_by_side import RunTasks
 
 EVENTS_AT_MOST: Final = 200
 """Most events of one decision: they are for people, and each costs a call. The ledger has every decision in any case."""

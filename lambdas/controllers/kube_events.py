@@ -10,8 +10,8 @@ from typing import Final
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.observability import logger
+from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
-from lambdas.side_by_side import RunTasks
 
 NODE_NAMESPACE: Final = "default"
 """The namespace of events about nodes."""

@@ -174,7 +174,7 @@ class Play:
         return verdict.pods - verdict.pending, verdict.pending
 
     def _is_settled(self) -> bool:
-        return all(record.is_resting for record in self.claims()) and not self.world.commands()
+        return all(record.is_settled for record in self.claims()) and not self.world.commands()
 
     def _orphans(self) -> Iterator[str]:
         """Instances without a claim, claims without an instance, and more than one instance for a claim."""

@@ -19,10 +19,10 @@ from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import chain_ends_at, woken_by
+from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import FunctionQueues, JsonObject
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
-from lambdas.side_by_side import TaskRunners, in_turn
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows

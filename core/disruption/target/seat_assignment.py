@@ -44,12 +44,13 @@ class SeatAssignment:
         self._snapshot = fleet.planner.context.snapshot
         self._row_of = fleet.rows.row_of_pod
         own = set(found.results.displaced)
-        resting = self._resting_names = {view.name for view in fleet.planner.context.existing_nodes if view.rests}
+        existing = fleet.planner.context.existing_nodes
+        changed = self._changed_nodes = {node.name for node in existing if node.is_recently_changed}
         self._rooms: dict[int, deque[str]] = {}
-        self._resting: dict[int, deque[str]] = {}
+        self._rooms_of_changed: dict[int, deque[str]] = {}
         for binding in found.results.plan.bindings:
             if binding.pod in own:
-                rooms = self._resting if binding.node in resting else self._rooms
+                rooms = self._rooms_of_changed if binding.node in changed else self._rooms
                 rooms.setdefault(self._row_of[binding.pod], deque()).append(binding.node)
         self._spot_left: Counter[int] = Counter()
         for node, stays in enumerate(found.keeps):
@@ -113,7 +114,7 @@ class SeatAssignment:
             if move.to in new:
                 self._on_new[new[move.to]][row] += 1
             else:
-                rooms = self._resting if move.to in self._resting_names else self._rooms
+                rooms = self._rooms_of_changed if move.to in self._changed_nodes else self._rooms
                 rooms.setdefault(row, deque()).appendleft(move.to)
         self.launched.difference_update(launched)
         if self._is_gated and self._fleet.rows.problem.is_spot[node]:
@@ -132,7 +133,7 @@ class SeatAssignment:
         is_kept = not self._fleet.rows.problem.is_spot[node] and rooms and len(rooms) <= self._spot_left[row]
         pools = [] if is_kept else [rooms]
         if self._fleet.must_go[node]:
-            pools.insert(0, self._resting.get(row))
+            pools.insert(0, self._rooms_of_changed.get(row))
         for seats in pools:
             if seats:
                 name = seats.popleft()

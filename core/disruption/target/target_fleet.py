@@ -72,8 +72,8 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
     closed = frozenset(leaving_later | not_ready)
     prices = MovePrices(chosen, snapshot, disruption_pass.expiring)
     nodes = [DrainableNode(positions[c.name], c.price, prices.of(c), must_go=bool(c.drift)) for c in chosen]
-    resting = {node.index for node in context.existing_nodes if node.rests}
-    rows = FleetRows(planner.context, nodes, closed | resting)
+    recently_changed = {node.index for node in context.existing_nodes if node.is_recently_changed}
+    rows = FleetRows(planner.context, nodes, closed | recently_changed)
     waiting = frozenset(pod.pod for pod in disruption_pass.base_plan.unschedulable)
     return TargetFleet(
         candidates=tuple(chosen),

@@ -32,7 +32,7 @@ class ExistingNode:
         offered: Its labels as requirements, hostname included.
         free: The room after its pods and the DaemonSets' pods that are still to come.
         is_leaving: Whether it is marked for deletion and offers no room.
-        rests: Whether its pods changed so recently that consolidation may not move others onto it (`consolidateAfter`).
+        is_recently_changed: Whether pods came or left within `consolidateAfter`: consolidation moves no others onto it.
     """
 
     index: int
@@ -44,7 +44,7 @@ class ExistingNode:
     attached: Attachments
     attach_limits: Mapping[str, int]
     is_leaving: bool
-    rests: bool
+    is_recently_changed: bool
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ class ExistingNodes:
             attached=frozenset(attached) | self._held.get(state.name, frozenset()),
             attach_limits=state.node.attach_limits if state.node is not None else {},
             is_leaving=state.is_marked_for_deletion(self._snapshot),
-            rests=_rests(state, self._pools.get(state.node_pool), self._snapshot.now),
+            is_recently_changed=_is_recently_changed(state, self._pools.get(state.node_pool), self._snapshot.now),
         )
 
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
@@ -122,7 +122,7 @@ class ExistingNodes:
         return minus(minus(axis.vector(state.allocatable), used), missing)
 
 
-def _rests(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
+def _is_recently_changed(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
     after = pool.disruption.consolidate_after if pool is not None else None
     if state.claim is None or not after:
         return False

@@ -26,7 +26,7 @@ class NodeIndex:
     Attributes:
         nodes: The nodes, by position.
         leaving: Nodes that are leaving and offer no room.
-        resting: Nodes that consolidation leaves alone for now (`consolidateAfter`).
+        recently_changed: Nodes whose pods changed within `consolidateAfter`.
         values: Label key → its value on each node, None where the node has none.
         domains: Label key → its values, each with its nodes.
         suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
@@ -37,7 +37,7 @@ class NodeIndex:
         self.nodes = nodes
         self._all = _every(nodes)
         self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
-        self.resting = NodeMask(bits(node.index for node in nodes if node.rests))
+        self.recently_changed = NodeMask(bits(node.index for node in nodes if node.is_recently_changed))
         self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
         for column in self._by_resource:
             column.prepare()

@@ -29,7 +29,7 @@ class ExistingNodeSearch:
         """
         if not self._context.existing_nodes:
             return None
-        key = (pending_group.pod_group.index, step.number, pending_group.avoids_resting)
+        key = (pending_group.pod_group.index, step.number, pending_group.avoids_recently_changed)
         still_open = self._open.get(key)
         if still_open is None:
             still_open = self._suitable(pending_group, step)
@@ -74,7 +74,7 @@ class ExistingNodeSearch:
         found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
         )
-        return found & self._staying & (~nodes.resting if pending_group.avoids_resting else -1)
+        return found & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
         """Return nodes with a pod that the pods must share a node with; all where there is no such rule."""

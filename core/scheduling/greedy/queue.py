@@ -23,16 +23,16 @@ def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], boo
 
     Args:
         context: The snapshot.
-        pods: Some with whether they must leave resting nodes alone.
+        pods: Some with whether they must avoid recently changed nodes.
     """
     grouped: dict[tuple[int, bool, bool], PendingGroup] = {}
-    for some, avoids_resting in pods:
+    for some, avoids_recently_changed in pods:
         for pod in some:
             pod_group = context.pod_groups.of(pod)
-            key = (pod_group.index, avoids_resting, bool(pod.annotations) and is_virtual(pod))
+            key = (pod_group.index, avoids_recently_changed, bool(pod.annotations) and is_virtual(pod))
             pending_group = grouped.get(key)
             if pending_group is None:
-                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_resting)
+                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_recently_changed)
             pending_group.pods.append(pod)
     for pending_group in grouped.values():
         if len(pending_group.pods) > 1:

@@ -11,7 +11,7 @@ from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
 from core.scheduling.greedy.guided_steps import GuidedSteps
-from core.scheduling.greedy.limit_squeeze import squeeze
+from core.scheduling.greedy.limit_narrowing import narrow_to_cheapest
 from core.scheduling.greedy.new_claims import NewClaims
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
@@ -121,7 +121,7 @@ class GreedyScheduler:
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
         """Repeat while restricting claims makes room. Each repetition narrows a claim, so this ends."""
         left = self._rounds(queue, least)
-        while left and (self._squeeze() or self.claims.fix_open_labels()):
+        while left and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
             left = self._rounds(left, least)
 
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
@@ -165,7 +165,7 @@ class GreedyScheduler:
     def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Vector) -> bool:
         """Place a pod with what it asks for at one relaxation step."""
         pod_group = group.pod_group
-        key = (pod_group.index, step.number, group.avoids_resting)
+        key = (pod_group.index, step.number, group.avoids_recently_changed)
         if key in self.unplaceable:
             return False
         if self._joins(pod, group, step):
@@ -193,11 +193,11 @@ class GreedyScheduler:
 
         A node that exists and meets any of them costs nothing; a new node for the first one would. Karpenter's policy buys it.
         """
-        is_moved = group.avoids_resting and not self.context.snapshot.options.karpenter_moves_only
+        is_moved = group.avoids_recently_changed and not self.context.snapshot.options.karpenter_moves_only
         return with_all_preferences(group.pod_group.steps) if is_moved else ()
 
-    def _squeeze(self) -> bool:
-        made_room = squeeze(self.state, self.claims, self.new.limited)
+    def _narrow_to_cheapest(self) -> bool:
+        made_room = narrow_to_cheapest(self.state, self.claims, self.new.limited)
         if made_room:
             self.new.forget_refusals()
             self.unplaceable.clear()

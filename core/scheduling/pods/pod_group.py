@@ -121,12 +121,12 @@ class PendingGroup:
     """Equal pods that wait for a place, in the order in which they get one.
 
     Attributes:
-        avoids_resting: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
+        avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.
     """
 
     pod_group: PodGroup
     pods: list[Pod]
-    avoids_resting: bool = False
+    avoids_recently_changed: bool = False
     placed: int = 0
 
     @property

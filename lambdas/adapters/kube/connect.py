@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.service import QUICK, AwsService
 from lambdas.adapters.kube.client import HttpKubernetes
-from lambdas.adapters.kube.pace import Pace
 from lambdas.adapters.kube.pool import Endpoint
+from lambdas.adapters.kube.rate_limit import RateLimit
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Transport
 from lambdas.ports import Clock
@@ -26,4 +26,4 @@ def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKub
         return Endpoint(found.endpoint, found.certificate_authority)
 
     token = EksToken(presigner(session, cluster=cluster), clock)
-    return HttpKubernetes(Transport(endpoint, token, Pace()))
+    return HttpKubernetes(Transport(endpoint, token, RateLimit()))

@@ -11,8 +11,8 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 import urllib3
 
+from lambdas.parallel_tasks import WORKERS
 from lambdas.ports import DeniedError
-from lambdas.side_by_side import WORKERS
 
 CONNECTIONS: Final = WORKERS
 """Kept open: one for each message that `execute` handles at once."""

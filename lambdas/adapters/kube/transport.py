@@ -55,13 +55,13 @@ class Transport:
     """Sends requests. The server's address is resolved at the first request, so that a cold start does not wait for it.
 
     Args:
-        pace: Called before each request; it may wait.
+        limit: Called before each request; it may wait.
     """
 
-    def __init__(self, endpoint: Callable[[], Endpoint], token: Token, pace: Callable[[], None] | None = None) -> None:
+    def __init__(self, endpoint: Callable[[], Endpoint], token: Token, limit: Callable[[], None] | None = None) -> None:
         self._endpoint = endpoint
         self._token = token
-        self._pace = pace
+        self._limit = limit
         self._server: tuple[str, urllib3.PoolManager] | None = None
 
     def send(self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = "") -> Answer:
@@ -73,8 +73,8 @@ class Transport:
         return answer
 
     def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
-        if self._pace is not None:
-            self._pace()
+        if self._limit is not None:
+            self._limit()
         headers = {**HEADERS, "Authorization": f"Bearer {self._token()}"}
         if body is not None:
             headers["Content-Type"] = content_type or "application/json"

@@ -20,9 +20,9 @@ from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work, redelivered
 from lambdas.observability import logger
+from lambdas.parallel_tasks import RunTasks, Task
 from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
-from lambdas.side_by_side import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility timeout ends.

@@ -61,7 +61,7 @@ Commands = list[tuple[str, Command]]
 """Commands with their ids."""
 
 
-class Rests(NamedTuple):
+class SkipConditions(NamedTuple):
     """What lets a run skip an observation: closed budgets, a cluster that has not changed, another run's turn."""
 
     budgets: BudgetRest
@@ -76,7 +76,7 @@ class DisruptionController:
         self,
         observer: Observer,
         stores: Stores,
-        rests: Rests,
+        skips: SkipConditions,
         target: TargetProgress,
         approvals: Approvals,
         work: Queue,
@@ -85,7 +85,7 @@ class DisruptionController:
     ) -> None:
         self._observer = observer
         self._ledger = ledger
-        self._budgets, self._rest, self._turns = rests
+        self._budgets, self._rest, self._turns = skips
         self._target = target
         self._approvals = approvals
         self._stores = stores
@@ -114,7 +114,7 @@ class DisruptionController:
         if is_woken and self._turns.is_too_early(report):
             return
         records = self._stores.claims.all()
-        if not any(record.is_resting for record in records):
+        if not any(record.is_settled for record in records):
             report.count("candidates", 0)
             return
         brakes = self._stores.brakes.engaged()

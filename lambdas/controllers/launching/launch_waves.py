@@ -18,9 +18,9 @@ from core.model.catalogue import Catalogue
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject
 from lambdas.run_report import RunReport
-from lambdas.side_by_side import RunTasks
 
 MARGIN: Final = timedelta(seconds=15)
 """No launch is begun with less time than this left."""

@@ -112,7 +112,7 @@ class ClaimWork:
                 return None
             facts = self._with_share(record, self._replacing.with_replacements(record, reader.facts(record)), reader)
             step = next_claim_step(record, facts, self._clock.now(), binds=self._binds)
-            if isinstance(step, steps.Rest):
+            if isinstance(step, steps.NoStep):
                 return None
             if isinstance(step, steps.BindPods):
                 return step

@@ -106,7 +106,7 @@ class ReconciliationRest:
 
 def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:
     """Whether every claim has a running instance of its own, and every instance belongs to a claim."""
-    if not all(claim.is_resting and claim.reserved and not claim.is_disrupting for claim in claims):
+    if not all(claim.is_settled and claim.reserved and not claim.is_disrupting for claim in claims):
         return False
     ours = [found for found in instances if labels.CLAIM in found.tags]
     if any(is_unnamed(found.tags) for found in ours):

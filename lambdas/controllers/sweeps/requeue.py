@@ -36,7 +36,7 @@ class Requeue:
         stalled = [
             record
             for record in self._stores.claims.all()
-            if not record.is_resting and now - _last_moved(record) >= STALLED_AFTER
+            if not record.is_settled and now - _last_moved(record) >= STALLED_AFTER
         ]
         commands = [record for record in self._stores.commands.all() if now - record.phase_since >= STALLED_AFTER]
         self._work.send(work_on_claim(record.name, now) for record in stalled)

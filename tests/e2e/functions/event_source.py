@@ -42,9 +42,9 @@ class EventSource:
         self._functions = functions
         self._slots = threading.Semaphore(min(at_once, max(CONCURRENCY_MIN, function.concurrency or CONCURRENCY_MIN)))
         self._is_open = True
-        self._goes = threading.Event()
-        self._goes.set()
-        self._rests = threading.Event()
+        self._receiving = threading.Event()
+        self._receiving.set()
+        self._idle = threading.Event()
         self._sent = threading.Event()
 
     def start(self, workers: Executor) -> None:
@@ -55,13 +55,13 @@ class EventSource:
 
     def pause(self) -> None:
         """Take no more messages until `resume`; returns when what was taken is on its way."""
-        self._goes.clear()
+        self._receiving.clear()
         self._sent.set()
-        self._rests.wait()
+        self._idle.wait()
 
     def resume(self) -> None:
         """Take messages again."""
-        self._goes.set()
+        self._receiving.set()
 
     def poll(self) -> None:
         """Receive now: there may be a message. Lambda's long polling would keep a core of a local server busy."""
@@ -75,11 +75,11 @@ class EventSource:
 
     def _run(self) -> None:
         while self._is_open:
-            if not self._goes.is_set():
-                self._rests.set()
-                self._goes.wait(IDLE_SECONDS)
+            if not self._receiving.is_set():
+                self._idle.set()
+                self._receiving.wait(IDLE_SECONDS)
                 continue
-            self._rests.clear()
+            self._idle.clear()
             if not self._slots.acquire(timeout=IDLE_SECONDS):
                 continue
             self._sent.clear()
@@ -90,7 +90,7 @@ class EventSource:
                 time.sleep(IDLE_SECONDS)
                 continue
             self._workers.submit(self._deliver, batch)
-        self._rests.set()
+        self._idle.set()
 
     def _batch(self) -> list[QueuedMessage]:
         """What the window gathers, which begins with the first message."""

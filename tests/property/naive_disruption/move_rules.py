@@ -15,7 +15,7 @@ from tests.property.naive.places import Place, existing_places, is_pending, must
 from tests.property.naive.promises import claim_violations, is_usable, limit_violations
 from tests.property.naive.topology import Rules, too_near_violations, topology_violations
 from tests.property.naive_disruption.protection import is_going, pods_on, pool_of
-from tests.property.naive_disruption.reason_rules import is_resting
+from tests.property.naive_disruption.reason_rules import is_recently_changed
 
 
 def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
@@ -107,8 +107,8 @@ def _unfit(snapshot: Snapshot, command: Command, name: str) -> Iterator[str]:
     if is_going(snapshot, claim):
         yield f"moves: {name} is going"
     pool = pool_of(snapshot, claim)
-    rests = pool is not None and pool.disruption.consolidate_after is not None and is_resting(pool, claim, snapshot.now)
-    if command.reason == "Underutilized" and rests:
+    waits = pool is not None and is_recently_changed(pool, claim, snapshot.now)
+    if command.reason == "Underutilized" and waits:
         yield f"rest: pods come to {name} before its consolidateAfter is over"
 
 

@@ -38,7 +38,7 @@ def quiet_since(claim: NodeClaim) -> datetime | None:
     return claim.last_pod_event_at or (begun.changed_at if begun is not None else None) or claim.created_at
 
 
-def is_resting(pool: NodePool, claim: NodeClaim, now: datetime) -> bool:
+def is_recently_changed(pool: NodePool, claim: NodeClaim, now: datetime) -> bool:
     """Whether consolidateAfter still protects the node."""
     after, since = pool.disruption.consolidate_after, quiet_since(claim)
     return after is None or (since is not None and now - since < after)
@@ -112,7 +112,7 @@ def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) ->
 def _not_worth_it(snapshot: Snapshot, node: Node, claim: NodeClaim, pool: NodePool, reason: str) -> Iterator[str]:
     if pool.replicas is not None:
         yield "its NodePool keeps a fixed number"
-    if is_resting(pool, claim, snapshot.now):
+    if is_recently_changed(pool, claim, snapshot.now):
         yield "consolidateAfter is not over"
     is_empty = moving_cost(pods_on(snapshot, node.name)) <= _UNIT
     if reason == "Empty" and not is_empty:

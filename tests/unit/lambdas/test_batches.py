@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from lambdas.controllers.batches.execution import BEGIN_WITHIN
+from lambdas.parallel_tasks import in_threads
 from lambdas.run_report import RunReport
-from lambdas.side_by_side import in_threads
 from lambdas.wiring import BY_NAME, WORK
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -426,4 +426,4 @@ def test_a_registration_restores_no_taint_that_was_removed_after_the_list() -> N
     lab.kubernetes.before_call = becomes_ready
     lab.tick(4)
     assert lab.kubernetes.raw(kinds.NODES, name)["spec"].get("taints", []) == []
-    assert lab.claim.is_resting
+    assert lab.claim.is_settled

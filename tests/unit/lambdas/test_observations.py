@@ -45,7 +45,7 @@ def test_no_list_grows_with_the_cluster(lab: Lab, lists: list[str]) -> None:
     """Otherwise, ten runs at once list five thousand nodes and a hundred thousand pods: half a gigabyte each."""
     lab.tick(4)
     (node,) = lab.kubernetes.names(kinds.NODES)
-    assert lab.claim.is_resting
+    assert lab.claim.is_settled
     lab.bind("p")
     interrupt(lab)
     lab.tick(12)
@@ -64,7 +64,7 @@ def test_a_node_is_found_whose_registration_was_not_stored(lab: Lab) -> None:
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": {"karpenter.sh/registered": "true"}}})
     lab.tick(4)
-    assert lab.claim.is_resting
+    assert lab.claim.is_settled
 
 
 def test_a_node_without_our_labels_is_found(lab: Lab) -> None:
@@ -84,7 +84,7 @@ def test_an_initialized_node_is_found_whose_claim_does_not_know_it(lab: Lab) -> 
     lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": marks}})
     lab.tick(minutes=3)
     lab.tick(3)
-    assert lab.claim.is_resting
+    assert lab.claim.is_settled
 
 
 def test_claims_that_wait_for_their_nodes_share_a_list(lists: list[str]) -> None:

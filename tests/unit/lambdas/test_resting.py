@@ -135,4 +135,4 @@ def test_a_decision_cut_short_by_time_is_stored_and_continued(lab: Lab) -> None:
     lab.app.provisioning.record_change()
     report = lab.disrupt(time=timedelta(seconds=1))
     assert report.counts["cutOffDecisions"] == 1
-    assert not rests(lab), "what was not ended at is ended at by the next run"
+    assert not rests(lab), "the next run observes what this one skipped"

@@ -16,7 +16,7 @@ from datetime import timedelta
 sys.setswitchinterval(1e-6)
 from core.manifests.wire import api_resources as resources
 from core.manifests.wire import decoding as wire
-from lambdas.side_by_side import WORKERS, in_threads
+from lambdas.parallel_tasks import WORKERS, in_threads
 pod = json.dumps({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}, "status": {}}).encode()
 kinds = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 together = threading.Barrier(WORKERS)

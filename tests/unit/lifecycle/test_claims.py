@@ -68,7 +68,7 @@ def test_two_nodes_with_one_provider_id_match_no_claim() -> None:
 
 
 def test_a_working_node_is_left_alone() -> None:
-    assert next_claim_step(a_record(), ClaimFacts(nodes=(a_node(),)), NOW) == steps.Rest()
+    assert next_claim_step(a_record(), ClaimFacts(nodes=(a_node(),)), NOW) == steps.NoStep()
 
 
 def test_deleting_a_node_object_terminates_its_instance() -> None:

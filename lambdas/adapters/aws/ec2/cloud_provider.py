@@ -10,12 +10,12 @@ from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.launch_order import LaunchOrder
+from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
 from lambdas.adapters.aws.eks import EksCluster
-from lambdas.adapters.aws.gathered import Gathered
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
@@ -52,8 +52,8 @@ class Ec2Cloud:
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
         self._instances = Instances(services.ec2, cluster=cluster)
-        self._described = Gathered(self._instances.some)
-        self._terminated = Gathered(self._instances.terminate)
+        self._described = CoalescedCalls(self._instances.some)
+        self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, take_turn)
         self._resolver = NodeClassResolver(

@@ -10,8 +10,8 @@ from typing import Final
 
 from core.lifecycle.binding.turn import DecidedBinding
 from lambdas.observability import logger
+from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
-from lambdas.side_by_side import RunTasks
 
 REFUSALS: Final = 3
 """After this many refusals a claim's other pods are left to kube-scheduler: binding by us is evidently not permitted."""

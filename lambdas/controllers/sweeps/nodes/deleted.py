@@ -25,7 +25,7 @@ class DeletedNodes:
         """Send the claims whose node is gone, or being deleted."""
         view = round_.view
         staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
-        gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
+        gone = [r.name for r in view.claims.values() if r.is_settled and r.node_name not in staying]
         now = self._clock.now()
         self._work.send(work_on_claim(name, now) for name in gone)
         round_.report.count("deletedNodes", len(gone))

@@ -28,7 +28,7 @@ class InconsistentNodes:
         """Compare the nodes of claims at rest."""
         view = round_.view
         nodes = {node.name: node for node in view.snapshot.nodes}
-        resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_resting and r.node_name in nodes]
+        resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_settled and r.node_name in nodes]
         small = [(record, node) for record, node in resting if shortfall(record, node)]
         round_.report.count(INCONSISTENT_NODES, len(small))
         now = self._clock.now()

@@ -69,4 +69,4 @@ class StaleTaints:
 
 def _is_half_undone(record: ClaimRecord) -> bool:
     """Whether it stays and yet counts as leaving: the run that abandoned its command died before the end."""
-    return record.is_resting and (record.is_disrupting or not record.reserved)
+    return record.is_settled and (record.is_disrupting or not record.reserved)

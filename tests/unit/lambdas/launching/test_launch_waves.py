@@ -11,7 +11,7 @@ import pytest
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from lambdas.ports import DeniedError, JsonObject, TransientError
-from lambdas.side_by_side import Task, TaskRunners, in_turn
+from lambdas.parallel_tasks import Task, TaskRunners, in_turn
 from lambdas.store import Requested
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError

@@ -29,7 +29,7 @@ def test_pods_that_may_not_use_resting_nodes_form_their_own_group() -> None:
     context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
     first, second = context.pending
     queue = queue_of(context, [((first,), False), ((second,), True)])
-    assert [group.avoids_resting for group in queue] == [False, True]
+    assert [group.avoids_recently_changed for group in queue] == [False, True]
     assert queue[0].pod_group is queue[1].pod_group
 
 

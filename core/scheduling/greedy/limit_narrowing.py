@@ -16,7 +16,7 @@ from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.primitives.handles import TypeMask
 
 
-def squeeze(state: PlanState, search: OpenClaimSearch, limited: Collection[int]) -> bool:
+def narrow_to_cheapest(state: PlanState, search: OpenClaimSearch, limited: Collection[int]) -> bool:
     """Restrict the claims of some NodePools to types no larger than their cheapest, and return whether that freed anything.
 
     Args:

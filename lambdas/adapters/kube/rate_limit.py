@@ -12,7 +12,7 @@ BURST: Final = 300
 """Karpenter's figures for its client. The server's own fairness is for all clients together; this keeps one of ours from it."""
 
 
-class Pace:
+class RateLimit:
     """Lets `burst` requests through at once and `per_second` from then on; later ones wait their turn. Threads may share it.
 
     Args:

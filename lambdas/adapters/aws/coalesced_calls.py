@@ -22,7 +22,7 @@ class _Batch(Generic[R]):
         self.is_done = False
 
 
-class Gathered(Generic[R]):
+class CoalescedCalls(Generic[R]):
     """Makes one call at a time. It waits for no further requests: a lone caller's call is sent at once.
 
     EC2 throttles an account's describe and terminate calls by the call, not by the instance, so a wave of a hundred nodes is

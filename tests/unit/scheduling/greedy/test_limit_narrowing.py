@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.scheduling.greedy.limit_squeeze import squeeze
+from core.scheduling.greedy.limit_narrowing import narrow_to_cheapest
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import a_pod, a_pool, a_type
@@ -19,8 +19,8 @@ def test_a_claim_releases_what_only_its_larger_types_would_use() -> None:
     run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
     run.run()
     assert run.state.limits[0].left == {"cpu": 0}
-    assert not squeeze(run.state, run.claims, ())
-    assert squeeze(run.state, run.claims, {0})
+    assert not narrow_to_cheapest(run.state, run.claims, ())
+    assert narrow_to_cheapest(run.state, run.claims, {0})
     assert run.state.limits[0].left == {"cpu": 12_000}
     assert context.templates[0].types.names(run.claims.claims[0].allowed) == ("a",)
-    assert not squeeze(run.state, run.claims, {0}), "what is held to the least gives nothing more"
+    assert not narrow_to_cheapest(run.state, run.claims, {0}), "what is held to the least gives nothing more"

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from lambdas.adapters.aws.gathered import Gathered
+from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.ports import DeniedError, TransientError
 
 OTHERS = ("b", "c", "d")
@@ -37,7 +37,7 @@ def ask_together(service: Slow) -> list[dict[str, str] | BaseException]:
 
     Returns replies or errors, in the order of the names.
     """
-    gathered = Gathered(service)
+    gathered = CoalescedCalls(service)
     with ThreadPoolExecutor(max_workers=4) as pool:
         first = pool.submit(gathered, ["a"])
         while not service.calls:
@@ -74,14 +74,14 @@ def test_a_throttled_call_is_not_repeated_for_each_caller() -> None:
 def test_a_single_caller_does_not_wait() -> None:
     service = Slow()
     service.go_on.set()
-    gathered = Gathered(service)
+    gathered = CoalescedCalls(service)
     assert [gathered(["a"]), gathered(["b", "b"])] == [{"a": "A"}, {"b": "B"}]
 
 
 def test_an_error_is_not_remembered() -> None:
     service = Slow(refused="a", error=TransientError)
     service.go_on.set()
-    gathered = Gathered(service)
+    gathered = CoalescedCalls(service)
     with pytest.raises(TransientError):
         gathered(["a"])
     assert gathered(["b"]) == {"b": "B"}
