@@ -118,7 +118,7 @@ class Pump:
         for source in self._sources:
             if source.url == body["QueueUrl"]:
                 for seconds in sorted({int(entry.get("DelaySeconds") or 0) for entry in body["Entries"]}):
-                    self._timers.after(timedelta(seconds=seconds), source.look)
+                    self._timers.after(timedelta(seconds=seconds), source.poll)
 
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> list[Future[None]]:
         """An event on the account's default bus, to every function that has a rule for it."""

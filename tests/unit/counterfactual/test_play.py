@@ -92,7 +92,7 @@ def test_a_closed_budget_keeps_the_node_until_its_window_ends() -> None:
 @pytest.mark.parametrize("karpenter", [False, True])
 def test_the_alternative_options_are_simulated(karpenter: bool) -> None:
     asked = a_pool(disruption=Disruption(budgets=(Budget(nodes="0"),)))
-    rules = PlayRules(change=Overrides(node_pools=(asked,)).instead, karpenter_moves_only=karpenter)
+    rules = PlayRules(change=Overrides(node_pools=(asked,)).applied_to, karpenter_moves_only=karpenter)
     assert played(rules, a_look(), minutes=60).nodes == 2
     assert played(PlayRules(karpenter_moves_only=karpenter), a_look(), minutes=60).nodes == 1
 
