@@ -119,7 +119,7 @@ class FleetPlay:
         )
 
     def _rest_until(self, end: datetime) -> None:
-        """Look again between two records where something may happen by itself."""
+        """Plan again between two snapshots at the times when something may change without an event."""
         for _ in range(TICKS_MAX if self._rules.consolidates else 0):
             following = self._next_tick()
             if following is None or following >= end:
@@ -201,7 +201,7 @@ def play_beside(
         else:
             plays = [FleetPlay(rule, snapshot) for rule in rules]
     if first is None or last is None:
-        raise InvalidInputError("has no snapshot", subject="period")
+        raise InvalidInputError("has no look", subject="period")
     cost += hourly * ((until - last) // _MICROSECOND)
     period = RecordedPeriod(since=first, until=until, looks=count, cost=cost // (_HOUR // _MICROSECOND))
     return period, tuple(play.finish(until) for play in plays)
