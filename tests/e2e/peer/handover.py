@@ -21,7 +21,7 @@ import boto3
 import msgspec
 
 from cli.takeover.directions import adoption, release
-from cli.takeover.environment import Site
+from cli.takeover.environment import TakeoverEnvironment
 from core import labels
 from core.api.crds import definitions
 from core.manifests.wire import api_resources as kinds
@@ -158,17 +158,17 @@ def _play(side: LeadingKarpenter, session: boto3.Session) -> None:
     )
     before = _seen(side)
     _tell(f"Karpenter runs {len(before['claims'])} nodes with {len(before['pods'])} pods")
-    site = _site(side, session)
+    environment = _environment(side, session)
 
-    document, _ = adoption(_site(side, session), is_acting=True)
+    document, _ = adoption(_environment(side, session), is_acting=True)
     assert "its Lease in namespace default is held" in document["hindrances"][0], document["hindrances"]
     assert _seen(side) == before
     side.stop_karpenter()
-    until(lambda: not _site(side, session).hindrances(), seconds=SECONDS, what="Karpenter's Lease given up")
+    until(lambda: not _environment(side, session).hindrances(), seconds=SECONDS, what="Karpenter's Lease given up")
 
-    _all_are(adoption(site, is_acting=False), "adoptable")
-    _all_are(adoption(site, is_acting=True), "adopted")
-    _all_are(adoption(_site(side, session), is_acting=False), "ours")
+    _all_are(adoption(environment, is_acting=False), "adoptable")
+    _all_are(adoption(environment, is_acting=True), "adopted")
+    _all_are(adoption(_environment(side, session), is_acting=False), "ours")
     assert _seen(side) == before, "something moved or was replaced when it became ours"
     _all_have(side, labels.TERMINATION_FINALIZER)
     kept = side.admin.get("ec2nodeclasses.karpenter.k8s.aws", objects.NODE_CLASS)
@@ -176,7 +176,7 @@ def _play(side: LeadingKarpenter, session: boto3.Session) -> None:
     assert not kept["metadata"].get("finalizers"), kept["metadata"]
     _tell("they are ours")
 
-    _all_are(release(_site(side, session), is_acting=True), "released")
+    _all_are(release(_environment(side, session), is_acting=True), "released")
     assert _seen(side) == before, "something moved or was replaced when it was given back"
     _all_have(side, labels.KARPENTER_FINALIZER)
     _tell("they are given back")
@@ -214,7 +214,7 @@ def _let_karpenter_remove_them(side: LeadingKarpenter) -> None:
     )
 
 
-def _site(side: KarpenterSide, session: boto3.Session) -> Site:
+def _environment(side: KarpenterSide, session: boto3.Session) -> TakeoverEnvironment:
     kubernetes: Any = KwokAsEc2(HttpKubernetes(side.admin._transport))
     market = FakeCatalogues(Catalogue())
     settings = msgspec.structs.replace(SETTINGS, kill_switch_parameter="/fleetwright/test/mode")
@@ -223,7 +223,7 @@ def _site(side: KarpenterSide, session: boto3.Session) -> Site:
     adapters.cloud = instances
     switch: Any = StoppedSwitch()
     service: AwsService = instances
-    return Site(adapters, service, switch)
+    return TakeoverEnvironment(adapters, service, switch)
 
 
 _INSTANCES: Final[dict[int, KwokInstances]] = {}
