@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "what-if": "a recorded period under other NodePools, budgets or prices",
     "report": "what a period cost, for whom, against which baselines, and what kept it from costing less",
+    "shadow": "what Karpenter did, and what we would have done in its place: cost, evictions, waits, where we are worse",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS rights",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from cli import output
 from cli.output import JsonObject, counted, rfc3339
 from cli.plan_document import API_VERSION
+from cli.written_tables import html_page, html_table, markdown_table
 from core.cost_report.report import CostReport
 from core.ledger.entry import DISRUPT
 from core.ledger.log import LogEntry
@@ -99,27 +99,24 @@ def report_table(document: JsonObject) -> str:
 def report_markdown(document: JsonObject) -> str:
     """The report for a wiki or a pull request."""
     lines = [f"### {_head(document)}", ""]
-    lines += _markdown(("", "dollars", "against what was spent"), _against(document))
+    lines += markdown_table(("", "dollars", "against what was spent"), _against(document))
     for name, rows in document["by"].items():
-        lines += ["", *_markdown((name, "dollars", "share"), _shares(rows, document["dollars"]))]
+        lines += ["", *markdown_table((name, "dollars", "share"), _shares(rows, document["dollars"]))]
     causes = _cause_rows(document)
     if causes:
-        lines += ["", *_markdown(("idle $", "kept by", "above all"), causes)]
+        lines += ["", *markdown_table(("idle $", "kept by", "above all"), causes)]
     return "\n".join([*lines, "", *(f"- {assumed}" for assumed in document["assumptions"])]) + "\n"
 
 
 def report_html(document: JsonObject) -> str:
     """The report as one page that loads nothing."""
-    sections = [_html_table(("", "dollars", "against what was spent"), _against(document))]
+    sections = [html_table(("", "dollars", "against what was spent"), _against(document))]
     for name, rows in document["by"].items():
-        sections.append(_html_table((name, "dollars", "share"), _shares(rows, document["dollars"])))
+        sections.append(html_table((name, "dollars", "share"), _shares(rows, document["dollars"])))
     causes = _cause_rows(document)
     if causes:
-        sections.append(_html_table(("idle $", "kept by", "above all"), causes))
-    notes = "".join(f"<li>{html.escape(assumed)}</li>" for assumed in document["assumptions"])
-    head = html.escape(_head(document))
-    body = f"<h1>Fleetwright report</h1><p>{head}</p>{''.join(sections)}<ul>{notes}</ul>"
-    return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{head}</title>{_STYLE}<body>{body}</body></html>\n'
+        sections.append(html_table(("idle $", "kept by", "above all"), causes))
+    return html_page("Fleetwright report", _head(document), sections, document["assumptions"])
 
 
 def report_csv(document: JsonObject) -> str:
@@ -131,14 +128,6 @@ def report_csv(document: JsonObject) -> str:
         for key, part in rows.items():
             writer.writerow((document["from"], document["to"], name, key, f"{part:.6f}"))
     return text.getvalue()
-
-
-_STYLE: Final = (
-    "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "table{border-collapse:collapse;margin:1.5rem 0;width:100%}"
-    "td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8884}"
-    "</style>"
-)
 
 
 def _causes(report: CostReport) -> list[JsonObject]:
@@ -213,14 +202,3 @@ def _shares(rows: dict[str, float], spent: float) -> list[tuple[str, str, str]]:
 
 def _share(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else ""
-
-
-def _markdown(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    lines = [f"| {' | '.join(headings)} |", f"|{'|'.join(' --- ' for _ in headings)}|"]
-    return [*lines, *(f"| {' | '.join(str(cell).replace('|', ' ') for cell in row)} |" for row in rows)]
-
-
-def _html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"

@@ -79,6 +79,11 @@ STEERED: Final = "fleetwright.dev/deletion-cost"
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
+MODE: Final = "fleetwright.dev/mode"
+"""Annotation of a NodePool: `observe` records its decisions, and carries none of them out."""
+
+OBSERVE: Final = "observe"
+
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
 

@@ -70,6 +70,14 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
 }
 """Function → all of its permissions in the API server."""
 
+_OBSERVES_ANOTHER: Final[tuple[Rule, ...]] = (*_LOOKS, ("karpenter.sh", ("nodeclaims",), ("list",)))
+
+SHADOW_RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "provision": _OBSERVES_ANOTHER,
+    "disrupt": _OBSERVES_ANOTHER,
+}
+"""The same where nothing is carried out (`mode: shadow`): lists, and nothing else."""
+
 RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
 """Added where single replicas may be restarted (`surgeRestarts`)."""
 
@@ -92,14 +100,19 @@ def verbs(rules: Iterable[Rule]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def manifests(*, surge: bool = False, approval: bool = False, steering: bool = False) -> Sequence[dict[str, Any]]:
+def manifests(
+    *, surge: bool = False, approval: bool = False, steering: bool = False, shadow: bool = False
+) -> Sequence[dict[str, Any]]:
     """ClusterRoles and ClusterRoleBindings, in the order in which they are applied.
 
     Args:
         surge: Adds `RULES_FOR_SURGE`.
         approval: Adds `RULES_FOR_APPROVAL`.
         steering: Adds `RULES_FOR_STEERING`.
+        shadow: `SHADOW_RULES_OF` alone, whatever else is asked for.
     """
+    if shadow:
+        return [manifest for function, rules in SHADOW_RULES_OF.items() for manifest in _manifests(function, rules)]
     added = [
         *([RULES_FOR_SURGE] if surge else []),
         *([RULES_FOR_APPROVAL] if approval else []),
@@ -126,7 +139,12 @@ def _manifests(function: str, granted: Iterable[Rule]) -> Iterable[dict[str, Any
 
 if __name__ == "__main__":
     written = yaml.safe_dump_all(
-        manifests(surge="--surge" in sys.argv, approval="--approve" in sys.argv, steering="--steer" in sys.argv),
+        manifests(
+            surge="--surge" in sys.argv,
+            approval="--approve" in sys.argv,
+            steering="--steer" in sys.argv,
+            shadow="--shadow" in sys.argv,
+        ),
         sort_keys=False,
     )
     print(written, end="")  # noqa: T201 - this is the program's output

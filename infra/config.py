@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from infra.vpc import VpcConfig, names, parsed
+from lambdas.settings import SHADOW
 
 STACK_NAME_MAX: Final = 52
 """Most characters of a cluster's name within resource names: the tightest limit is a schedule group's, 64 with our prefix."""
@@ -157,6 +158,11 @@ class ClusterConfig(BaseModel):
     def state_stack_name(self) -> str:
         """Name of the state stack."""
         return self.stack_name + STATE_SUFFIX
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether nothing is carried out, and no role may."""
+        return bool(self.settings.get("mode") == SHADOW)
 
     @property
     def log_group_of_audit_log(self) -> str:

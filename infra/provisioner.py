@@ -32,7 +32,7 @@ from infra.packaging.manifest import PACKAGE
 from infra.shared import SharedStack
 from infra.state import StateStack
 from lambdas.settings import Settings
-from lambdas.wiring import FUNCTIONS, LOOKS, WAKE_UPS, WORK
+from lambdas.wiring import LOOKS, WAKE_UPS, WORK, deployed_functions
 
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
 """Deployed by nobody."""
@@ -123,7 +123,7 @@ class ProvisionerStack(cdk.Stack):
                 role_name=config.role_name(spec.name),
                 network=network if spec.name in RULES_OF else None,
             )
-            for spec in FUNCTIONS
+            for spec in deployed_functions(is_shadow=config.is_shadow)
         ]
 
     def _code_of_bundles(self) -> Mapping[str, lambda_.Code]:

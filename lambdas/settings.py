@@ -20,6 +20,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+SHADOW: Final = "shadow"
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
 """The more pods wait, the more a longer search may save, and a node takes half a minute to boot in any case."""
@@ -75,7 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         keep_ledger: Whether decisions are kept in the bucket before they are carried out. What is not kept cannot be asked or
             replayed later.
         mode: `act`, or `approve`: commands of `disrupt` beyond one of the next three bounds wait for `fleetwright approve`;
-            every command if none is set. Replacing unhealthy nodes, expiry and interruptions never wait.
+            every command if none is set. Replacing unhealthy nodes, expiry and interruptions never wait. `shadow`: nothing is
+            carried out, and no role may; what would be done beside Karpenter is recorded (ADR 122).
         approve_above_dollars: Commands whose nodes cost more dollars per hour together wait.
         approve_above_nodes: Commands of more nodes wait.
         approve_namespaces: Commands that move pods of these namespaces wait; names or patterns such as `core-*`, with commas.
@@ -117,11 +119,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     improve_milliseconds: Annotated[int, msgspec.Meta(ge=0)] = 1000
     improve_iterations: int | None = None
     keep_ledger: bool = True
-    mode: Literal["act", "approve"] = "act"
+    mode: Literal["act", "approve", "shadow"] = "act"
     approve_above_dollars: str = ""
     approve_above_nodes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     approve_namespaces: str = ""
     approval_topic_arn: str = ""
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether decisions are only recorded, in the whole cluster."""
+        return self.mode == SHADOW
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

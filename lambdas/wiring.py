@@ -208,3 +208,11 @@ FUNCTIONS: Final = (
     ),
 )
 BY_NAME: Final = {function.name: function for function in FUNCTIONS}
+
+SHADOW_FUNCTIONS: Final = tuple(BY_NAME[name] for name in ("provision", "disrupt", "refresh_catalogue"))
+"""What is deployed with `mode: shadow`: who decides, and who reads the market. Nothing in them acts then (docs/adr/0123)."""
+
+
+def deployed_functions(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
+    """Return the functions of an installation. `is_shadow`: nothing is carried out there."""
+    return SHADOW_FUNCTIONS if is_shadow else FUNCTIONS

@@ -45,7 +45,9 @@ class Pump:
         queues: Queues,
         message_faults: MessageFaults,
         decided: Decided,
+        functions: Sequence[FunctionSpec] = wiring.FUNCTIONS,
     ) -> None:
+        self._functions = functions
         self._clock = clock
         self._sandboxes = sandboxes
         self._message_faults = message_faults
@@ -57,16 +59,16 @@ class Pump:
         specs = {queue.name: queue for queue in wiring.QUEUES}
         self._pollers = {
             f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues.get(f.queue), self._ended)
-            for f in wiring.FUNCTIONS
+            for f in functions
             if f.queue
         }
         queues.on_message(self._message_came)
 
     def start(self) -> None:
         """An installation begins: read the market, observe the objects once, then let the schedules run."""
-        opening = [wiring.BY_NAME[name] for name in OPENING]
+        opening = [wiring.BY_NAME[name] for name in OPENING if wiring.BY_NAME[name] in self._functions]
         self._in_turn(opening)
-        for function in wiring.FUNCTIONS:
+        for function in self._functions:
             for schedule in function.schedules:
                 self._await_schedule(function, schedule.name, schedule.every)
 
@@ -77,7 +79,7 @@ class Pump:
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
         """An event on the account's default bus, to every function that has a rule for it."""
         event = bus_event(source, detail_type, detail, self._event_id(), self._clock.now())
-        for function in wiring.FUNCTIONS:
+        for function in self._functions:
             for rule in function.rules:
                 if matches(rule.pattern, event):
                     self._carry(function, event, f"rule:{rule.name}")
@@ -92,7 +94,7 @@ class Pump:
 
     def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
         """A schedule that follows a budget window fired."""
-        for function in wiring.FUNCTIONS:
+        for function in self._functions:
             if function.windows:
                 self.invoke(function, payload, f"window:{name}")
 
@@ -124,7 +126,7 @@ class Pump:
         held, self._audit = self._audit, []
         now = self._clock.now()
         event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in held])
-        for function in wiring.FUNCTIONS:
+        for function in self._functions:
             if function.reads_audit_log:
                 self._carry(function, event, "auditLog")
 

@@ -22,7 +22,7 @@ from lambdas.observability import logger, unwatched
 from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
-from lambdas.wiring import BY_NAME, FunctionSpec
+from lambdas.wiring import BY_NAME, FunctionSpec, deployed_functions
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.boot import Boot
 from simulator.aws.dynamodb.items import Key
@@ -124,7 +124,8 @@ class World:
         self.account = account
         self.meter = CostMeter(clock, account.exchange)
         self._claims_by_instance: dict[str, str] = {}
-        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write)
+        functions = deployed_functions(is_shadow=self._settings().is_shadow)
+        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.write, functions)
         account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,24 +15,24 @@ from cli.errors import InputError
 from cli.inventory import Inventory
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
-from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.brake import Action, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.disruption.rollouts import Rollout, rollouts
 from core.manifests.wire.api_resources import Resource
 from core.model.snapshot import Snapshot
-from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
+from lambdas.adapters.aws.dynamodb.read_only_table import ReadOnlyTable
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.service import QUICK
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.application.adapters import Adapters
 from lambdas.clock import SystemClock
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, DeniedError, Kubernetes, Listing, NotFoundError, PortError
+from lambdas.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
 from lambdas.store import SweepState
 
 if TYPE_CHECKING:
     from lambdas.application.adapters import Adapters
-from lambdas.adapters.aws.dynamodb.table import Cancelled
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,8 @@ def _kubernetes(installation: Installation, clock: Clock) -> Kubernetes:
 def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Rollout]) -> Snapshot:
     """Return the snapshot with the effects of brakes and rollouts, as `disrupt` applies them before it decides."""
     gates = {pool: seen.gate for pool, seen in rollouts(snapshot, known).items() if seen.gate is not None}
-    stopping = {pool.name: brakes.stopping(Action.DISRUPT, pool.name) for pool in snapshot.node_pools}
+    others = brakes.without(BrakeKind.OBSERVED)
+    stopping = {pool.name: others.stopping(Action.DISRUPT, pool.name) for pool in snapshot.node_pools}
     paused = {pool: brake.message for pool, brake in stopping.items() if brake is not None}
     return msgspec.structs.replace(snapshot, rollouts=gates, paused_pools=paused)
 
@@ -119,26 +120,6 @@ class _Stopped:
 
     def worked(self) -> timedelta:
         return timedelta(0)
-
-
-class ReadOnlyTable(DynamoTable):
-    """The table for readers: writes are refused before they are sent."""
-
-    def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
-        """Refuse. Raises DeniedError."""
-        raise DeniedError("dynamodb:PutItem", "this program only reads the table")
-
-    def delete(self, partition: str, sort: str, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
-        """Refuse. Raises DeniedError."""
-        raise DeniedError("dynamodb:DeleteItem", "this program only reads the table")
-
-    def update(self, partition: str, sort: str, **arguments: Any) -> Item:  # noqa: ARG002 - the table's own signature
-        """Refuse. Raises DeniedError."""
-        raise DeniedError("dynamodb:UpdateItem", "this program only reads the table")
-
-    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:  # noqa: ARG002 - the table's own signature
-        """Refuse. Raises DeniedError."""
-        raise DeniedError("dynamodb:TransactWriteItems", "this program only reads the table")
 
 
 class GivenObjects:

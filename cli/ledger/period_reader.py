@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from datetime import datetime
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
 
 from cli.errors import InputError
 from cli.ledger.decisions import find, refuse_none
@@ -25,8 +27,14 @@ class RecordedDecision(NamedTuple):
     plan: DisruptionPlan | None
 
 
+REACHED_BACK: Final = timedelta(days=1)
+"""How far back the snapshot is looked for that still held when a period began."""
+
+
 class PeriodReader:
     """The selected observations.
+
+    With `reaches_back` it begins with what the cluster was at the requested time: nothing is recorded while nothing changes.
 
     Attributes:
         since: When the first look was made.
@@ -36,9 +44,12 @@ class PeriodReader:
         InputError: If there is none, or they are of several clusters.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, *, reaches_back: bool = False) -> None:
         place = open_ledger(arguments.ledger)
         found = find(place, arguments)
+        if reaches_back and arguments.since is not None:
+            earlier = find(place, argparse.Namespace(**{**vars(arguments), "since": arguments.since - REACHED_BACK}))
+            found = [*[key for key in earlier if key.at < arguments.since][-1:], *found]
         self._keys = [key for key in found if arguments.until is None or key.at <= arguments.until]
         refuse_none(self._keys, arguments)
         clusters = {key.key.split("/")[1] for key in self._keys}
@@ -47,7 +58,7 @@ class PeriodReader:
                 f"the ledger has several clusters: {', '.join(sorted(clusters))}", hint="--cluster says which"
             )
         self._reader = LedgerReader(place.get)
-        self.since: datetime = self._keys[0].at
+        self.since: datetime = max(self._keys[0].at, arguments.since or self._keys[0].at)
         self.until: datetime = arguments.until or self._keys[-1].at
 
     def __len__(self) -> int:
@@ -63,4 +74,7 @@ class PeriodReader:
             entry, raw = self._reader.entry(key.key)
             documents = self._reader.documents(entry, raw)
             plan = codec.decode_disruption_plan(documents.plan) if entry.function == DISRUPT else None
-            yield RecordedDecision(entry, self._reader.snapshot(entry, documents), plan)
+            snapshot = self._reader.snapshot(entry, documents)
+            if snapshot.now < self.since:
+                snapshot = msgspec.structs.replace(snapshot, now=self.since)
+            yield RecordedDecision(entry, snapshot, plan)

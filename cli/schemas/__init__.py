@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cli.schemas.answer import JsonAnswer, PricesAnswer
-from cli.schemas.period import ReportAnswer, WhatIfAnswer
+from cli.schemas.period import ReportAnswer, ShadowReportAnswer, WhatIfAnswer
 from cli.schemas.removal import DrainAnswer
 from cli.schemas.status import KillSwitchChangeAnswer, ProposalsAnswer, StatusAnswer
 from cli.schemas.takeover import AdoptionAnswer, ReleaseAnswer
@@ -231,6 +231,7 @@ ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "drain": DrainAnswer,
     "what-if": WhatIfAnswer,
     "report": ReportAnswer,
+    "shadow": ShadowReportAnswer,
 }
 """Command → its answer under `-o json`."""
 

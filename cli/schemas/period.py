@@ -117,3 +117,82 @@ class WhatIfAnswer(JsonAnswer):
     after: PlayAnswer
     difference: PlayDifferenceAnswer
     assumptions: list[str]
+
+
+class WaitsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """How long the pods that came in the period waited, in seconds; `long`: more than two minutes."""
+
+    pods: int
+    p50: float | None
+    max: float | None
+    long: int
+    without_place: list[str]
+
+
+class RecordedFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """What the other provisioner did; `otherEvictions`: pods whose node went without its choice being told."""
+
+    dollars: float
+    monthly: float
+    node_hours: float
+    nodes_launched: int
+    nodes_at_end: int
+    evictions: int
+    other_evictions: int
+    waits: WaitsAnswer
+
+
+class ShadowFleetAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """What we would have done, played forward."""
+
+    dollars: float
+    monthly: float
+    node_hours: float
+    nodes_launched: int
+    nodes_at_end: int
+    evictions: int
+    commands: dict[str, int]
+    waits: WaitsAnswer
+
+
+class ShadowDifferenceAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Ours less theirs; `share` of their dollars, null where these are none."""
+
+    dollars: float
+    share: float | None
+    monthly: float
+    evictions: int
+    waited_long: int
+
+
+class ViolationAnswer(msgspec.Struct, kw_only=True):
+    """A rule that a command would have violated: Budget, PodDisruptionBudget or DoNotDisrupt."""
+
+    time: str
+    rule: str
+    subject: str
+
+
+class WorseAnswer(msgspec.Struct, kw_only=True):
+    """Something in which the recorded fleet did better; `pods`: some of those concerned."""
+
+    what: Literal["dollars", "evictions", "dearerHours", "waits", "withoutPlace", "violations"]
+    message: str
+    pods: list[str]
+
+
+class ShadowReportAnswer(JsonAnswer):
+    """`fleetwright shadow report -o json`. `worse` is empty if we would have been better or equal in all that is compared."""
+
+    kind: Literal["ShadowReport"]
+    from_: str = msgspec.field(name="from")
+    to: str
+    snapshots: int
+    recorded: RecordedFleetAnswer
+    played: ShadowFleetAnswer
+    difference: ShadowDifferenceAnswer
+    violations: list[ViolationAnswer]
+    proven_minimum: MinimumAnswer | None
+    boot_seconds: float
+    worse: list[WorseAnswer]
+    assumptions: list[str]

@@ -73,6 +73,11 @@ class BrakeKind(ReasonCode):
         "Traffic is shifted away from a zone: no node is disrupted voluntarily, and none is launched there.",
         "Nothing: it ends with the shift.",
     )
+    OBSERVED = (
+        "NodePoolObserved",
+        "The NodePool is only observed: nothing is launched, disrupted, drained or terminated for it.",
+        "Remove the NodePool's annotation fleetwright.dev/mode.",
+    )
     POOL_BREAKER = (
         "NodePoolBreakerOpen",
         "New nodes of the NodePool do not join, so its working nodes are not given up.",
@@ -99,6 +104,7 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.UNREADABLE: (*_VOLUNTARY, Action.END_UNKNOWN),
         BrakeKind.ALARM: (*_VOLUNTARY, Action.END_UNKNOWN),
         BrakeKind.ZONAL_SHIFT: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.OBSERVED: tuple(Action),
         BrakeKind.POOL_BREAKER: _VOLUNTARY,
         BrakeKind.POOL_PROBE: (Action.EXPIRE, Action.REPAIR),
         BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.DELETED_POOL, Action.END_UNKNOWN),
@@ -135,6 +141,10 @@ class EngagedBrakes(msgspec.Struct, frozen=True):
     def stopping(self, action: Action, node_pool: str = "") -> Brake | None:
         """Return the first brake that stops `action` for nodes of `node_pool` (without one, of all pools); None: continue."""
         return next((brake for brake in self.brakes if brake.stops(action, node_pool)), None)
+
+    def without(self, kind: BrakeKind) -> EngagedBrakes:
+        """Return the brakes of other kinds."""
+        return EngagedBrakes(tuple(brake for brake in self.brakes if brake.kind is not kind))
 
     @property
     def probed_pools(self) -> frozenset[str]:

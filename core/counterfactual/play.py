@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from core.counterfactual.played_fleet import PlayedFleet
+from core.counterfactual.broken_rules import BrokenRule, broken_rules
+from core.counterfactual.played_fleet import Placement, PlayedFleet
 from core.disruption.budgets.next_change import next_change
 from core.disruption.decision import disrupt, startable
 from core.disruption.fleet_cost import fleet_price
@@ -65,6 +66,8 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
         nodes: How many nodes there are at the end.
         commands: Reason → how many commands were carried out.
         series: Moment and nano-dollars per hour from then on.
+        placements: Pod that came to wait → its first place.
+        broken: Rules that commands would have violated, by a check that decides nothing; empty unless a decision is wrong.
     """
 
     cost: int
@@ -77,6 +80,8 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     commands: dict[str, int]
     series: tuple[tuple[datetime, int], ...]
+    placements: dict[str, Placement] = {}
+    broken: tuple[BrokenRule, ...] = ()
 
 
 class FleetPlay:
@@ -93,6 +98,7 @@ class FleetPlay:
         self._bill: Counter[str] = Counter()
         self._node_time = timedelta(0)
         self._series: list[tuple[datetime, int]] = []
+        self._broken: list[BrokenRule] = []
         self._play(first.now)
 
     def see(self, snapshot: Snapshot) -> None:
@@ -116,6 +122,8 @@ class FleetPlay:
             nodes=len(self._fleet.claims),
             commands=dict(sorted(self._fleet.commands.items())),
             series=tuple(self._series),
+            placements=self._fleet.placements,
+            broken=tuple(self._broken),
         )
 
     def _rest_until(self, end: datetime) -> None:
@@ -154,6 +162,7 @@ class FleetPlay:
         if self._rules.consolidates and self._fleet.claims:
             world = self._fleet.world(asked, now, karpenter_moves_only=only)
             commands = startable(disrupt(world))
+            self._broken += broken_rules(commands, world)
             self._fleet.carry_out(commands, world)
             self._has_changed = bool(commands)
         self._prices = self._fleet.prices(asked)

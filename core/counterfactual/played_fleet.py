@@ -24,6 +24,13 @@ IMPROVE_ITERATIONS: Final = 24
 """Steps of each search: a week has thousands of snapshots."""
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """When a pod was given a place; on a new node it waits for the boot, too."""
+
+    at: datetime
+    is_on_new_node: bool
+
+
 class PlayedFleet:
     """It starts as in the first snapshot; then only its own launches and moves change it.
 
@@ -33,6 +40,7 @@ class PlayedFleet:
         moves: How many pods were moved, each move once.
         waited: Pods that were placed on a new node.
         commands: Reason → how many commands were carried out.
+        placements: Pod that came to wait → when it was first given a place, and whether that is a new node.
     """
 
     def __init__(self, first: Snapshot) -> None:
@@ -49,6 +57,7 @@ class PlayedFleet:
         self._really_on = {pod.key: pod.node_name for pod in pods}
         self.launched = self.moves = self.waited = 0
         self.commands: Counter[str] = Counter()
+        self.placements: dict[str, Placement] = {}
 
     def meet(self, snapshot: Snapshot) -> None:
         """Take up the pods that there are now: those that are gone leave, and leave their place to their successors.
@@ -99,7 +108,9 @@ class PlayedFleet:
             self.launched += 1
             self.waited += len(planned.pods)
             self._move(dict.fromkeys(planned.pods, name), world.now)
+            self._note(planned.pods, Placement(world.now, is_on_new_node=True))
         self._move({binding.pod: binding.node for binding in plan.bindings}, world.now)
+        self._note((binding.pod for binding in plan.bindings), Placement(world.now, is_on_new_node=False))
 
     def carry_out(self, commands: Iterable[Command], world: Snapshot) -> None:
         """Let nodes go, and move their pods."""
@@ -129,6 +140,10 @@ class PlayedFleet:
         if not place:
             return msgspec.structs.replace(pod, node_name="", nominated_node_name="", phase="Pending")
         return msgspec.structs.replace(pod, node_name=place, nominated_node_name="", phase="Running", is_ready=True)
+
+    def _note(self, pods: Iterable[str], placement: Placement) -> None:
+        for pod in pods:
+            self.placements.setdefault(pod, placement)
 
     def _move(self, places: dict[str, str], now: datetime) -> None:
         self._places |= places

@@ -63,6 +63,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         parts: What it begins.
         bindings: Pods expected on nodes that exist (`pod`, `node`).
         refused: Pods without a place or nodes that stay, and the reason's code; only what the entry before it did not say.
+        is_observed: Whether nothing of it is carried out. Older releases pass over it.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -81,6 +82,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     parts: tuple[LedgerPart, ...] = ()
     bindings: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    is_observed: bool = False
 
     @property
     def hourly(self) -> int:

@@ -13,6 +13,7 @@ from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
 UNDER_WAY = "under way"
 DECIDED = "decided"
 PROPOSED = "waits for approval"
+OBSERVED = "observed"
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,9 @@ def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEnt
     """The line of one decision; `outcomes` are its own, in order of time."""
     ended = {outcome.part: outcome for outcome in outcomes}
     came_about = [
-        part for part in entry.parts if not _came_to_nothing(ended.get(part.id)) and not _is_waiting(part, ended)
+        part
+        for part in entry.parts
+        if not entry.is_observed and not _came_to_nothing(ended.get(part.id)) and not _is_waiting(part, ended)
     ]
     moving = entry.function == DISRUPT
     return LogEntry(
@@ -91,6 +94,8 @@ def _objects(entry: LedgerEntry) -> tuple[str, ...]:
 
 
 def _state(entry: LedgerEntry, ended: Mapping[str, DecisionOutcome]) -> str:
+    if entry.is_observed:
+        return OBSERVED
     if not entry.parts:
         return DECIDED
     found = [ended.get(part.id) for part in entry.parts]

@@ -69,6 +69,11 @@ def of_disruption(
     )
 
 
+def observed(summary: DecisionSummary) -> DecisionSummary:
+    """The summary of a decision that nobody carries out."""
+    return msgspec.structs.replace(summary, what=f"only observed: {summary.what}")
+
+
 def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerPart:
     return LedgerPart(
         id=command_id,

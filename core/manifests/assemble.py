@@ -210,7 +210,9 @@ class _Assembly:
 
 
 def _unusable_pool(obj: Any, error: InvalidInputError) -> NodePool:
-    return NodePool(name=_name(obj), problem=_reason(error))
+    from core.api.status import annotations_of
+
+    return NodePool(name=_name(obj), problem=_reason(error), own_annotations=annotations_of(obj))
 
 
 def _unusable_class(obj: Any, error: InvalidInputError) -> NodeClass:

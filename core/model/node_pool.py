@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.model.node_claim import ObjectRef
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
@@ -88,6 +89,11 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     def is_static(self) -> bool:
         """Whether it keeps a fixed number of nodes, regardless of pods."""
         return self.replicas is not None
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether its decisions are only recorded: nothing is launched or terminated for it."""
+        return self.own_annotations.get(labels.MODE) == labels.OBSERVE
 
 
 class RolloutGate(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ class ClaimReason(ReasonCode):
     """Reason codes of a claim or its node."""
 
     LAUNCHED = ("Launched", "Its instance was launched.")
+    OBSERVED = ("LaunchObserved", "It would be launched; its NodePool, or the cluster, is only observed.")
     FOUND_BY_TAG = ("FoundByTag", "The instance of a launch whose answer was lost was found by its tag.")
     REBUILT = ("Rebuilt", "Its row was lost and is rebuilt from its instance and node.")
     NODE_JOINED = ("NodeJoined", "Its node joined and got its labels, taints and finalizer.")

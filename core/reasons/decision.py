@@ -27,4 +27,8 @@ class DecisionKind(DocumentedCode):
     RELEASE = ("release", "A NodePool's breaker closed.")
     PROPOSE = ("propose", "A command waits for approval.")
     APPROVE = ("approve", "A person approved a command, and it is carried out.")
+    OBSERVE = (
+        "observe",
+        "A launch or a command that is only recorded: its NodePool, or the cluster, is only observed.",
+    )
     SKIP = ("skip", "Something was left as it is.")

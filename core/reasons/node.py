@@ -82,6 +82,11 @@ class NodeReason(ReasonCode):
         "Its NodePool is invalid, so its nodes are left alone.",
         "Correct the field that the message names.",
     )
+    OBSERVED = (
+        "Observed",
+        "Its NodePool is only observed: what would happen to its nodes is recorded and not done.",
+        "`fleetwright log` shows what would be done; remove the annotation fleetwright.dev/mode to let it happen.",
+    )
     STATIC_POOL = (
         "StaticPool",
         "Its NodePool keeps a fixed number of nodes; only drift replaces them.",

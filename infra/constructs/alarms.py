@@ -21,8 +21,9 @@ from lambdas import metric_names
 from lambdas.observability import NAMESPACE
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
-LAST_RESORT: Final = "reconcile"
-"""It makes up for what every other function leaves undone, so its silence is watched."""
+LAST_RESORT: Final = ("reconcile", "disrupt")
+"""The first makes up for what every other function leaves undone, so its silence is watched; with `mode: shadow`, which has
+none, that of the second, whose records are what it is for."""
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
@@ -91,7 +92,8 @@ class Alarms(Construct):
         """Create every alarm. Work that fails three times in a row ends in a queue, so only one function has its own alarm."""
         for watch in _WATCHES:
             self._on_causes(watch)
-        self._on_no_clean_run(next(function for function in functions if function.spec.name == LAST_RESORT))
+        by_name = {function.spec.name: function for function in functions}
+        self._on_no_clean_run(next(by_name[name] for name in LAST_RESORT if name in by_name))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
 
     def _on_causes(self, watch: _Watch) -> None:

@@ -5,7 +5,7 @@ Actions that EC2 cannot limit to a resource (most Describe calls) are limited to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -18,6 +18,8 @@ from infra.constructs.function import ProvisionerFunction
 from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.queues import Queues
 from infra.constructs.windows import BudgetWindows
+
+Grant = Callable[[iam.Role], None]
 
 CLUSTER_TAG = "eks:eks-cluster-name"
 POOL_TAG = "karpenter.sh/nodepool"
@@ -54,6 +56,19 @@ class Permissions:
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
+        for give in (self._to_look_on() if self.config.is_shadow else self._to_act())[function.spec.name]:
+            give(function.role)
+
+    def _to_look_on(self) -> Mapping[str, Sequence[Grant]]:
+        """Return what functions may do that carry nothing out: read, and write the ledger and the catalogue."""
+        looks = [self._enters_cluster, self._reads_catalogue, self._keeps_decisions]
+        return {
+            "provision": [*looks, self._wakes_provision],
+            "disrupt": looks,
+            "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
+        }
+
+    def _to_act(self) -> Mapping[str, Sequence[Grant]]:
         looks = [
             self._reads_brakes,
             self._enters_cluster,
@@ -68,7 +83,7 @@ class Permissions:
             self._resolves_node_classes,
             self._wakes_provision,
         ]
-        grants = {
+        return {
             "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
             "disrupt": [
@@ -106,8 +121,6 @@ class Permissions:
             ],
             "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
         }
-        for give in grants[function.spec.name]:
-            give(function.role)
 
     def _arn(self, service: str, resource: str) -> str:
         return f"arn:{self.stack.partition}:{service}:{self.stack.region}:{self.stack.account}:{resource}"
@@ -171,8 +184,11 @@ class Permissions:
         self._allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
 
     def _keeps_ledger(self, role: iam.Role) -> None:
-        """Allow writing decisions, and reading the bases against which they are stored."""
         self._tells_outcomes(role)
+        self._keeps_decisions(role)
+
+    def _keeps_decisions(self, role: iam.Role) -> None:
+        """Allow writing decisions, and reading the bases against which they are stored."""
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
         bases = [self.bucket.arn_for_objects("ledger/bases/*")]
         self._allow(role, ["s3:GetObject", "s3:PutObject"], bases)

@@ -31,8 +31,10 @@ class BudgetWindows(Construct):
 
     def wire(self, functions: Sequence[ProvisionerFunction]) -> None:
         """Let the schedules invoke the function that follows windows, and give their group to `reconcile`, which keeps them."""
+        keeper = next((function for function in functions if function.spec.name == KEEPER), None)
+        if keeper is None:  # with `mode: shadow` nobody keeps schedules
+            return
         target = next(function for function in functions if function.spec.windows)
-        keeper = next(function for function in functions if function.spec.name == KEEPER)
         target.alias.grant_invoke(self.role)
         # Not the alias' own reference: its deployment waits for alarms, and one of them for the keeper.
         keeper.function.add_environment("DISRUPT_FUNCTION_ARN", f"{target.function.function_arn}:{LIVE}")

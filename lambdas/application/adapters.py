@@ -15,6 +15,7 @@ from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+from lambdas.adapters.aws.dynamodb.read_only_table import EmptyTable
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.scheduler import SchedulerWindows
@@ -146,6 +147,8 @@ class Adapters:
         from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
         from lambdas.brakes.brake_reader import Panel, Source
 
+        if self.settings.is_shadow:  # nothing acts that could be stopped
+            return Panel((), self.clock)
         settings, sources = self.settings, list[Source]((*self.kill_switch, self.brake_rows))
         if settings.pausing_alarms:
             sources.append(PausingAlarms(self._service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
@@ -180,7 +183,9 @@ class Adapters:
 
     @cached_property
     def table(self) -> DynamoTable:
-        """The table; readers override it."""
+        """The table; readers override it, and an installation that only looks on has none."""
+        if self.settings.is_shadow:
+            return EmptyTable()
         return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
 
     @cached_property

@@ -12,6 +12,7 @@ from lambdas.application.adapters import Adapters
 if TYPE_CHECKING:
     from lambdas.controllers.batches.execution import Execution
     from lambdas.controllers.disruption.disruption import DisruptionController
+    from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
     from lambdas.controllers.events.audit_log import AuditLog
     from lambdas.controllers.events.interruption import Interruptions
     from lambdas.controllers.launching.launching import Launcher
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
     from lambdas.controllers.provisioning.provisioning import Provisioning
+    from lambdas.controllers.provisioning.shadow_provisioning import ShadowProvisioning
     from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
     from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
     from lambdas.controllers.sweeps.sweep import Sweep
@@ -47,6 +49,7 @@ class Application:
         from lambdas.controllers.launching.launch_waves import LaunchWaves
         from lambdas.controllers.provisioning.claim_records import ClaimRecords
         from lambdas.controllers.provisioning.lost_rows import LostRows
+        from lambdas.controllers.provisioning.observed_plans import ObservedPlans
         from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.plan_decision import PlanDecision
         from lambdas.controllers.provisioning.plan_launches import PlanLaunches
@@ -61,17 +64,19 @@ class Application:
         waves = LaunchWaves(launcher, given.run_tasks.launches, clock, at_most=settings.launches_per_run)
         events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
         decided = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+        decision = PlanDecision(observer, given.ledger, settings, clock)
         return Provisioning(
             observer=observer,
             batcher=PodBatcher(observer, settings, clock, given.pause),
             lost_rows=LostRows(given.cloud, observer, self._rebuilding, stores.claims, clock),
             stores=stores,
             leases=given.leases,
-            decision=PlanDecision(observer, given.ledger, settings, clock),
+            decision=decision,
             claim_records=ClaimRecords(launcher, clock, at_most=settings.launches_per_run),
             launches=PlanLaunches(waves, given.queues.work, clock),
             publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),
+            observed=ObservedPlans(decision, given.ledger),
             wake_ups=given.queues.wake_ups,
             settings=settings,
             clock=clock,
@@ -83,7 +88,8 @@ class Application:
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-        from lambdas.controllers.disruption.disruption import DisruptionController, SkipConditions
+        from lambdas.controllers.disruption.disruption import DisruptionController, Records, SkipConditions
+        from lambdas.controllers.disruption.observed_commands import ObservedCommands
         from lambdas.controllers.disruption.run_coordination import RunCoordination
         from lambdas.controllers.disruption.target_progress import TargetProgress
         from lambdas.controllers.resting.budget_rest import BudgetRest
@@ -98,7 +104,28 @@ class Application:
         costs = DeletionCostWriter(given.kubernetes, is_on=given.settings.steer_scale_in)
         queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets, costs)
         skips = SkipConditions(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
-        return DisruptionController(self.observer, given.stores, skips, target, approvals, queue, ledger, given.clock)
+        records = Records(ledger, ObservedCommands(ledger, given.clock))
+        return DisruptionController(self.observer, given.stores, skips, target, approvals, queue, records, given.clock)
+
+    @cached_property
+    def shadow_provisioning(self) -> ShadowProvisioning:
+        """Controller of `provision` with `mode: shadow`."""
+        from lambdas.controllers.provisioning.observed_plans import ObservedPlans
+        from lambdas.controllers.provisioning.plan_decision import PlanDecision
+        from lambdas.controllers.provisioning.shadow_provisioning import ShadowProvisioning
+
+        given = self.adapters
+        decision = PlanDecision(self.observer, given.ledger, given.settings, given.clock)
+        plans = ObservedPlans(decision, given.ledger)
+        return ShadowProvisioning(self.observer, plans, given.queues.wake_ups, given.settings, given.clock)
+
+    @cached_property
+    def shadow_disruption(self) -> ShadowDisruption:
+        """Controller of `disrupt` with `mode: shadow`."""
+        from lambdas.controllers.disruption.observed_commands import ObservedCommands
+        from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
+
+        return ShadowDisruption(self.observer, ObservedCommands(self.adapters.ledger, self.adapters.clock))
 
     @cached_property
     def execution(self) -> Execution:
@@ -139,12 +166,22 @@ class Application:
     @cached_property
     def reconciliation(self) -> Reconciliation:
         """Controller of `reconcile`."""
+        from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
         from lambdas.controllers.maintenance.reconciliation import Reconciliation
         from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
 
         given = self.adapters
         rest = ReconciliationRest(given.stores)
-        return Reconciliation(given.cloud, self.observer, rest, self.sweeps, given.sweep_log, given.clock)
+        pools = ObservedPoolBrakes(given.brakes, given.brake_rows, given.clock)
+        return Reconciliation(
+            cloud=given.cloud,
+            observer=self.observer,
+            rest=rest,
+            observed_pools=pools,
+            sweeps=self.sweeps,
+            log=given.sweep_log,
+            clock=given.clock,
+        )
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:

@@ -45,6 +45,10 @@ class Panel:
             self._read = (self._clock.now(), EngagedBrakes(tuple(sorted(brakes, key=_order))))
         return self._read[1]
 
+    def read_anew(self) -> None:
+        """Read at the next question, however fresh the last reading is."""
+        self._read = None
+
     def _ask(self, source: Source) -> tuple[Brake, ...]:
         """Return a source's brakes. While it does not answer, its last answer holds, and voluntary disruption stops."""
         try:

@@ -8,7 +8,7 @@ if brake is not None:
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
@@ -16,12 +16,19 @@ from core.reasons.decision import DecisionKind
 from lambdas.metric_names import STOPPED, stopped_by
 from lambdas.run_report import RunReport
 
+_COUNTED_APART: Final = (BrakeKind.UNREADABLE, BrakeKind.OBSERVED)
+"""The first has an alarm of its own, which tolerates a single failure; the second is how somebody wants it to be."""
+
 
 class Brakes(Protocol):
     """All brakes of one cluster, read together and at most every few seconds."""
 
     def engaged(self) -> EngagedBrakes:
         """Return the brakes engaged now. Raises nothing: a brake that cannot be read counts as engaged."""
+        ...
+
+    def read_anew(self) -> None:
+        """Forget the last reading: this run has just engaged or released a brake itself."""
         ...
 
 
@@ -64,6 +71,6 @@ class Breakers(Protocol):
 def skipped(brake: Brake, subject: str, report: RunReport) -> None:
     """Report that `subject` is left unchanged because of `brake`: a decision, and a count on which an alarm is based."""
     report.decide(DecisionKind.SKIP, subject, brake.kind, brake.message)
-    if brake.kind is not BrakeKind.UNREADABLE:  # that one has an alarm of its own, which tolerates a single failure
+    if brake.kind not in _COUNTED_APART:
         report.count(STOPPED)
     report.count(stopped_by(brake.kind))

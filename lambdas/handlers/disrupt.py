@@ -19,6 +19,9 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     """Decide which nodes should go."""
     app = application()
     deadline = deadline_of(context, app.adapters.clock)
+    if app.adapters.settings.is_shadow:
+        app.shadow_disruption.run(report, deadline=deadline)
+        return
     app.disruption.run(
         report,
         owner=context.aws_request_id,

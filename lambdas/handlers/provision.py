@@ -18,8 +18,11 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Launch what pending pods need."""
     app = application()
-    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     until = chain_ends_at(event, app.adapters.clock.now())
+    if app.adapters.settings.is_shadow:
+        app.shadow_provisioning.run(report, until=until)
+        return
+    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     cause = woken_by(event)
     if cause is WokenBy.NEWS:
         app.provisioning.record_change()

@@ -34,13 +34,17 @@ class SearchBound(msgspec.Struct, frozen=True):
 
 
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that has an id and is not stored yet; without an id where no ledger is kept."""
+    """A decision that has an id and is not stored yet; without an id where no ledger is kept.
+
+    `is_observed`: nothing of it is carried out.
+    """
 
     id: str = ""
     function: str = ""
     plan: bytes = b""
     snapshot: Snapshot | None = None
     bound: SearchBound = SearchBound()
+    is_observed: bool = False
 
 
 class LedgerWriter:
@@ -55,11 +59,17 @@ class LedgerWriter:
         self._cluster = cluster
         self._clock = clock
         self._bases: dict[str, LedgerBases] = {}
-        self._last_written: dict[str, DecisionSummary] = {}
+        self._last_written: dict[tuple[str, bool], DecisionSummary] = {}
         self._failed_at: datetime | None = None
 
     def draft(
-        self, function: str, snapshot: Snapshot, plan: Plan | DisruptionPlan, bound: SearchBound
+        self,
+        function: str,
+        snapshot: Snapshot,
+        plan: Plan | DisruptionPlan,
+        bound: SearchBound,
+        *,
+        is_observed: bool = False,
     ) -> DecisionDraft:
         """Give a decision its id.
 
@@ -68,17 +78,20 @@ class LedgerWriter:
             snapshot: The input of the decision.
             plan: Its result.
             bound: What ended the search.
+            is_observed: Nothing of it is carried out; such a decision is stored even if it says nothing new.
         """
         if self._objects is None:
             return DecisionDraft()
         encode = codec.encode_plan if isinstance(plan, Plan) else codec.encode_disruption_plan
+        at = snapshot.now.isoformat()
         written = encode(plan)  # type: ignore[arg-type]  # the line above chose by the type
         return DecisionDraft(
-            id=decision_id(self._cluster, function, snapshot.now.isoformat(), written),
+            id=decision_id(self._cluster, f"{function} observed" if is_observed else function, at, written),
             function=function,
             plan=written,
             snapshot=snapshot,
             bound=bound,
+            is_observed=is_observed,
         )
 
     def write(self, draft: DecisionDraft, summary: DecisionSummary) -> None:
@@ -98,7 +111,7 @@ class LedgerWriter:
             self._failed_at = now
             raise
         self._failed_at = None
-        self._last_written[draft.function] = summary
+        self._last_written[_series(draft)] = summary
 
     def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
         """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""
@@ -111,11 +124,11 @@ class LedgerWriter:
             self._objects.put(key, written)
 
     def _is_old_news(self, draft: DecisionDraft, summary: DecisionSummary) -> bool:
-        return not summary.parts and self._last_written.get(draft.function) == summary
+        return not summary.parts and not draft.is_observed and self._last_written.get(_series(draft)) == summary
 
     def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
         """Return the refusals that the last entry did not have: of a thousand nodes few change their reason in a minute."""
-        last = self._last_written.get(draft.function)
+        last = self._last_written.get(_series(draft))
         known = frozenset(last.refused) if last is not None else frozenset()
         return tuple(refusal for refusal in summary.refused if refusal not in known)
 
@@ -141,7 +154,13 @@ class LedgerWriter:
             parts=summary.parts,
             bindings=summary.bindings,
             refused=self._new_refusals(draft, summary),
+            is_observed=draft.is_observed,
         )
         written = encode_entry(entry, LedgerDocuments(raw, draft.plan), base)
         objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)
         bases.measure(len(written))
+
+
+def _series(draft: DecisionDraft) -> tuple[str, bool]:
+    """What follows each other in the ledger: observed decisions are apart from those that are carried out."""
+    return draft.function, draft.is_observed

@@ -221,6 +221,8 @@ class Observer:
         objects[kinds.PODS] = self._read(kinds.PODS, rejected)
         if _have_volumes(objects[kinds.PODS]):
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
+        if self._settings.is_shadow:
+            objects[kinds.NODE_CLAIMS] = self._read(kinds.NODE_CLAIMS, rejected)
         if options.feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
         if options.feature_gates.capacity_buffer:
@@ -291,6 +293,8 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
+        if self._settings.is_shadow:  # another's NodeClaims are the facts, and its hashes tell what has drifted
+            return snapshot
         history = self._stores.moves.read(snapshot.now)
         return with_own_state(
             snapshot,

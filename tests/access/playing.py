@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -32,11 +32,13 @@ def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
 
 
 @contextmanager
-def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> Iterator[dict[str, Access]]:
-    """Within this block, policy and ClusterRole check each call of simulated functions; function → its calls."""
+def held_to(
+    deployment: Deployment, allowed: Mapping[str, frozenset[Verb]], functions: Iterable[str] = BY_NAME
+) -> Iterator[dict[str, Access]]:
+    """Within this block, policy and ClusterRole check each call of simulated functions that are deployed; each → its calls."""
     authorizations = Authorizations(NODE_ROLE)
     accesses = {
-        name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in BY_NAME
+        name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in functions
     }
     build = World.application
 

@@ -154,6 +154,7 @@ class PoolMetadata(Metadata):
         Rule(("annotations",), tuning.bad_expiry, tuning.EXPIRY_MEANING),
         Rule(("annotations",), tuning.bad_moves, tuning.MOVES_MEANING),
         Rule(("annotations",), tuning.bad_evictions_per_hour, tuning.EVICTIONS_MEANING),
+        Rule(("annotations",), tuning.bad_mode, tuning.MODE_MEANING),
     )
 
 

@@ -25,6 +25,7 @@ FACTORS_MEANING: Final = "must be families with factors, such as m5a=1.2,m8g=0.8
 EXPIRY_WITHIN_BUDGETS: Final = "WithinBudgets"
 EXPIRY_FORCEFUL: Final = "Forceful"
 EXPIRY_MEANING: Final = f"must be {EXPIRY_WITHIN_BUDGETS} or {EXPIRY_FORCEFUL}"
+MODE_MEANING: Final = f"must be {labels.OBSERVE}, or left out"
 LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
 MOVES_MEANING: Final = f"must be {THOROUGH_MOVES}, {BALANCED_MOVES} or {GENTLE_MOVES}"
 EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
@@ -70,6 +71,12 @@ def bad_expiry(metadata: JsonObject) -> list[Location]:
     """Return the field where the setting for expiry is invalid."""
     text = metadata.get("annotations", {}).get(labels.EXPIRY)
     return [] if text in (None, EXPIRY_WITHIN_BUDGETS, EXPIRY_FORCEFUL) else [("annotations", labels.EXPIRY)]
+
+
+def bad_mode(metadata: JsonObject) -> list[Location]:
+    """Return the field where the mode is invalid."""
+    text = metadata.get("annotations", {}).get(labels.MODE)
+    return [] if text in (None, labels.OBSERVE) else [("annotations", labels.MODE)]
 
 
 def bad_price_factors(metadata: JsonObject) -> list[Location]:

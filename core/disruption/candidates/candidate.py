@@ -173,17 +173,26 @@ def _kept(
         text = f" until {until:%Y-%m-%dT%H:%M:%SZ}" if until is not None else ""
         found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}{text}"))
     found += _unreadable(state, state.node)
-    if state.node_pool in snapshot.paused_pools:
-        found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[state.node_pool]))
+    return (*found, *_pool_keeps(name, state.node_pool, pool, snapshot))
+
+
+def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Blocked]:
+    """Return what keeps all nodes of the NodePool, which the node's label names."""
+    found: list[Blocked] = []
+    if named in snapshot.paused_pools:
+        found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[named]))
     if pool is None:
-        stated = state.node_pool or "(none)"
+        stated = named or "(none)"
         found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))
+    elif pool.is_observed:
+        text = f"NodePool {pool.name} is only observed: its annotation {labels.MODE} says so"
+        found.append(Blocked(name, NodeReason.OBSERVED, text))
     elif pool.problem:
         found.append(Blocked(name, NodeReason.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
     elif not snapshot.catalogue.types_for(pool.node_class.name):
         text = f"NodePool {pool.name} has no instance types to choose from"
         found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, text))
-    return tuple(found)
+    return found
 
 
 def _unreadable(state: StateNode, node: Node) -> list[Blocked]:

@@ -72,7 +72,7 @@ def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
 
 def _is_sized(pool: NodePool) -> bool:
     """Whether the pool's number of nodes is to be kept."""
-    return pool.is_static and not pool.problem and pool.deleted_at is None
+    return pool.is_static and not pool.is_observed and not pool.problem and pool.deleted_at is None
 
 
 def _claims_of(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:

@@ -64,6 +64,8 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
         return f"is invalid: its name, class and labels become labels of its nodes, and {fault}"
     if pool.deleted_at is not None:
         return "is being deleted"
+    if pool.is_observed:
+        return f"is only observed: its annotation {labels.MODE} says so"
     if pool.is_static:
         return "is static: it keeps its number of nodes and answers to no pod"
     if pool.is_ready is False:

@@ -12,7 +12,7 @@ import msgspec
 
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
-from core.brakes.brake import Action, EngagedBrakes, action_of
+from core.brakes.brake import Action, BrakeKind, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
@@ -32,6 +32,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
+from lambdas.controllers.disruption.observed_commands import ObservedCommands
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.run_coordination import RunCoordination
@@ -69,6 +70,13 @@ class SkipConditions(NamedTuple):
     turns: RunCoordination
 
 
+class Records(NamedTuple):
+    """Where decisions are recorded: those that are carried out, and those that nobody carries out."""
+
+    ledger: LedgerWriter
+    only_observed: ObservedCommands
+
+
 class DisruptionController:
     """Controller of `disrupt`. A lease keeps runs from deciding at the same time."""
 
@@ -80,11 +88,11 @@ class DisruptionController:
         target: TargetProgress,
         approvals: Approvals,
         work: Queue,
-        ledger: LedgerWriter,
+        records: Records,
         clock: Clock,
     ) -> None:
         self._observer = observer
-        self._ledger = ledger
+        self._ledger, self._only_observed = records
         self._budgets, self._rest, self._turns = skips
         self._target = target
         self._approvals = approvals
@@ -178,6 +186,7 @@ class DisruptionController:
         for command_id, command in kept.free:
             self._store(command_id, command, report)
         self._approvals.propose(kept.demanded, plan, report)
+        self._only_observed.observe(observed, report, until=deadline - STORING)
         self._turns.ended(view, is_new=remembered is None, found=bool(plan.commands))
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
         report.count("cutOffDecisions", int(is_cut_off))
@@ -335,10 +344,10 @@ def _awaits_repair(view: ClusterState) -> bool:
 
 
 def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
-    """Return the view with the NodePools marked in which a brake stops disruption."""
+    """Return the view with the NodePools marked in which a brake stops disruption; one that is only observed says so itself."""
     paused: dict[str, str] = {}
     for pool in sorted(view.node_pools):
-        brake = brakes.stopping(Action.DISRUPT, pool)
+        brake = brakes.without(BrakeKind.OBSERVED).stopping(Action.DISRUPT, pool)
         if brake is not None:
             skipped(brake, pool, report)
             paused[pool] = brake.message

@@ -6,6 +6,7 @@ The system converges with these rounds alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.maintenance.observed_pools import ObservedPoolBrakes
 from lambdas.controllers.resting.reconciliation_rest import ObservationScope, ReconciliationRest
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
@@ -37,24 +39,17 @@ WRITES_EVERY: Final = timedelta(minutes=5)
 """How old the clean times in the table may be; a sweep that fails or is clean again is stored at once."""
 
 
+@dataclass(kw_only=True)
 class Reconciliation:
     """Controller of `reconcile`: one observation, then independent sweeps, each in its own boundary."""
 
-    def __init__(
-        self,
-        cloud: CloudProvider,
-        observer: Observer,
-        rest: ReconciliationRest,
-        sweeps: Sequence[Sweep],
-        log: SweepLog,
-        clock: Clock,
-    ) -> None:
-        self._cloud = cloud
-        self._observer = observer
-        self._rest = rest
-        self._sweeps = sweeps
-        self._log = log
-        self._clock = clock
+    cloud: CloudProvider
+    observer: Observer
+    rest: ReconciliationRest
+    observed_pools: ObservedPoolBrakes
+    sweeps: Sequence[Sweep]
+    log: SweepLog
+    clock: Clock
 
     def run(self, report: RunReport, *, deadline: datetime) -> None:
         """Run one round. No work begins close to `deadline`; sweeps left out are reported, and come first in a later round."""
@@ -63,23 +58,29 @@ class Reconciliation:
         if seen is None:
             report.count("resting")
             return
+        view = seen.view
+        if view is not None and not boundary.attempt(
+            "observed NodePools", lambda: self.observed_pools.follow(view.snapshot, report)
+        ):
+            self.rest.end()
+            return  # a sweep could end a node that is only observed
         stored = self._stored(boundary)
         states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
-        now = self._clock.now()
-        stale = [sweep for sweep in self._sweeps if now - states[sweep.name].clean_at - sweep.every >= STALE_AFTER]
+        now = self.clock.now()
+        stale = [sweep for sweep in self.sweeps if now - states[sweep.name].clean_at - sweep.every >= STALE_AFTER]
         report.count(STALE_SWEEPS, len(stale))
         if _worth_writing(stored, states):
-            boundary.attempt("sweep states", lambda: self._log.write(states))
+            boundary.attempt("sweep states", lambda: self.log.write(states))
         if report.counts.get(
             CHANGED_NODE_CLASSES
         ):  # `disrupt` decides about drift, and need not wait until we observe it ourselves
-            self._rest.record_change(now)
+            self.rest.record_change(now)
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
-            self._rest.end()
+            self.rest.end()
         _report(seen, report)
 
     def _in_order(self) -> tuple[Sweep, ...]:
-        return in_order(self._sweeps, self._clock.now())
+        return in_order(self.sweeps, self.clock.now())
 
     def _look(self, boundary: Boundary) -> Seen | None:
         """Observe instances first, then claims; None for a round at rest.
@@ -88,7 +89,7 @@ class Reconciliation:
         """
         instances: list[tuple[Instance, ...]] = []
         views: list[ClusterState | None] = []
-        boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
+        boundary.attempt("instances", lambda: instances.append(self.cloud.instances()))
         boundary.attempt("look", lambda: views.append(self._view(instances[0] if instances else None)))
         if views == [None]:
             return None
@@ -96,35 +97,35 @@ class Reconciliation:
 
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """Observe the cluster, without pods where that is enough; None where the last observation is still valid."""
-        looked_at = self._clock.now()
-        due, rows = (ObservationScope.WHOLE, None) if instances is None else self._rest.due(instances, looked_at)
+        looked_at = self.clock.now()
+        due, rows = (ObservationScope.WHOLE, None) if instances is None else self.rest.due(instances, looked_at)
         if due is ObservationScope.NONE:
             return None
         if due is ObservationScope.WITHOUT_PODS:
-            view = self._observer.observe_without_pods(rows)
-            if self._rest.suffices(view):
-                self._rest.seen(view, looked_at, self._clock.now(), is_whole=False)
+            view = self.observer.observe_without_pods(rows)
+            if self.rest.suffices(view):
+                self.rest.seen(view, looked_at, self.clock.now(), is_whole=False)
                 return view
-            looked_at = self._clock.now()
-        view = self._observer.observe(with_market=False)
-        self._rest.seen(view, looked_at, self._clock.now(), is_whole=True)
+            looked_at = self.clock.now()
+        view = self.observer.observe(with_market=False)
+        self.rest.seen(view, looked_at, self.clock.now(), is_whole=True)
         return view
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
         """Return the stored states; a new sweep is due now, and all are where the table does not answer."""
         found: dict[str, SweepState] = {}
-        boundary.attempt("sweep states", lambda: found.update(self._log.read()))
-        now = self._clock.now()
-        return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self._sweeps}
+        boundary.attempt("sweep states", lambda: found.update(self.log.read()))
+        now = self.clock.now()
+        return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self.sweeps}
 
     def _swept(
         self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], report: RunReport, deadline: datetime
     ) -> SweepState:
         """Return the sweep's state after its turn."""
-        before, now = stored[sweep.name], self._clock.now()
+        before, now = stored[sweep.name], self.clock.now()
         if not before.failures and now < before.clean_at + sweep.every:
             return before
-        round_ = ReconcileRound(seen, report, deadline, self._clock)
+        round_ = ReconcileRound(seen, report, deadline, self.clock)
         if round_.has_time():
             round_.attempt(f"sweep {sweep.name}", lambda: sweep.run(round_))
         else:
@@ -133,7 +134,7 @@ class Reconciliation:
                 f"sweep {sweep.name}", RunReason.TIME_SHORT, f"left out, last clean at {before.clean_at:%H:%M:%S}"
             )
         if not round_.failed:
-            return SweepState(self._clock.now())
+            return SweepState(self.clock.now())
         report.count(FAILED_SWEEPS)
         return SweepState(before.clean_at, before.failures + 1, ", ".join(round_.failed)[:300])
 

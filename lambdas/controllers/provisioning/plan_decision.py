@@ -57,7 +57,7 @@ class PlanDecision:
         if plan is not None:
             return plan, DecisionDraft()
         with collector_paused():
-            planned, bound = self._improved(snapshot, report)
+            planned, bound = self.improved(snapshot, report)
             plan = self._with_refusals(planned, view)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
@@ -73,7 +73,7 @@ class PlanDecision:
         explained = with_refusals(plan.unschedulable, without.claims, view.denials)
         return msgspec.structs.replace(plan, unschedulable=explained)
 
-    def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
+    def improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
         """Return the best plan that time allows, and what ended its search.
 
         If the search for cheaper nodes fails, it is the greedy plan.

@@ -19,6 +19,7 @@ from lambdas.controllers.launching.launch_waves import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
+from lambdas.controllers.provisioning.observed_plans import ObservedPlans
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
@@ -53,6 +54,7 @@ class Provisioning:
     launches: PlanLaunches
     publisher: PlanPublisher
     replacing: Replacing
+    observed: ObservedPlans
     wake_ups: Queue
     settings: Settings
     clock: Clock
@@ -151,6 +153,8 @@ class Provisioning:
             self.replacing.note(plan, requested, refused, view, report)
             self.publisher.nominate(plan, view, report)
             self.publisher.decided(draft.id, summary)
+            if number == 1 and self.clock.now() + MARGIN <= deadline:
+                self.observed.observe(view.snapshot, report)
             if not refused:
                 self.publisher.report(plan, requested.refused, report)
                 return

@@ -14,17 +14,22 @@ def test_every_brake_and_action_is_in_the_tables() -> None:
     assert set(ACTIONS) == set(Action)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind is not BrakeKind.STOP])
-def test_only_the_kill_switch_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
+WHOLE = (BrakeKind.STOP, BrakeKind.OBSERVED)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind not in WHOLE])
+def test_no_other_brake_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
     brakes = EngagedBrakes((Brake(kind, "because"),))
     assert not any(brakes.stopping(action) for action in (Action.LAUNCH, Action.EVACUATE, Action.DRAIN))
     assert all(brakes.stopping(action) for action in (Action.EXPIRE, Action.REPAIR))
     assert (brakes.stopping(Action.DISRUPT) is None) == (kind is BrakeKind.POOL_PROBE)
 
 
-def test_stop_stops_everything() -> None:
-    brakes = EngagedBrakes((Brake(BrakeKind.STOP, "because"),))
-    assert all(brakes.stopping(action) for action in Action)
+@pytest.mark.parametrize("kind", WHOLE)
+def test_the_kill_switch_and_an_observed_pool_stop_everything(kind: BrakeKind) -> None:
+    brakes = EngagedBrakes((Brake(kind, "because", node_pool="a"),))
+    assert all(brakes.stopping(action, "a") for action in Action)
+    assert brakes.without(kind) == EngagedBrakes()
 
 
 def test_a_pools_brake_stops_no_other_pool_and_not_the_cluster() -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.brakes.brake import Action, Brake, BrakeKind
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, Deletion
@@ -72,11 +73,13 @@ class UnknownInstances:
                 DecisionKind.ABANDON, "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown"
             )
             return
-        stopping = self._brakes.engaged().stopping(Action.END_UNKNOWN)
+        brakes = self._brakes.engaged()
+        stopping = brakes.stopping(Action.END_UNKNOWN)
         if stopping is not None and unknown:
             skipped(stopping, f"{len(unknown)} instances", report)
             return
-        round_.each(unknown, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
+        free = [found for found in unknown if brakes.stopping(Action.END_UNKNOWN, _pool_of(found)) is None]
+        round_.each(free, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
 
     def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
         """Store a claim to be removed: from there it is drained like any other, if it has a node."""
@@ -96,6 +99,10 @@ class UnknownInstances:
         )
         self._work.send([work_on_claim(going.name, now)])
         self._wake_ups.send([wake_up(TerminationReason.UNKNOWN_INSTANCE)])
+
+
+def _pool_of(found: UnclaimedInstance) -> str:
+    return found.instance.tags.get(labels.NODEPOOL, "")
 
 
 def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:

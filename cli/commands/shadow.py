@@ -1,0 +1,51 @@
+"""`fleetwright shadow report`: what another provisioner did, and what we would have done in its place."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cli import arguments as shared
+from cli import output
+from cli.errors import DONE
+from cli.ledger.decisions import since
+
+_FORMS: Final = ("table", "markdown", "html", "json", "yaml")
+
+_EXAMPLES: Final = """examples:
+  fleetwright shadow report --ledger s3://my-bucket --cluster prod --since 7d
+  fleetwright shadow report --ledger s3://my-bucket --cluster prod --since 7d -o html > shadow.html
+  fleetwright shadow report --ledger build/ledger -o json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("what", choices=("report",), help="report: plays what was recorded forward")
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
+    parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
+    told = "a time (RFC 3339), or a span back from now (24h, 7d)"
+    parser.add_argument("--since", type=since, metavar="T", help=f"{told}; default: the first record")
+    parser.add_argument("--until", type=since, metavar="T", help=f"{told}; default: the last record")
+    parser.add_argument(
+        "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
+    )
+    shared.add_color(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play the recorded period with our decisions, and print both side by side."""
+    from cli.ledger.shadow_report import shadow_report
+    from cli.progress import progress
+    from cli.shadow_document import shadow_html, shadow_markdown, shadow_table
+    from core.gc_pause import collector_paused
+
+    with progress("playing what was recorded"), collector_paused():
+        document = shadow_report(arguments)
+    written = {"markdown": shadow_markdown, "html": shadow_html}.get(arguments.output)
+    if written is not None:
+        print(written(document), end="")
+    else:
+        output.show(document, arguments.output, shadow_table)
+    return DONE

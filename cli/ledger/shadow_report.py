@@ -1,0 +1,53 @@
+"""Reads a period of a ledger once, and plays our fleet beside the recorded one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from cli.ledger.period_reader import PeriodReader
+from cli.output import JsonObject
+from cli.shadow_document import shadow_document
+from core.counterfactual.fleet_minimum import fleet_minimum
+from core.counterfactual.play import PlayRules, play_beside
+from core.counterfactual.recorded_fleet import RecordedFleet
+from core.model.snapshot import Snapshot
+from core.pools.observed_pools import as_acting
+
+BOUND_EVERY: Final = timedelta(minutes=15)
+"""Of snapshots that follow each other faster, one in this time is proven: a proof takes as long as a plan for all pods."""
+
+
+class _Bounds:
+    """The proven minimum at some of the snapshots."""
+
+    def __init__(self) -> None:
+        self._last: datetime | None = None
+
+    def of(self, snapshot: Snapshot) -> int | None:
+        """Return it, None for a snapshot that is left out."""
+        if self._last is not None and snapshot.now - self._last < BOUND_EVERY:
+            return None
+        self._last = snapshot.now
+        return fleet_minimum(as_acting(snapshot))
+
+
+def shadow_report(arguments: argparse.Namespace) -> JsonObject:
+    """The report that the arguments ask for.
+
+    Raises:
+        InputError: If the ledger has nothing of that time.
+        InvalidInputError: If something in it cannot be read.
+    """
+    period, fleet, bounds = PeriodReader(arguments, reaches_back=True), RecordedFleet(), _Bounds()
+
+    def seen() -> Iterator[Snapshot]:
+        for decision in period.decisions():
+            snapshot = decision.snapshot
+            fleet.see(snapshot, bounds.of(snapshot))
+            yield snapshot
+
+    recorded, (played,) = play_beside(seen(), (PlayRules(change=as_acting),), period.until)
+    return shadow_document(recorded, fleet.finish(period.until), played)

@@ -1,0 +1,81 @@
+"""What commands of a play would have violated, looked through once more by whoever did not decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from core.disruption.budgets.node_pool_budgets import concerns, is_active, limit
+from core.errors import InvalidInputError
+from core.model.node_pool import NodePool
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.reasons.termination import TerminationReason
+
+BUDGET = "Budget"
+POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+DO_NOT_DISRUPT = "DoNotDisrupt"
+
+
+class BrokenRule(msgspec.Struct, frozen=True, order=True):
+    """A rule that a command would have violated: which one, of what, and when."""
+
+    at: datetime
+    rule: str
+    subject: str
+
+
+def broken_rules(commands: Sequence[Command], world: Snapshot) -> tuple[BrokenRule, ...]:
+    """Return what these commands, carried out together, violate: budgets, PodDisruptionBudgets, do-not-disrupt.
+
+    Windows and numbers of budgets are read as decisions read them; what is counted against them is counted anew.
+    """
+    found = [*_budgets(commands, world), *_pod_budgets(commands, world), *_protected(commands, world)]
+    return tuple(BrokenRule(world.now, rule, subject) for rule, subject in sorted(set(found)))
+
+
+def _budgets(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
+    pools = {pool.name: pool for pool in world.node_pools}
+    pool_of = {claim.name: claim.node_pool for claim in world.node_claims}
+    present = Counter(pool_of.values())
+    going = Counter((pool_of[name], command.reason) for command in commands for name in command.claims)
+    for (pool, reason), number in sorted(going.items()):
+        if any(number > most for most in _limits(pools[pool], present[pool], reason, world.now)):
+            yield BUDGET, f"NodePool {pool}"
+
+
+def _limits(pool: NodePool, nodes: int, reason: str, now: datetime) -> Iterable[int]:
+    for budget in pool.disruption.budgets:
+        try:
+            if concerns(budget, reason) and is_active(budget, now):
+                yield limit(budget, nodes)
+        except InvalidInputError:
+            yield 0
+
+
+def _pod_budgets(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
+    pods = {pod.key: pod for pod in world.pods}
+    moved = [pods[move.pod] for command in commands for move in command.moves if move.pod in pods]
+    for budget in world.budgets:
+        number = sum(budget.selects(pod) and not budget.exempts(pod) for pod in moved)
+        if budget.disruptions_allowed is not None and number > budget.disruptions_allowed:
+            yield POD_DISRUPTION_BUDGET, f"{budget.namespace}/{budget.name}"
+
+
+def _protected(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
+    """Drift may drain a protected pod where a terminationGracePeriod bounds it (Karpenter)."""
+    claims = {claim.name: claim for claim in world.node_claims}
+    nodes = {node.name: node for node in world.nodes}
+    for command in commands:
+        bounded = all(claims[name].termination_grace_period is not None for name in command.claims)
+        if command.reason == TerminationReason.DRIFTED and bounded:
+            continue
+        for name in command.nodes:
+            if name in nodes and nodes[name].blocks_disruption(world.now):
+                yield DO_NOT_DISRUPT, f"node {name}"
+        for pod in world.pods:
+            if pod.node_name in command.nodes and pod.is_active and pod.blocks_disruption(world.now):
+                yield DO_NOT_DISRUPT, f"pod {pod.key}"

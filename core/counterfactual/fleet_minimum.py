@@ -1,0 +1,22 @@
+"""The proven minimum of any fleet for the pods of a snapshot: what they would cost at the least were every node new."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.counterfactual.played_fleet import PlayedFleet
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.scheduling import schedule
+
+
+def fleet_minimum(snapshot: Snapshot) -> int | None:
+    """Return nano-dollars per hour, None where nothing is proven.
+
+    Unlike the bound of a disruption plan it holds for any fleet: no node is kept because something protects it. Nodes without
+    a NodeClaim stay, and are free.
+    """
+    foreign = tuple(state.node for state in state_nodes(snapshot) if state.claim is None and state.node is not None)
+    without = msgspec.structs.replace(snapshot, node_claims=(), nodes=foreign)
+    world = PlayedFleet(without).world(without, snapshot.now, karpenter_moves_only=False)
+    return schedule(world).cost.lower_bound

@@ -1,0 +1,101 @@
+"""Records which nodes would go, where disruption is only observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.disruption.decision import disrupt, startable
+from core.gc_pause import collector_paused
+from core.ledger.entry import DISRUPT
+from core.ledger.search_time import RecordedTime
+from core.ledger.summary import command_sentence, observed, of_disruption
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.pools.observed_pools import as_acting, observed_pools
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
+from core.reasons.termination import TerminationReason
+from lambdas.clock import share_until
+from lambdas.ledger.writer import LedgerWriter, SearchBound
+from lambdas.metric_names import LEDGER_FAILURES
+from lambdas.observation.plan_cache import snapshot_digest
+from lambdas.ports import Clock, PortError
+from lambdas.run_report import RunReport
+
+PLAN_ID: Final = "observed"
+
+THINK_AGAIN: Final = timedelta(minutes=5)
+"""An unchanged cluster is decided about again after this time (Karpenter): `consolidateAfter` runs out without a change."""
+
+
+class ObservedCommands:
+    """The commands of one sandbox that nobody carries out; each state of the cluster is recorded once."""
+
+    def __init__(self, ledger: LedgerWriter, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._decided = ""
+        self._decided_at: datetime | None = None
+        self._told = ""
+
+    def observe(self, snapshot: Snapshot, report: RunReport, *, until: datetime) -> None:
+        """Decide as if observed NodePools acted, and record what would become of their nodes. Never raises PortError."""
+        pools = observed_pools(snapshot)
+        if pools:
+            self.record(as_acting(snapshot), report, pools=pools, until=until)
+
+    def record(
+        self, world: Snapshot, report: RunReport, *, until: datetime, pools: Collection[str] | None = None
+    ) -> None:
+        """Decide about this snapshot, and record the decision.
+
+        Args:
+            world: What is decided about.
+            report: Collects what would be done.
+            until: When the decision is cut short.
+            pools: Only commands that concern these are told, and a decision without any is not recorded; None: all, and each
+                new snapshot is.
+        """
+        digest, now = snapshot_digest(world), self._clock.now()
+        is_same = digest == self._decided
+        if is_same and self._decided_at is not None and now - self._decided_at < THINK_AGAIN:
+            return
+        self._decided, self._decided_at = digest, now
+        time = RecordedTime(share_until(self._clock, until))
+        with collector_paused():
+            plan = disrupt(world, deadline=time)
+        bound = SearchBound(world.options.improve_iterations, tuple(time.elapsed))
+        draft = self._ledger.draft(DISRUPT, world, plan, bound, is_observed=True)
+        concerned = _concerns(world, pools)
+        commands = [command for command in startable(plan) if concerned(command)]
+        told = plan if pools is None else msgspec.structs.replace(plan, blocked=())
+        summary = observed(of_disruption(told, [(f"{PLAN_ID}-{n}", command) for n, command in enumerate(commands)]))
+        is_new, self._told = summary.what != self._told, summary.what
+        if (is_same and not is_new) or (pools is not None and not (commands and is_new)):
+            return
+        report.decision_id = report.decision_id or draft.id
+        for command in commands if is_new else ():
+            message = f"would {command_sentence(command)} ({draft.id or 'no ledger'})"
+            reason = TerminationReason.stored(command.reason)
+            report.decide(DecisionKind.OBSERVE, ", ".join(command.nodes), reason, message)
+        try:
+            self._ledger.write(draft, summary)
+        except PortError as error:
+            self._decided = ""
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
+
+
+def _concerns(world: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:
+    """Whether a command removes or launches a node of these NodePools."""
+    pool_of = {claim.name: claim.node_pool for claim in world.node_claims}
+
+    def concerned(command: Command) -> bool:
+        named = {pool_of.get(name, "") for name in command.claims} | {new.node_pool for new in command.replacements}
+        return pools is None or not named.isdisjoint(pools)
+
+    return concerned

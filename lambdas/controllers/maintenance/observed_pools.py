@@ -1,0 +1,40 @@
+"""Engages a brake for each NodePool that is only observed: functions that do not list NodePools know it from the table."""
+
+from __future__ import annotations
+
+from core import labels
+from core.brakes.brake import Brake, BrakeKind
+from core.model.snapshot import Snapshot
+from core.pools.observed_pools import observed_pools
+from core.reasons.decision import DecisionKind
+from lambdas.brakes.ports import Brakes, HeldBrakes
+from lambdas.ports import Clock
+from lambdas.run_report import RunReport
+
+
+class ObservedPoolBrakes:
+    """The brakes of observed NodePools."""
+
+    def __init__(self, brakes: Brakes, held: HeldBrakes, clock: Clock) -> None:
+        self._brakes = brakes
+        self._held = held
+        self._clock = clock
+
+    def follow(self, snapshot: Snapshot, report: RunReport) -> None:
+        """Engage and release brakes as the NodePools' annotations say; they hold from the next question on.
+
+        Raises:
+            PortError: If the table cannot be written. What has no brake yet must not be acted on then.
+        """
+        wanted = observed_pools(snapshot)
+        engaged = self._brakes.engaged().brakes
+        known = {brake.node_pool for brake in engaged if brake.kind is BrakeKind.OBSERVED}
+        for pool in sorted(wanted - known):
+            message = f"NodePool {pool} is only observed: its annotation {labels.MODE} says so"
+            self._held.hold(Brake(BrakeKind.OBSERVED, message, node_pool=pool), self._clock.now())
+            report.decide(DecisionKind.BRAKE, pool, BrakeKind.OBSERVED, message)
+        for pool in sorted(known - wanted):
+            self._held.release(BrakeKind.OBSERVED, pool)
+            report.decide(DecisionKind.RELEASE, pool, BrakeKind.OBSERVED, "the annotation is gone")
+        if wanted != known:
+            self._brakes.read_anew()

@@ -1,0 +1,69 @@
+"""Records what would be launched, where launches are only observed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from core.disruption.static_capacity.replicas import static_claims
+from core.ledger.entry import PROVISION
+from core.ledger.summary import observed, of_provisioning
+from core.model.snapshot import Snapshot
+from core.pools.observed_pools import as_acting, observed_pools
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
+from lambdas.controllers.provisioning.plan_decision import PlanDecision
+from lambdas.ledger.writer import LedgerWriter
+from lambdas.metric_names import LEDGER_FAILURES
+from lambdas.observation.plan_cache import snapshot_digest
+from lambdas.ports import PortError
+from lambdas.run_report import RunReport
+
+
+class ObservedPlans:
+    """The plans of one sandbox that nobody carries out; each state of the cluster is planned once."""
+
+    def __init__(self, decision: PlanDecision, ledger: LedgerWriter) -> None:
+        self._decision = decision
+        self._ledger = ledger
+        self._planned = ""
+        self._told = ""
+
+    def observe(self, snapshot: Snapshot, report: RunReport) -> None:
+        """Plan as if observed NodePools acted, and record what would be launched for them, once. Never raises PortError."""
+        pools = observed_pools(snapshot)
+        if pools:
+            self.record(as_acting(snapshot), report, pools=pools)
+
+    def record(self, world: Snapshot, report: RunReport, *, pools: Collection[str] | None = None) -> None:
+        """Plan for this snapshot, and record the plan.
+
+        Args:
+            world: What is planned for.
+            report: Collects what would be done.
+            pools: Only launches for these are told, and a plan without any is not recorded; None: all, and each new snapshot
+                is.
+        """
+        digest = snapshot_digest(world)
+        if digest == self._planned:
+            return
+        self._planned = digest
+        plan, bound = self._decision.improved(world, report)
+        claims = [claim for claim in (*plan.claims, *static_claims(world)) if pools is None or claim.node_pool in pools]
+        bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
+        refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
+        summary = observed(of_provisioning(claims, bindings, refused))
+        is_new, self._told = summary.what != self._told, summary.what
+        if pools is not None and not (claims and is_new):
+            return
+        draft = self._ledger.draft(PROVISION, world, plan, bound, is_observed=True)
+        report.decision_id = report.decision_id or draft.id
+        for claim in claims if is_new else ():
+            message = f"would launch {claim.instance_types[0]} for {len(claim.pods)} pods ({draft.id or 'no ledger'})"
+            report.decide(DecisionKind.OBSERVE, claim.node_pool, ClaimReason.OBSERVED, message)
+        try:
+            self._ledger.write(draft, summary)
+        except PortError as error:
+            self._planned = ""
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))

@@ -1,0 +1,76 @@
+"""A command that violates a rule is found by whoever did not decide it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.counterfactual.broken_rules import broken_rules
+from core.model.node_pool import Budget, Disruption
+from core.model.plan import Command, Move
+from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from core.reasons.termination import TerminationReason
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+
+TYPE = a_type("m5.large", cpu="4", memory="16Gi", price=0.1)
+
+
+def a_world(budget: str = "100%", *, allowed: int = 2, **pod: Any) -> Snapshot:
+    pairs = [a_node_of(TYPE, name) for name in ("a", "b")]
+    pods = [
+        a_pod(f"p{n}", node_name=name, phase="Running", labels={"app": "web"}, **pod) for n, name in enumerate("ab")
+    ]
+    protecting = PodDisruptionBudget(
+        namespace="default", name="web", selector=a_selector(app="web"), disruptions_allowed=allowed
+    )
+    return a_snapshot(
+        types=(TYPE,),
+        node_pools=(a_pool(disruption=Disruption(budgets=(Budget(budget),))),),
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        pods=tuple(pods),
+        budgets=(protecting,),
+    )
+
+
+def both(world: Snapshot, reason: str = TerminationReason.UNDERUTILIZED) -> list[Command]:
+    return [
+        Command(
+            reason=reason,
+            method="multi",
+            nodes=(name,),
+            claims=tuple(claim.name for claim in world.node_claims if claim.node_name == name),
+            moves=(Move(pod=f"default/p{number}", to="elsewhere"),),
+        )
+        for number, name in enumerate("ab")
+    ]
+
+
+def test_nothing_is_found_where_all_rules_hold() -> None:
+    assert broken_rules(both(a_world()), a_world()) == ()
+
+
+@pytest.mark.parametrize(
+    ("world", "rule", "subject"),
+    [
+        (a_world("1"), "Budget", "NodePool default"),
+        (a_world("nonsense"), "Budget", "NodePool default"),
+        (a_world(allowed=1), "PodDisruptionBudget", "default/web"),
+        (a_world(annotations={labels.DO_NOT_DISRUPT: "true"}), "DoNotDisrupt", "pod default/p0"),
+    ],
+)
+def test_each_rule_is_found(world: Snapshot, rule: str, subject: str) -> None:
+    found = broken_rules(both(world), world)
+    assert (found[0].at, found[0].rule, found[0].subject) == (NOW, rule, subject)
+
+
+def test_drift_may_drain_protected_pods_within_a_grace_period() -> None:
+    world = a_world(annotations={labels.DO_NOT_DISRUPT: "true"})
+    bounded = tuple(msgspec.structs.replace(claim, termination_grace_period=NOW - NOW) for claim in world.node_claims)
+    bounded_world = msgspec.structs.replace(world, node_claims=bounded)
+    assert broken_rules(both(bounded_world, TerminationReason.DRIFTED), bounded_world) == ()
+    assert broken_rules(both(world, TerminationReason.DRIFTED), world) != ()
