@@ -20,8 +20,8 @@ from core.brakes.breaker import Breaker
 from core.disruption.rollouts import Rollout, rollouts
 from core.manifests.wire.api_resources import Resource
 from core.model.snapshot import Snapshot
-from lambdas.adapters.aws.dynamodb.read_only_table import ReadOnlyTable
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.read_only_table import ReadOnlyTable
 from lambdas.adapters.aws.service import QUICK
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.application.adapters import Adapters

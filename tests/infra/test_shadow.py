@@ -27,9 +27,13 @@ OWN: Final = {
     "sqs:ReceiveMessage": "our own queues",
     "sqs:ChangeMessageVisibility": "our own queues",
     "sqs:DeleteMessage": "our own queues",
-    "lambda:InvokeFunction": "the reading of prices at deployment",
+    "lambda:InvokeFunction": "our own functions, at deployment",
+    "codedeploy:PutLifecycleEventHookExecutionStatus": "an update of our own functions",
 }
 """Everything beyond reading, and what it changes."""
+
+MANAGED: Final = ("AWSLambdaBasicExecutionRole", "AWSCodeDeployRoleForLambdaLimited")
+"""AWS's own policies: the log of CDK's trigger; CodeDeploy moves the functions' alias to a new version."""
 
 LOOKING: Final = {"get", "list", "watch"}
 
@@ -48,7 +52,7 @@ def statements(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[s
             properties = resource["Properties"]
             assert resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::Policy")
             for arn in properties.get("ManagedPolicyArns", ()):
-                assert str(arn).endswith("AWSLambdaBasicExecutionRole'}")
+                assert any(f"policy/service-role/{name}'" in str(arn) for name in MANAGED)
             documents = [
                 properties.get("PolicyDocument"),
                 *(p["PolicyDocument"] for p in properties.get("Policies", ())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from lambdas.adapters.aws.dynamodb.table import Cancelled, DynamoTable, Item
 from lambdas.ports import DeniedError
@@ -42,3 +42,7 @@ class EmptyTable(ReadOnlyTable):
     def query(self, partition: str) -> Iterator[Item]:  # noqa: ARG002 - the table's own signature
         """There is none."""
         return iter(())
+
+    def named(self, name: str) -> Self:  # noqa: ARG002 - the table's own signature
+        """Return it: there is no other either."""
+        return self
