@@ -79,6 +79,7 @@ class Permissions:
         launches = [
             self._launches,
             self._learns_refusals,
+            self._counts_launches,
             self._describes_instances,
             self._resolves_node_classes,
             self._wakes_provision,
@@ -179,6 +180,10 @@ class Permissions:
 
     def _learns_refusals(self, role: iam.Role) -> None:
         self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
+
+    def _counts_launches(self, role: iam.Role) -> None:
+        """EC2 takes so many requests from an account and region, whichever cluster sends them."""
+        self.shared_table.grant(role, "dynamodb:UpdateItem")
 
     def _writes_catalogue(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])

@@ -232,7 +232,7 @@ class Adapters:
     def _launch_pace(self) -> DynamoRequestPace:
         from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
 
-        return DynamoRequestPace(self.table, "ec2:CreateFleet")
+        return DynamoRequestPace(self.shared_table, "ec2:CreateFleet")
 
     @cached_property
     def catalogues(self) -> CatalogueStore:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION
+from lambdas.adapters.aws.dynamodb import request_pace, unavailable_offerings
 from lambdas.adapters.aws.s3_catalogue import KEY as MARKET
 from lambdas.settings import Settings
 from tests.access.iam import Request
@@ -19,6 +19,9 @@ Parameters = Mapping[str, Any]
 Tags = dict[str, str]
 
 _EC2: Final = f"arn:aws:ec2:{REGION}:{ACCOUNT}"
+_SHARED: Final = (unavailable_offerings.PARTITION, request_pace.PARTITION)
+"""Partitions of the table that clusters share."""
+
 _ITEM_ACTIONS: Final = {
     "Put": "PutItem",
     "Update": "UpdateItem",
@@ -87,7 +90,8 @@ class Authorizations:
     def _dynamodb(self, operation: str, given: Parameters) -> Iterator[Request]:
         for action, table in _item_calls(operation, given):
             # The simulated account has one table; what clusters share is told by its partition.
-            field = "shared_table_name" if PARTITION in json.dumps(given, default=str) else "table_name"
+            text = json.dumps(given, default=str)
+            field = "shared_table_name" if any(partition in text for partition in _SHARED) else "table_name"
             arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, field)}"
             yield self._request(f"dynamodb:{action}", arn)
 
