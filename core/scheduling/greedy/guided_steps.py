@@ -54,7 +54,9 @@ class GuidedSteps:
             unwanted.setdefault(signature, {}).setdefault(key, []).append(value)
         self._in_turn = {signature: (key, values) for signature, key, values in scattered}
         self._order = order
-        self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(partial(self._held_turns, table, unwanted))
+        self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(
+            partial(_turns, table, unwanted, self._in_turn, order)
+        )
 
     def of(self, pod_group: PodGroup, number: int) -> _Steps:
         """Return the relaxation steps of a group's pod with this number; those without any suitable node are left out."""
@@ -73,20 +75,23 @@ class GuidedSteps:
         drawn = sorted(range(len(turns)), key=lambda turn: blake2b(f"{pod} {turn}".encode(), digest_size=8).digest())
         return [turns[turn] for turn in drawn]
 
-    def _held_turns(
-        self, table: RequirementTable, unwanted: Mapping[int, Mapping[str, list[str]]], pod_group: PodGroup
-    ) -> tuple[_Steps, ...]:
-        signature = pod_group.signature.index
-        avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
-        steps = _held(table, pod_group.steps, avoided, 1) if avoided else pod_group.steps
-        order = self._in_turn.get(signature) or (self._order and self._order[:2])
-        if not order:
-            return (steps,)
-        key, values = order
-        if not any(key in step.keys for step in steps):
-            return (steps,)
-        held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
-        return tuple(turn for turn in held if turn) or (steps,)
+
+def _turns(
+    table: RequirementTable,
+    unwanted: Mapping[int, Mapping[str, list[str]]],
+    in_turn: Mapping[int, tuple[str, tuple[str, ...]]],
+    order: DomainOrder | None,
+    pod_group: PodGroup,
+) -> tuple[_Steps, ...]:
+    """Return the group's steps for each value of its key, and all its steps at once where nothing orders the values."""
+    signature = pod_group.signature.index
+    avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
+    steps = _held(table, pod_group.steps, avoided, 1) if avoided else pod_group.steps
+    key, values = in_turn.get(signature) or ((order.key, order.values) if order is not None else ("", ()))
+    if not any(key in step.keys for step in steps):
+        return (steps,)
+    held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
+    return tuple(turn for turn in held if turn) or (steps,)
 
 
 def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement], way: int) -> _Steps:
