@@ -66,6 +66,9 @@ LAUNCH: Final = "fleetwright.dev/launch"
 DECISION: Final = "fleetwright.dev/decision"
 """Annotation and tag: id of the decision in the ledger that launched the claim."""
 
+MADE_BY_HAND: Final = "fleetwright.dev/made-by-hand"
+"""Annotation and tag: UID of the NodeClaim that somebody made and that is launched as it says."""
+
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
 """Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's

@@ -48,6 +48,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         is_deleted: Somebody deletes the claim's NodeClaim.
+        is_made: Somebody made a NodeClaim of the claim's name by hand, or may have.
         until: End of the chain of checks, so that chains do not pile up.
         failures: How many checks in a row ended with a port error; each delays the next one longer.
         due: When the check was to come, as the one before it asked; tells a chain of checks from others of the same claim.
@@ -59,6 +60,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     until: Moment | None = None
     failures: int = 0
     is_deleted: bool = False
+    is_made: bool = False
     due: Moment | None = None
 
     @property
@@ -80,6 +82,11 @@ def work_on_claim(name: str, now: datetime, *, checked_for: timedelta = CHECKED_
 def deleted_node_claim(name: str, now: datetime) -> JsonObject:
     """Say that somebody deletes a NodeClaim."""
     return WorkItem(claim=name, until=now + CHECKED_FOR, is_deleted=True).to_message()
+
+
+def made_node_claim(name: str, now: datetime) -> JsonObject:
+    """Say that somebody made a NodeClaim by hand."""
+    return WorkItem(claim=name, until=now + CHECKED_FOR, is_made=True).to_message()
 
 
 def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:

@@ -43,7 +43,7 @@ class ObservedClaims:
         self._claims.index(claim)
 
     def request(
-        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> Requested:
         """Store new claims within limits. Raises ConflictError."""
         requested = self._claims.request(claims, limits, lease)

@@ -179,11 +179,12 @@ class ClaimStore(Protocol):
         ...
 
     def request(
-        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> Requested:
         """Store new claims and take their `reserved` from the limits (by NodePool), each within its limits or not at all.
 
-        A claim that is stored already, with the same token, counts as accepted: repeating the call is safe.
+        A claim that is stored already, with the same token, counts as accepted: repeating the call is safe. Without a lease
+        nothing but the names keeps two runs from storing the same: enough for a NodeClaim that was made by hand.
 
         Raises:
             ConflictError: If the lease is another run's by now; nothing more is stored.

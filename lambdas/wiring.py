@@ -126,9 +126,11 @@ AUDIT_LOG_FILTER: Final = (
     '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
     '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
     '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch")) || '
-    '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete"))) }'
+    '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) '
+    '&& (($.verb = "delete") || ($.verb = "create")))) }'
 )
-"""What may mean work: schedulers that mark pods, pods that finish, pods and NodeClaims that are deleted, NodePools that change.
+"""What may mean work: schedulers that mark pods, pods that finish or are deleted, NodeClaims that are made or
+deleted, NodePools that change.
 Kubelets report the status of their pods all day; only that a pod has finished matters here (docs/adr/0085)."""
 
 INTERRUPT_CONCURRENCY: Final = 3

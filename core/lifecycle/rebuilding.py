@@ -35,9 +35,13 @@ HASHES: Final = (
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a claim's plan that only its node's annotation `labels.CLAIM_SPEC` keeps."""
+    """The parts of a claim's plan that only its node's annotation `labels.CLAIM_SPEC` keeps.
+
+    `taints` are kept for a NodeClaim that was made by hand: for all others those of the NodePool stand in, None.
+    """
 
     labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] | None = None
     startup_taints: tuple[Taint, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     resources: dict[str, int] = {}
@@ -46,8 +50,9 @@ class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def claim_tags(plan: PlannedClaim) -> dict[str, str]:
-    """Return the drift hashes and the decision, as tags of the instance."""
-    return {key: plan.annotations[key] for key in (*HASHES, labels.DECISION) if key in plan.annotations}
+    """Return the drift hashes, the decision and the NodeClaim that was made by hand, as tags of the instance."""
+    kept = (*HASHES, labels.DECISION, labels.MADE_BY_HAND)
+    return {key: plan.annotations[key] for key in kept if key in plan.annotations}
 
 
 def claim_annotations(record: ClaimRecord) -> dict[str, str]:
@@ -58,6 +63,7 @@ def claim_annotations(record: ClaimRecord) -> dict[str, str]:
     plan = record.plan
     spec = ClaimSpec(
         labels=plan.labels,
+        taints=plan.taints if plan.made_by_hand else None,
         startup_taints=plan.startup_taints,
         requirements=tuple(r for r in plan.requirements if r.key != labels.INSTANCE_TYPE),
         resources=plan.resources,
@@ -83,13 +89,15 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
     hashes = {
         key: source[key] for source in (node.annotations if node else {}, tags) for key in HASHES if key in source
     }
+    by_hand = {key: tags[key] for key in (labels.MADE_BY_HAND,) if key in tags}
+    of_pool = {labels.NODEPOOL: pool.name} if pool.name else {}
     return PlannedClaim(
         name=name,
         node_pool=pool.name,
         node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", class_name),
-        labels={**spec.labels, labels.NODEPOOL: pool.name, labels.NODECLASS: class_name},
-        annotations=dict(sorted((annotations | hashes).items())),
-        taints=pool.taints,
+        labels={**spec.labels, **of_pool, labels.NODECLASS: class_name},
+        annotations=dict(sorted((annotations | hashes | by_hand).items())),
+        taints=pool.taints if spec.taints is None else spec.taints,
         startup_taints=spec.startup_taints,
         requirements=spec.requirements,
         resources=spec.resources,
@@ -154,7 +162,7 @@ def _spec_of_pool(node: Node | None, pool: NodePool) -> ClaimSpec:
     wanted = {*template_labels(pool), *(requirement.key for requirement in pool.requirements)}
     own = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}
     return ClaimSpec(
-        labels=template_labels(pool) | own,
+        labels={key: value for key, value in (template_labels(pool) | own).items() if value or key != labels.NODEPOOL},
         startup_taints=pool.startup_taints,
         requirements=pool.requirements,
         expire_after=pool.expire_after,

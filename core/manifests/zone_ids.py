@@ -39,6 +39,11 @@ def with_zones(snapshot: Snapshot) -> Snapshot:
     return _Translation(zones).snapshot(snapshot) if zones else snapshot
 
 
+def requirements_with_zones(requirements: Iterable[Requirement], zones: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """Return requirements that are not part of a snapshot likewise; `zones` are zone ids → zones."""
+    return _Translation(zones).all_of(tuple(requirements))
+
+
 class _Translation:
     def __init__(self, zones: Mapping[str, str]) -> None:
         self._zones = zones
@@ -54,8 +59,8 @@ class _Translation:
             pods=self._owners(snapshot.pods),
             daemon_sets=self._owners(snapshot.daemon_sets),
             buffers=self._owners(snapshot.buffers),
-            node_pools=tuple(_changed(p, requirements=self._all(p.requirements)) for p in snapshot.node_pools),
-            overlays=tuple(_changed(o, requirements=self._all(o.requirements)) for o in snapshot.overlays),
+            node_pools=tuple(_changed(p, requirements=self.all_of(p.requirements)) for p in snapshot.node_pools),
+            overlays=tuple(_changed(o, requirements=self.all_of(o.requirements)) for o in snapshot.overlays),
             volumes=tuple(_changed(v, node_terms=self._terms(v.node_terms)) for v in snapshot.volumes),
             storage_classes=tuple(
                 _changed(c, allowed_topologies=self._terms(c.allowed_topologies)) for c in snapshot.storage_classes
@@ -70,7 +75,7 @@ class _Translation:
     def _spec(self, spec: PodSpec) -> PodSpec:
         return _changed(
             spec,
-            node_selector=self._all(spec.node_selector),
+            node_selector=self.all_of(spec.node_selector),
             required_terms=self._terms(spec.required_terms),
             preferred_terms=tuple(PreferredTerm(p.weight, self._term(p.term)) for p in spec.preferred_terms),
             spreads=tuple(_changed(s, topology_key=_key(s.topology_key)) for s in spec.spreads),
@@ -86,9 +91,9 @@ class _Translation:
         return tuple(map(self._term, terms))
 
     def _term(self, term: NodeSelectorTerm) -> NodeSelectorTerm:
-        return _changed(term, requirements=self._all(term.requirements))
+        return _changed(term, requirements=self.all_of(term.requirements))
 
-    def _all(self, requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+    def all_of(self, requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
         return tuple(map(self._requirement, requirements))
 
     def _requirement(self, requirement: Requirement) -> Requirement:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from core import labels
 from core.model.node_claim import ObjectRef
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
@@ -42,6 +43,11 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     expire_after: timedelta | None = None
     termination_grace_period: timedelta | None = None
     min_values_relaxed: bool = False
+
+    @property
+    def made_by_hand(self) -> str:
+        """UID of the NodeClaim that somebody made and that this is launched for; empty for a claim of our own."""
+        return self.annotations.get(labels.MADE_BY_HAND, "")
 
 
 class Binding(msgspec.Struct, frozen=True, order=True):

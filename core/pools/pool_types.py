@@ -34,12 +34,14 @@ class PoolTypes:
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._known: dict[str, tuple[InstanceType, ...]] = {}
         self._by_name: dict[tuple[str, str], dict[str, InstanceType]] = {}
+        self._classes: dict[str, tuple[InstanceType, ...]] = {}
         self._agreeing: tuple[NodeOverlay, ...] | None = None
 
     def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
-        """Return the types of a NodePool by name; if it is gone, the catalogue's for the EC2NodeClass."""
-        if pool not in self._pools:
-            return self._snapshot.catalogue.types_for(node_class)
+        """Return the types of a NodePool by name; if it is gone or has another EC2NodeClass, the catalogue's for that class."""
+        known = self._pools.get(pool)
+        if known is None or (node_class and known.node_class.name != node_class):
+            return self._of_class(node_class)
         if pool not in self._known:
             self._known[pool] = self._compute(self._pools[pool])
         return self._known[pool]
@@ -61,10 +63,15 @@ class PoolTypes:
         return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)
 
     def _bare(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        types = self._snapshot.catalogue.types_for(pool.node_class.name)
+        return self._of_class(pool.node_class.name)
+
+    def _of_class(self, node_class: str) -> tuple[InstanceType, ...]:
+        types = self._snapshot.catalogue.types_for(node_class)
         if self._snapshot.options.feature_gates.reserved_capacity:
             return types
-        return tuple(_unreserved(one) for one in types)
+        if node_class not in self._classes:
+            self._classes[node_class] = tuple(_unreserved(one) for one in types)
+        return self._classes[node_class]
 
     def _overlays(self) -> tuple[NodeOverlay, ...]:
         """The effective overlays, determined over all NodePools together."""

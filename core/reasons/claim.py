@@ -38,6 +38,21 @@ class ClaimReason(ReasonCode):
         "Raise spec.limits of the NodePool.",
     )
     NODE_CLASS_NOT_FOUND = ("NodeClassNotFound", "Its EC2NodeClass is gone.", "Create the EC2NodeClass again.")
+    NODE_CLASS_NOT_READY = (
+        "NodeClassNotReady",
+        "Its EC2NodeClass is not ready, so the NodeClaim that was made by hand waits.",
+        "Condition Ready of the EC2NodeClass says why; the launch follows when it is True.",
+    )
+    NODE_CLAIM_INVALID = (
+        "NodeClaimValidationFailed",
+        "The NodeClaim that was made by hand cannot be launched as it is written.",
+        "The message names field and rule. A NodeClaim cannot be changed: delete it and make another.",
+    )
+    NODE_CLAIM_NAME_TAKEN = (
+        "NodeClaimNameTaken",
+        "A claim of the table has the name of the NodeClaim that was made by hand, so nothing is launched for it.",
+        "Delete it and make another with another name.",
+    )
     PODS_PLACED_ELSEWHERE = (
         "PodsPlacedElsewhere",
         "None of its pods waits for a node any more, so it is not launched.",

@@ -138,6 +138,7 @@ class Application:
         from lambdas.controllers.disruption.command_work import CommandWork
         from lambdas.controllers.disruption.rollback import CommandRollback
         from lambdas.controllers.disruption.start import CommandStarter
+        from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
         from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 
         given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
@@ -149,7 +150,11 @@ class Application:
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
         tasks = given.run_tasks.messages
         binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
-        looks = ClaimChecks(claim_work, DeletedNodeClaims(kubernetes, stores.claims, self._terminator))
+        mirror, deleted = self.node_claims, DeletedNodeClaims(kubernetes, stores.claims, self._terminator)
+        hand_made = HandMadeClaims(
+            kubernetes, stores.claims, self.observer, self._launcher, mirror, stores.brakes, clock
+        )
+        looks = ClaimChecks(claim_work, deleted, hand_made)
         return Execution(kubernetes, given.cloud, looks, commands, binder, work, clock, tasks)
 
     @cached_property

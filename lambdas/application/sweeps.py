@@ -80,5 +80,7 @@ def sweeps(
             mirror,
             DeletedNodeClaims(kubernetes, stores.claims, terminator),
             NodeClaimStatus(kubernetes, clock),
+            work,
+            clock,
         ),
     )

@@ -17,11 +17,11 @@ from lambdas.run_report import RunReport
 def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
     """Record that the claim is removed for `reason`: its pool's breaker counts it if its node never became ready.
 
-    Never raises PortError.
+    Never raises PortError. A claim without a NodePool has no breaker.
     """
-    if record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
-        return
     pool = record.plan.node_pool
+    if not pool or record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
+        return
     try:
         has_opened = breakers.failed(pool, f"{record.name}, {reason}", now)
     except PortError as error:
@@ -39,7 +39,7 @@ def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, re
 
 def became_ready(breakers: Breakers, record: ClaimRecord, now: datetime, report: RunReport) -> None:
     """Record that the claim's node is ready: its pool's breaker closes. Raises PortError."""
-    if breakers.joined(record.plan.node_pool, now):
+    if record.plan.node_pool and breakers.joined(record.plan.node_pool, now):
         report.decide(
             DecisionKind.RELEASE, record.plan.node_pool, RunReason.BREAKER_CLOSED, f"the node of {record.name} is ready"
         )

@@ -46,7 +46,7 @@ def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:
     by_pool = {usage.node_pool: usage for usage in counted}
     held: dict[str, list[ClaimRecord]] = {}
-    for claim in claims:
+    for claim in (claim for claim in claims if claim.plan.node_pool):
         held.setdefault(claim.plan.node_pool, []).append(claim)
     pairs = [
         (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, held.get(pool, ())))

@@ -88,6 +88,8 @@ class AuditLog:
         was_deleted = change.old is not None and is_deleting(change.old)
         if (change.new is None or is_deleting(change.new)) and not was_deleted:
             self._emit(kinds.NODE_CLAIMS, change.obj, "delete", _USERS[change.by], None)
+        elif change.old is None:
+            self._emit(kinds.NODE_CLAIMS, change.obj, "create", _USERS[change.by], change.new, code=_CREATED)
 
     def _emit(
         self,

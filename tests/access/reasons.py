@@ -103,7 +103,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
     ("nodeclaims", "create"): "Shows a claim as a NodeClaim.",
     ("nodeclaims", "delete"): "Lets the NodeClaim of a claim go that ends.",
-    ("nodeclaims", "get"): "Sees whether a user deletes a NodeClaim.",
+    ("nodeclaims", "get"): "Sees whether a user makes or deletes a NodeClaim.",
     ("nodeclaims", "patch"): "Labels the NodeClaim of a claim, and takes its finalizer off at the end.",
     ("nodeclaims/status", "patch"): "Says on a NodeClaim how far its node is.",
     ("nodepools", "get"): "Compares with the present NodePool.",

@@ -136,12 +136,12 @@ class MemoryClaims:
         self._rows.after_call("write")
 
     def request(
-        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> Requested:
         self._rows.before_call("write")
         accepted, refused = [], []
         for claim in claims:
-            if self._rows.leases[lease.name][1] != lease.fence:
+            if lease is not None and self._rows.leases[lease.name][1] != lease.fence:
                 raise ConflictError("store", "the lease is another's")
             stored = self._rows.claims.get(claim.name)
             new = msgspec.structs.replace(claim, version=1)
@@ -262,6 +262,8 @@ class MemoryClaims:
         if _holds(before) == _holds(after):
             return
         pool = next(record.plan.node_pool for record in (before, after) if record is not None)
+        if not pool:
+            return
         used, (old, had), (new, has) = self._used(pool), _holds(before), _holds(after)
         reserved = resources.add(resources.subtract(used.reserved, old), new)
         self._rows.usage[pool] = PoolUsage(

@@ -124,13 +124,121 @@ def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
     assert_lawful(result)
 
 
-def test_a_node_claim_made_by_hand_is_told_that_it_is_not_launched(tmp_path: Path) -> None:
-    """Without a message its author would wait forever."""
-    result = play(tmp_path, node_pool(), BY_HAND, duration="9m")
-    mine = [obj for obj in applied(result) if obj["metadata"]["name"] == "mine"][-1]
-    launched = next(c for c in mine["status"]["conditions"] if c["type"] == "Launched")
-    assert (launched["status"], launched["reason"]) == ("False", "MadeByHand")
+def by_hand(**spec: Any) -> dict[str, Any]:
+    """One as somebody writes it; with `labels` for its metadata."""
+    metadata = {**BY_HAND["metadata"], **({"labels": spec.pop("labels")} if "labels" in spec else {})}
+    return {**BY_HAND, "metadata": metadata, "spec": {**BY_HAND["spec"], **spec}}
+
+
+def mine(result: Result) -> dict[str, Any]:
+    """The NodeClaim as it was last written."""
+    return [obj for obj in applied(result) if obj["metadata"]["name"] == "mine"][-1]
+
+
+def why(obj: dict[str, Any], kind: str = "Launched") -> tuple[str, str, str]:
+    found = next(c for c in obj["status"]["conditions"] if c["type"] == kind)
+    return found["status"], found["reason"], found["message"]
+
+
+TAINT = {"key": "example.com/gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def test_a_node_claim_made_by_hand_is_launched_as_it_says(tmp_path: Path) -> None:
+    """No NodePool, no pods: what it asks for is launched, followed to Ready, and left alone by consolidation."""
+    large = by_hand(
+        resources={"requests": {"cpu": "7", "memory": "12Gi"}},
+        requirements=[
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "example.com/team", "operator": "In", "values": ["red"]},
+        ],
+        taints=[TAINT],
+        expireAfter="Never",
+    )
+    result = play(tmp_path, node_pool(), large, duration="25m")
+    launched = named(result, "instanceLaunched")
+    assert [found["capacityType"] for found in launched] == ["on-demand"]
+    obj = mine(result)
+    assert {kind: told(obj).get(kind) for kind in CONDITIONS} == dict.fromkeys(CONDITIONS, "True")
+    assert obj["metadata"]["labels"]["example.com/team"] == "red"
+    assert labels.NODEPOOL not in obj["metadata"]["labels"]
+    assert obj["status"]["nodeName"] == named(result, "nodeJoined")[0]["node"]
+    assert int(obj["status"]["capacity"]["cpu"]) >= 8
+    assert result.summary["nodesAtEnd"] == 1
+    assert_lawful(result)
+
+
+def test_a_node_claim_made_by_hand_with_a_node_pool_is_consolidated_like_its_others(tmp_path: Path) -> None:
+    """Its label makes it one of them (Karpenter): without pods it goes when consolidateAfter is over."""
+    labelled = by_hand(labels={labels.NODEPOOL: "default"})
+    result = play(tmp_path, node_pool(), labelled, duration="12m")
+    assert (result.summary["nodesLaunched"], result.summary["nodesAtEnd"]) == (1, 0)
+    assert why(mine(result), "DisruptionReason")[1] == "Empty"
+    assert_lawful(result)
+
+
+def test_deleting_a_node_claim_made_by_hand_drains_and_terminates_its_node(tmp_path: Path) -> None:
+    """Pods that were scheduled to it move to another node first."""
+    standalone = by_hand(resources={"requests": {"cpu": "3"}})
+    steps = [
+        {"at": "4m", "apply": [deployment(1)]},
+        {"at": "8m", "delete": [{"kind": "NodeClaim", "name": "mine"}]},
+    ]
+    result = play(tmp_path, node_pool(), standalone, steps=steps, duration="22m")
+    deleted = [found["name"] for found in named(result, "objectDeleted") if found["kind"] == "NodeClaim"]
+    assert "mine" in deleted
+    assert (result.summary["nodesTerminated"], result.summary["podsPending"]) == (1, 0)
+    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
+    assert_lawful(result)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (
+            by_hand(requirements=[{"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["x1.none"]}]),
+            (
+                "Unknown",
+                "InsufficientCapacity",
+                f"spec.requirements: no instance type meets that on {labels.INSTANCE_TYPE}",
+            ),
+        ),
+        (
+            by_hand(resources={"requests": {"cpu": "9999"}}),
+            ("Unknown", "InsufficientCapacity", "spec.resources.requests: none of the "),
+        ),
+        (
+            by_hand(nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "none"}),
+            ("Unknown", "NodeClassNotFound", "spec.nodeClassRef.name: EC2NodeClass none does not exist"),
+        ),
+        (
+            by_hand(requirements=[{"key": "example.com/a", "operator": "In", "values": []}]),
+            ("False", "NodeClaimValidationFailed", "spec.requirements[0]"),
+        ),
+        (
+            by_hand(labels={labels.NODEPOOL: "default"}),
+            ("Unknown", "LimitReached", "the limits of NodePool default have no room for it"),
+        ),
+    ],
+)
+def test_a_node_claim_made_by_hand_that_cannot_be_launched_says_why(
+    tmp_path: Path, written: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    """It stays, with field and reason: silence would let its author wait forever."""
+    result = play(tmp_path, node_pool(limits={"cpu": "1"}), written, duration="5m")
+    status, reason, message = why(mine(result))
+    assert (status, reason, message[: len(expected[2])]) == expected
     assert result.summary["nodesLaunched"] == 0
+
+
+def test_a_node_claim_made_by_hand_is_launched_once_without_the_audit_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`reconcile` finds it, in each of its rounds until it is taken on."""
+    monkeypatch.setattr("simulator.pump.Pump.audit", lambda *_: None)
+    result = play(tmp_path, node_pool(), BY_HAND, duration="20m")
+    assert result.summary["nodesLaunched"] == 1
+    assert told(mine(result))["Ready"] == "True"
+    assert_lawful(result)
 
 
 def test_no_node_claim_is_made_while_karpenter_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from core.labels import HASH_VERSION
 from core.model.node_pool import NodePool
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
+from core.pools.admitted_types import admitted_types
 from core.pools.pool_template import SIMULATED, template_labels, template_requirements
 from core.pools.pool_types import pool_types
 
@@ -16,7 +17,7 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """A claim for any type that the template allows; None where there is none to launch now."""
     asked = template_requirements(pool)
     types = pool_types(snapshot).of(pool.name)
-    fitting = [t for t in types if t.requirements().conflict(asked) is None]
+    fitting = admitted_types(types, asked, snapshot.catalogue.label_keys())
     offerings = [o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(asked) is None]
     claim = PlannedClaim(
         name=pool.name,

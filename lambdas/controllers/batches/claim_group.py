@@ -11,6 +11,7 @@ from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
+from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
@@ -29,9 +30,14 @@ HAND_BACK_AFTER: Final = timedelta(seconds=1)
 class ClaimChecks:
     """One check of a claim."""
 
-    def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims) -> None:
+    def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims, hand_made: HandMadeClaims) -> None:
         self._claim_work = claim_work
         self._deleted = deleted
+        self._hand_made = hand_made
+
+    def take_on(self, item: WorkItem, name: str, report: RunReport) -> timedelta | None:
+        """Check the NodeClaim that the message says was made by hand; when to check again, None to go on. Raises PortError."""
+        return self._hand_made.check(name, report) if item.is_made or item.is_deleted else None
 
     def take(
         self, name: str, reader: NodeStateReader, report: RunReport, item: WorkItem
@@ -83,7 +89,10 @@ class ClaimGroup:
         try:
             if self._clock.now() + BEGIN_WITHIN > deadline:
                 self.reports[name].count("handedBack")
-                self._wait(name, HAND_BACK_AFTER)
+                if self._item.is_made or self._item.is_deleted:
+                    self._go_alone(self._about(name), HAND_BACK_AFTER)
+                else:
+                    self._wait(name, HAND_BACK_AFTER)
             else:
                 self._look(name, reader)
         except Exception:  # noqa: BLE001 - whatever is wrong with one claim, the others are worked on
@@ -98,13 +107,16 @@ class ClaimGroup:
     def _look(self, name: str, reader: NodeStateReader) -> None:
         report = self.reports[name]
         try:
+            again_after = self._looks.take_on(self._item, name, report)
+            if again_after is not None:
+                self._go_alone(self._about(name), again_after)
+                return
             delay = self._looks.take(name, reader, report, self._item)
         except PortError as error:
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, name, reason_of(error), str(error))
             failures = self._item.failures
-            again = WorkItem(claim=name, until=self._item.until, failures=failures + 1)
-            self._go_alone(again, retry_after(error, failures))
+            self._go_alone(self._about(name, failures=failures + 1), retry_after(error, failures))
             return
         if isinstance(delay, BindPods):
             with self._lock:
@@ -117,6 +129,13 @@ class ClaimGroup:
         with self._lock:
             self._waiting, self._alone = {delay: self.binding}, []
         self._ask_again()
+
+    def _about(self, name: str, *, failures: int = 0) -> WorkItem:
+        """Return a message about one of the claims that says what this one says."""
+        item = self._item
+        return WorkItem(
+            claim=name, until=item.until, failures=failures, is_deleted=item.is_deleted, is_made=item.is_made
+        )
 
     def _fail(self, name: str) -> None:
         """Have SQS deliver a message about one claim again; a failing claim of several gets a message of its own."""

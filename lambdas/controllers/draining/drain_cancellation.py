@@ -57,13 +57,16 @@ class DrainCancellation:
         """Return the claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
         from core.api.translation import node_pool  # pydantic: most drains end, and no function starts with this
 
+        limits: dict[str, int] = {}
         try:
-            pool = node_pool(self._kubernetes.get(kinds.NODE_POOLS, record.plan.node_pool))
+            if record.plan.node_pool:
+                limits = node_pool(self._kubernetes.get(kinds.NODE_POOLS, record.plan.node_pool)).limits
         except (NotFoundError, InvalidInputError):
-            return None
+            if not record.plan.made_by_hand:
+                return None
         now = self._clock.now()
         hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
-        return self._claims.change_within(record, given_back(record, hold), pool.limits)
+        return self._claims.change_within(record, given_back(record, hold), limits)
 
     def _open(self, node: str, reader: NodeStateReader) -> None:
         for _ in range(2):

@@ -19,7 +19,7 @@ from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_events import has_happened, moment_of, object_of
 from lambdas.controllers.events.pod_ends import PodEnd, PodEndWriter, pod_end
 from lambdas.controllers.resting.run_requests import SpacedRequests
-from lambdas.messages import deleted_node_claim, wake_up
+from lambdas.messages import deleted_node_claim, made_node_claim, wake_up
 from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport
 from lambdas.store import PodEnds
@@ -58,12 +58,16 @@ class AuditLog:
         ends = list[PodEnd]()
         reasons: dict[str, int] = {}
         deleted: dict[str, None] = {}
+        made: dict[str, None] = {}
         latest: datetime | None = None
         for entry in read_delivery(event):
             report.count("auditEvents")
             name = deleted_node_claim_of(entry)
             if name:
                 deleted[name] = None
+            name = made_node_claim_of(entry)
+            if name:
+                made[name] = None
             end = pod_end(entry, _received(entry))
             if end is not None:
                 ends.append(end)
@@ -79,6 +83,9 @@ class AuditLog:
         if deleted:
             self._work.send(deleted_node_claim(name, self._clock.now()) for name in deleted)
             report.count("deletedNodeClaims", len(deleted))
+        if made:
+            self._work.send(made_node_claim(name, self._clock.now()) for name in made)
+            report.count("madeNodeClaims", len(made))
         if reasons:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
             report.count("wakeUps")
@@ -140,12 +147,22 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
 
 def deleted_node_claim_of(entry: dict[str, Any]) -> str:
     """The NodeClaim that somebody else than our functions deletes, empty if it is none; several at once are not named."""
+    return _node_claim_of(entry, "delete")
+
+
+def made_node_claim_of(entry: dict[str, Any]) -> str:
+    """The NodeClaim that somebody else than our functions makes; empty if it is none, or if only its answer has the name."""
+    return _node_claim_of(entry, "create")
+
+
+def _node_claim_of(entry: dict[str, Any], verb: str) -> str:
     target, user = object_of(entry.get("objectRef")), object_of(entry.get("user"))
-    if (target.get("resource"), entry.get("verb"), target.get("subresource", "")) != ("nodeclaims", "delete", ""):
+    if (target.get("resource"), entry.get("verb"), target.get("subresource", "")) != ("nodeclaims", verb, ""):
         return ""
     groups = user.get("groups")
     is_ours = isinstance(groups, list) and any(str(group).startswith(OUR_GROUPS) for group in groups)
-    return str(target.get("name") or "") if has_happened(entry) and not is_ours else ""
+    named = target.get("name") or object_of(object_of(entry.get("responseObject")).get("metadata")).get("name")
+    return str(named or "") if has_happened(entry) and not is_ours else ""
 
 
 def _nominates(request: Any) -> bool:

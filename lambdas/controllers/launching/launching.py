@@ -60,7 +60,7 @@ class Launcher:
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
         """Return the record to store before the launch, or why there is none where nothing can be launched."""
-        return requested(planned, name, self._token(name, 0), snapshot, now)
+        return requested(planned, name, self._token(name, 0, planned.made_by_hand), snapshot, now)
 
     def shared(self, records: Iterable[ClaimRecord], *, at_most: int) -> list[ClaimRecord]:
         """Return the claims of a plan with those of one shape sharing launches, before any of them is stored."""
@@ -231,10 +231,12 @@ class Launcher:
         )
         if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
             return tried
-        return msgspec.structs.replace(tried, token=self._token(record.name, attempts), shares=1, share=0)
+        return msgspec.structs.replace(tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0)
 
-    def _token(self, name: str, attempt: int) -> str:
-        return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
+    def _token(self, name: str, attempt: int, made_by_hand: str = "") -> str:
+        """Return the token; names are given once, but users may give one again to another NodeClaim, with another UID."""
+        subject = f"{self._cluster}/{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{self._cluster}/{name}/{attempt}"
+        return blake2b(subject.encode(), digest_size=16).hexdigest()
 
 
 def refused(record: ClaimRecord, reason: ReasonCode, message: str, now: datetime) -> DecisionOutcome:

@@ -51,13 +51,19 @@ class NodeClaimMirror:
         self._lock = Lock()
 
     def note(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        """Remember that a claim changed."""
+        """Remember that a claim changed.
+
+        One that came and went in one run was never seen, unless somebody made its NodeClaim by hand: that goes with it.
+        """
         record = after or before
         if record is None or not self.is_on:
             return
         with self._lock:
             known = self._changes.pop(record.name, None)
-            self._changes[record.name] = _Change(known.before if known is not None else before, after)
+            first = known.before if known is not None else before
+            if after is None and first is None and record.plan.made_by_hand:
+                first = record
+            self._changes[record.name] = _Change(first, after)
 
     def write(self, report: RunReport, *, deadline: datetime) -> None:
         """Write what has changed since the last time, as far as there is time; raises nothing that a call may end with."""

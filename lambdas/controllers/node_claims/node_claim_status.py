@@ -1,21 +1,17 @@
-"""Conditions of NodeClaims that no record holds: Drifted and Consolidatable, and why one made by hand is not launched."""
+"""Conditions of NodeClaims that no record holds: Drifted and Consolidatable."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from core import labels
 from core.disruption.conditions.drift import DriftCheck
-from core.lifecycle.mirror.node_claim_object import DRAINED, Mirrored, is_mirror, mirrored
+from core.lifecycle.mirror.node_claim_object import DRAINED, Mirrored, mirrored
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
-from core.model.node_claim import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED, LAUNCHED, READY, Condition
+from core.model.node_claim import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED, Condition
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, JsonObject, Kubernetes
-
-NOT_LAUNCHED: Final = "NodeClaims made by hand are not launched; let a NodePool or a pod ask for the node"
-BY_HAND: Final = "MadeByHand"
 
 _PASSING: Final = (CONSOLIDATABLE, DRIFTED, DISRUPTION_REASON, DRAINED)
 """Conditions that are said to be False only where they held before."""
@@ -68,19 +64,6 @@ class NodeClaimStatus:
             tolerate_gone(lambda: self._kubernetes.delete(NODE_CLAIMS, name))
             has_changed = True
         return has_changed
-
-    def refuse(self, obj: JsonObject) -> None:
-        """Say that nothing is launched for the NodeClaim. Raises PortError."""
-        conditions = [condition(kind, "False", NOT_LAUNCHED, reason=BY_HAND) for kind in (LAUNCHED, READY)]
-        self._statuses.write(_present(obj), {"conditions": conditions})
-
-
-def is_made_by_hand(obj: JsonObject) -> bool:
-    """Whether nobody answers for it: it is no claim of ours, and no controller has laid a finalizer on it, or a status."""
-    metadata, reference = obj.get("metadata") or {}, (obj.get("spec") or {}).get("nodeClassRef") or {}
-    if is_mirror(obj) or metadata.get("finalizers") or (obj.get("status") or {}).get("providerID"):
-        return False
-    return bool(reference.get("group") == labels.AWS_GROUP and not metadata.get("deletionTimestamp"))
 
 
 def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:

@@ -126,6 +126,8 @@ class ClaimWork:
                 return recheck_after(_since(record), self._clock.now())
             last, before = step, record
             record = self._take(record, step, reader, report)
+            if record is None and before.machine is None and before.deletion is None and before.plan.made_by_hand:
+                self._node_news.not_launched(before.name, report.decisions)
             self._request_run_for_room(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())

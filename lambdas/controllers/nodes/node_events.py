@@ -1,4 +1,4 @@
-"""Writes Kubernetes events about a problem of a node, on the node and on the pods that wait for it."""
+"""Writes Kubernetes events about a problem of a node, on the node, on the pods that wait for it, and on a claim without one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Final
 
 from core.lifecycle.steps import ReportNode
 from core.model.pod import Pod
-from lambdas.controllers.kube_events import about_node, about_pod, warning, write
+from core.reasons.decision import DecisionKind
+from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, warning, write
 from lambdas.ports import Clock, Kubernetes
+from lambdas.run_report import Decision
 
 PODS_TOLD: Final = 10
 """Most pods that get an event of their own; the node's event covers the others."""
@@ -34,3 +36,14 @@ class NodeEvents:
                 for found in about
             ],
         )
+
+    def not_launched(self, claim: str, decisions: Iterable[Decision]) -> None:
+        """Write on a NodeClaim that was made by hand why it is given up: its object goes with the claim (Karpenter)."""
+        found = [one for one in decisions if one.kind is DecisionKind.FORGET and one.subject == claim]
+        for one in found[-1:]:
+            told = f"{one.reason.clause}: {one.message}" if one.message else one.reason.meaning
+            identity = f"{one.reason}/{one.message}"
+            write(
+                self._kubernetes,
+                [warning(about_node_claim(claim), one.reason, told, self._clock.now(), identity=identity)],
+            )

@@ -123,7 +123,9 @@ class NodeStateReader:
         return tuple(pod for pod in self._unbound() if pod.key in keys and not pod.is_terminating)
 
     def limits(self, node_pool: str) -> dict[str, int]:
-        """Return the limits of a NodePool, none where it is gone or cannot be read."""
+        """Return the limits of a NodePool, none where there is none, or it cannot be read."""
+        if not node_pool:
+            return {}
         known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
         if node_pool not in known:
             from core.api.translation import (
@@ -240,6 +242,8 @@ class NodeStateReader:
 
 def _like(record: ClaimRecord) -> str:
     """Return a label selector for working nodes of the claim's NodePool, type and zone, few where a fleet is diverse."""
+    pool = record.plan.node_pool
     keys = (labels.INSTANCE_TYPE, labels.ZONE)
     shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
-    return ",".join([f"{labels.INITIALIZED}=true", f"{labels.NODEPOOL}={record.plan.node_pool}", *shape])
+    of_pool = f"{labels.NODEPOOL}={pool}" if pool else f"!{labels.NODEPOOL}"
+    return ",".join([f"{labels.INITIALIZED}=true", of_pool, *shape])

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from lambdas.controllers.events.audit_log import AuditLog, deleted_node_claim_of, reason_to_wake
+from lambdas.controllers.events.audit_log import (
+    AuditLog,
+    deleted_node_claim_of,
+    made_node_claim_of,
+    reason_to_wake,
+)
 from lambdas.ports import FunctionQueues
 from lambdas.run_report import RunReport
 from lambdas.store import PodEnds
@@ -135,6 +140,17 @@ def test_a_deleted_node_claim_goes_to_execute() -> None:
 def test_only_a_users_successful_deletion_goes_to_execute(changes: dict[str, Any]) -> None:
     """Our own functions delete the NodeClaim of each terminated node."""
     assert deleted_node_claim_of(a_deletion(**changes)) == ""
+
+
+def test_a_node_claim_that_somebody_makes_goes_to_execute() -> None:
+    """Otherwise, its launch waits for a round of `reconcile`; our own are not taken for orders."""
+    entry = a_deletion(verb="create", responseStatus={"code": 201})
+    named = {"objectRef": {"resource": "nodeclaims"}, "responseObject": {"metadata": {"name": "gen-x1"}}}
+    ours = {**entry, "user": {"username": "role", "groups": ["fleetwright:provision"]}}
+    assert [made_node_claim_of(e) for e in (entry, {**entry, **named}, ours, a_deletion())] == ["c", "gen-x1", "", ""]
+    work = FakeQueue()
+    AuditLog(queues(FakeQueue(), work), pod_ends(), FakeClock(NOW)).run(a_delivery(json.dumps(entry)), RunReport())
+    assert [(message["claim"], message["is_made"]) for message in work.take()] == [("c", True)]
 
 
 def test_pods_that_go_ask_for_a_look_at_nodes() -> None:

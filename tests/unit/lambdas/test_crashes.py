@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import pytest
 
 from core import labels
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
+from lambdas.messages import deleted_node_claim, made_node_claim
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
+
+BY_HAND: Final[dict[str, Any]] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodeClaim",
+    "metadata": {"name": "mine"},
+    "spec": {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [{"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}],
+    },
+}
 
 
 class Deaths:
@@ -120,3 +132,69 @@ def test_a_crash_while_removing_leaves_neither_instance_nor_node_nor_claim(*, af
         assert lab.cloud.instances() == ()
         assert lab.kubernetes.names(kinds.NODES) == []
         assert lab.app.adapters.stores.commands.all() == ()
+
+
+def with_an_order() -> Lab:
+    """A NodeClaim that somebody made, and a class that is ready."""
+    lab = Lab()
+    lab.reconcile()
+    lab.work.take()
+    lab.kubernetes.put(BY_HAND)
+    return lab
+
+
+def order_by_hand(lab: Lab) -> None:
+    """Somebody made a NodeClaim: as the audit log tells at once, and `reconcile` until it is taken on."""
+    lab.work.send([made_node_claim("mine", lab.clock.now())])
+    lab.tick(1)
+
+
+def test_a_crash_while_a_node_claim_made_by_hand_is_taken_on_launches_it_once() -> None:
+    """Otherwise, it is launched twice, or a claim has no object that could be deleted, or the object no claim."""
+    number, total = 0, 0
+    while number <= total:
+        lab = with_an_order()
+        deaths = Deaths(lab, at=number, after=True)
+        assert deaths.kill(lab, order_by_hand) == bool(number)
+        total = max(total, deaths.calls)
+        for _ in range(3):
+            lab.clock.advance(seconds=30)
+            order_by_hand(lab)
+        assert [(claim.name, claim.phase) for claim in lab.claims] == [("mine", ClaimPhase.LAUNCHED)], number
+        assert [found.tags[labels.MADE_BY_HAND] for found in lab.cloud.instances()] == ["uid-mine"]
+        metadata = lab.kubernetes.raw(kinds.NODE_CLAIMS, "mine")["metadata"]
+        assert (metadata["finalizers"], metadata["annotations"][labels.CLAIM]) == (
+            [labels.TERMINATION_FINALIZER],
+            "mine",
+        )
+        number += 1
+    assert total > 4
+
+
+def test_one_that_is_deleted_while_it_is_taken_on_leaves_nothing() -> None:
+    """Our finalizer is on it before anything is stored, so every step must know how to let it go again."""
+    number, total = 0, 0
+    while number <= total:
+        lab = with_an_order()
+        deaths = Deaths(lab, at=number, after=True)
+        deaths.kill(lab, order_by_hand)
+        total = max(total, deaths.calls)
+        _delete(lab, "mine")
+        for _ in range(4):
+            lab.clock.advance(seconds=30)
+            lab.work.send([deleted_node_claim("mine", lab.clock.now())])
+            lab.tick(2)
+        lab.clock.advance(minutes=7)
+        lab.reconcile()
+        left = lab.kubernetes.names(kinds.NODE_CLAIMS)
+        assert (lab.claims, lab.cloud.instances(), left) == ((), (), []), number
+        number += 1
+
+
+def _delete(lab: Lab, name: str) -> None:
+    """As a user would: what nobody holds vanishes."""
+    obj = lab.kubernetes.raw(kinds.NODE_CLAIMS, name)
+    if not obj["metadata"].get("finalizers"):
+        lab.kubernetes.drop(kinds.NODE_CLAIMS, name)
+    else:
+        lab.kubernetes.amend(kinds.NODE_CLAIMS, name, {"metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}})

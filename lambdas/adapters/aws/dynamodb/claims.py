@@ -78,7 +78,7 @@ class DynamoClaims:
         self._table.put(self._index_row(claim))
 
     def request(
-        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> Requested:
         """Store new claims together with what they reserve, as many per transaction as possible."""
         accepted: list[ClaimRecord] = []
@@ -215,7 +215,7 @@ class DynamoClaims:
         return found is not None and found.token == claim.token
 
     def _request_together(
-        self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease
+        self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> bool:
         """Run one transaction; return False where a limit or an existing claim prevents it."""
         moves = Moves()
@@ -225,11 +225,11 @@ class DynamoClaims:
         counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
         if None in counts.values():
             return False
-        operations: list[_Operation] = [("ConditionCheck", self._holds(lease))]
+        operations: list[_Operation] = [("ConditionCheck", self._holds(lease))] if lease is not None else []
         operations += [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
         report = self._table.transact(operations)
-        if isinstance(report, Cancelled) and report.failed[0]:
+        if lease is not None and isinstance(report, Cancelled) and report.failed[0]:
             raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
         return report is None
 

@@ -29,7 +29,9 @@ class Moves:
             self.add(change.before.plan.node_pool, change.before, change.after)
 
     def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        """Count a claim that is added (no `before`), changed, or forgotten (no `after`)."""
+        """Count a claim that is added (no `before`), changed, or forgotten (no `after`); without a NodePool none is."""
+        if not pool:
+            return
         held, holds = before.reserved if before else {}, after.reserved if after else {}
         self.reserved[pool] = resources.add(self.reserved.get(pool, {}), resources.subtract(holds, held))
         places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)

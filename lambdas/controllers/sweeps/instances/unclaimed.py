@@ -87,7 +87,7 @@ def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now
     name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
     if name in view.claims:
         return f"claim {name} has another instance, {view.claims[name].instance_id}"
-    if pool not in view.node_pools:
+    if pool not in view.node_pools and labels.MADE_BY_HAND not in found.tags:
         return f"its NodePool {pool or '(none)'} does not exist"
     # A rebuilt claim that is older would be ended at once as not having joined: an empty list of nodes would end the
     # fleet.

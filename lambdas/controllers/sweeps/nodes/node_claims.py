@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from core.lifecycle.mirror.hand_made_claim import is_made_by_hand
 from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
-from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus, is_made_by_hand
+from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims, is_deleted
 from lambdas.controllers.sweeps.sweep import ReconcileRound
-from lambdas.ports import JsonObject, Kubernetes
+from lambdas.messages import made_node_claim
+from lambdas.ports import Clock, JsonObject, Kubernetes, Queue
 from lambdas.store import ClaimStore
 
 CLAIMS_A_ROUND: Final = 250
@@ -39,16 +40,23 @@ class NodeClaims:
         mirror: NodeClaimMirror,
         deleted: DeletedNodeClaims,
         status: NodeClaimStatus,
+        work: Queue,
+        clock: Clock,
     ) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
         self._mirror = mirror
         self._deleted = deleted
         self._status = status
+        self._work = work
+        self._clock = clock
         self._last = ""
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let go what users delete, and what stands for nothing; then write what is missing or out of date."""
+        """Let go what users delete, and what stands for nothing; then write what is missing or out of date.
+
+        What was made by hand goes to `execute`, which launches.
+        """
         objects = {str(obj["metadata"]["name"]): obj for obj in self._kubernetes.list(NODE_CLAIMS).items}
         records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
         ours = {name: obj for name, obj in objects.items() if is_mirror(obj)}
@@ -59,19 +67,16 @@ class NodeClaims:
         heed = partial(self._heed, ours, records, round_)
         round_.each([name for name in known if is_deleted(ours[name])], heed, subject=_subject)
         missing = [records[name] for name in sorted(records.keys() - objects.keys())]
-        by_hand = [obj for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
+        by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
-            self._make(missing[:CLAIMS_A_ROUND], by_hand, round_)
+            round_.each(missing[:CLAIMS_A_ROUND], self._mirror.create, subject=lambda record: _subject(record.name))
+            self._work.send([made_node_claim(name, self._clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
         self._bring_up_to_date(known, ours, records, round_)
 
     def _heed(
         self, ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound, name: str
     ) -> None:
         self._deleted.heed(ours[name], records[name], round_.report)
-
-    def _make(self, missing: Iterable[ClaimRecord], by_hand: Iterable[JsonObject], round_: ReconcileRound) -> None:
-        round_.each(missing, self._mirror.create, subject=lambda record: _subject(record.name))
-        round_.each(by_hand, self._status.refuse, subject=lambda obj: _subject(str(obj["metadata"]["name"])))
 
     def _bring_up_to_date(
         self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound

@@ -14,7 +14,10 @@ from lambdas.ports import Kubernetes, NotFoundError
 
 
 class DeletedPools:
-    """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does)."""
+    """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does).
+
+    A NodeClaim that was made by hand may name a NodePool that never was, and belongs to whoever made it (Karpenter).
+    """
 
     name: Final = "deletedPools"
     every: timedelta = EACH_ROUND
@@ -28,13 +31,15 @@ class DeletedPools:
         """Remove the claims of each pool that is certainly gone."""
         view = round_.view
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
-        gone = sorted({record.plan.node_pool for record in view.claims.values()} - present)
+        of_pools = (record for record in view.claims.values() if not record.plan.made_by_hand)
+        gone = sorted({record.plan.node_pool for record in of_pools} - present)
         round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
     def _terminate_claims_of(self, pool: str, round_: ReconcileRound) -> None:
         if self._exists(pool):
             return
-        claims = [r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None]
+        of_pool = (r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None)
+        claims = [record for record in of_pool if not record.plan.made_by_hand]
 
         def terminate(record: ClaimRecord) -> None:
             self._terminator.begin(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core import labels
 from core.disruption.static_capacity.template_claim import template_claim
+from core.model.catalogue import Catalogue
 from core.model.values.requirements import Requirement
 from tests.builders import a_pool
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, TYPES, world
@@ -21,3 +24,15 @@ def test_it_has_every_type_that_the_template_allows_and_its_hash() -> None:
 def test_there_is_none_if_no_type_fits() -> None:
     pool = a_pool("default", Requirement.one_of(labels.INSTANCE_TYPE, "no-such"), replicas=1)
     assert template_claim(pool, world(node_pools=(pool,))) is None
+
+
+def test_a_type_without_a_label_that_is_demanded_is_not_among_them() -> None:
+    """Otherwise, a static NodePool of GPUs launches the cheapest machine without one."""
+    key = f"{labels.AWS_GROUP}/instance-gpu-count"
+    gpu = msgspec.structs.replace(TYPES[-1], labels={**TYPES[-1].labels, key: ("1",)})
+    pool = a_pool("default", Requirement.of(key, "Gt", ["0"]), replicas=1)
+    snapshot = world(node_pools=(pool,))
+    snapshot = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(*TYPES[:-1], gpu)))
+    claim = template_claim(pool, snapshot)
+    assert claim is not None
+    assert claim.instance_types == (gpu.name,)

@@ -1,0 +1,26 @@
+"""The instance types that requirements admit, where there are few requirements and no planner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.model.catalogue import InstanceType
+from core.model.values.requirements import Requirements
+
+
+def admitted_types(
+    types: Iterable[InstanceType], asked: Requirements, keys: frozenset[str]
+) -> tuple[InstanceType, ...]:
+    """Return the types that may carry the labels as required, and have an available offering in zone and capacity type.
+
+    Args:
+        types: The types to choose from.
+        asked: The requirements; labels that no type knows follow from other things.
+        keys: The labels that types know (`Catalogue.label_keys`): a type without one of them does not meet a demand for it.
+    """
+    demanded = [key for key, one in asked.items() if key in keys and not one.tolerates_absence]
+    return tuple(
+        one
+        for one in types
+        if all(key in one.labels for key in demanded) and one.requirements().conflict(asked) is None
+    )

@@ -1,0 +1,144 @@
+"""Takes NodeClaims that were made by hand on as claims of ours: they are launched, followed and removed like all others.
+
+our finalizer on the object -> the claim's row -> our annotation on the object
+
+The row carries the object's UID, so each step can be done twice, and the next check continues where a run died.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core import labels
+from core.brakes.brake import Action
+from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand
+from core.lifecycle.mirror.node_claim_object import mirrored
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire.api_resources import NODE_CLAIMS
+from core.model.node_claim import LAUNCHED, READY
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
+from lambdas.brakes.ports import Brakes, skipped
+from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.observation.observer import Observer
+from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
+from lambdas.run_report import RunReport
+from lambdas.store import ClaimStore
+
+CHECKED_AGAIN: Final = timedelta(seconds=20)
+"""How soon one that waits for its class, a limit or capacity is checked again, while its message lasts; then `reconcile` has it
+checked in each of its rounds over NodeClaims."""
+
+_LASTING: Final = (ClaimReason.NODE_CLAIM_INVALID, ClaimReason.NODE_CLAIM_NAME_TAKEN)
+"""Reasons that no waiting helps: the spec of a NodeClaim never changes."""
+
+
+class HandMadeClaims:
+    """Stores the claim of one NodeClaim; `ClaimWork` launches it in the same run."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        claims: ClaimStore,
+        observer: Observer,
+        launcher: Launcher,
+        mirror: NodeClaimMirror,
+        brakes: Brakes,
+        clock: Clock,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._observer = observer
+        self._launcher = launcher
+        self._mirror = mirror
+        self._brakes = brakes
+        self._clock = clock
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def check(self, name: str, report: RunReport) -> timedelta | None:
+        """Check a NodeClaim that somebody may have made: store a claim for it, or say in its conditions why there is none.
+
+        Returns:
+            When to check again; None where it has a claim now, or nothing is to be done.
+
+        Raises:
+            PortError: If a step fails; the next check continues.
+        """
+        if not self._mirror.is_on:
+            return None
+        try:
+            obj = self._kubernetes.get(NODE_CLAIMS, name)
+        except NotFoundError:
+            return None
+        if not is_made_by_hand(obj):
+            return None
+        record = self._claims.get(name)
+        if record is not None and record.plan.made_by_hand == _uid(obj):
+            self._mark(record)
+            return None
+        if obj["metadata"].get("deletionTimestamp"):
+            tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": None}}))
+            return None
+        return self._take_on(obj, record, report) if self._mirror.may_create() else None
+
+    def _take_on(self, obj: JsonObject, other: ClaimRecord | None, report: RunReport) -> timedelta | None:
+        name = str(obj["metadata"]["name"])
+        brake = self._brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, name, report)
+            return CHECKED_AGAIN
+        if other is not None:
+            told = "metadata.name: a claim of another NodeClaim has this name"
+            return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, told), report)
+        market, now = self._observer.market(), self._clock.now()
+        planned = hand_made_plan(obj, market)
+        if isinstance(planned, Refusal):
+            return self._refuse(obj, planned, report)
+        record = self._launcher.record(planned, name, market, now)
+        if isinstance(record, Refusal):
+            return self._refuse(obj, Refusal(ClaimReason.INSUFFICIENT_CAPACITY, record.message), report)
+        self._hold(obj)
+        limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
+        if self._claims.request([record], limits, None).refused:
+            told = f"the limits of NodePool {planned.node_pool} have no room for it"
+            return self._refuse(obj, Refusal(ClaimReason.LIMIT_REACHED, told), report)
+        self._mark(record)
+        return None
+
+    def _hold(self, obj: JsonObject) -> None:
+        """Put our finalizer on, so that the object cannot vanish between here and the mark. Raises ConflictError."""
+        metadata = obj["metadata"]
+        if labels.TERMINATION_FINALIZER in (metadata.get("finalizers") or ()):
+            return
+        body = {
+            "metadata": {
+                "resourceVersion": metadata.get("resourceVersion"),
+                "finalizers": [labels.TERMINATION_FINALIZER],
+            }
+        }
+        self._kubernetes.patch(NODE_CLAIMS, str(metadata["name"]), body)
+
+    def _mark(self, record: ClaimRecord) -> None:
+        """Mark the object as that of the claim: from now on it is followed, and its deletion heeded, like every other."""
+        wanted = mirrored(record)
+        body = {"metadata": {"labels": wanted.labels, "annotations": {labels.CLAIM: record.name}}}
+        tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, record.name, body))
+
+    def _refuse(self, obj: JsonObject, refusal: Refusal, report: RunReport) -> timedelta | None:
+        """Say in the conditions why nothing is launched, and when to check again where waiting may help."""
+        name = str(obj["metadata"]["name"])
+        lasts = refusal.reason in _LASTING
+        status = "False" if lasts else "Unknown"
+        told = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
+        present = Present(NODE_CLAIMS, name, "", int(obj["metadata"].get("generation") or 0), obj.get("status") or {})
+        self._statuses.write(present, {"conditions": told})
+        report.decide(DecisionKind.SKIP, name, refusal.reason, refusal.message)
+        return None if lasts else CHECKED_AGAIN
+
+
+def _uid(obj: JsonObject) -> str:
+    return str(obj["metadata"].get("uid") or "")

@@ -1,0 +1,152 @@
+"""NodeClaims that somebody made as plans."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.lifecycle.mirror.hand_made_claim import hand_made_plan, is_made_by_hand
+from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.node_pool import NodeClass
+from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.values.taints import Taint
+from core.reasons.refusal import Refusal
+from tests.builders import NOW
+
+ON_DEMAND = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+
+
+def a_type(name: str, cpu: int, price: int) -> InstanceType:
+    offerings = tuple(
+        Offering(name, zone, kind, price // (3 if kind == labels.SPOT else 1))
+        for zone in ("us-east-1a", "us-east-1b")
+        for kind in (labels.SPOT, labels.ON_DEMAND)
+    )
+    return InstanceType(
+        name=name,
+        labels={labels.ARCH: ("amd64",)},
+        capacity={"cpu": cpu * 1000, "memory": 2**30, "pods": 29},
+        overhead={"cpu": 100},
+        offerings=offerings,
+    )
+
+
+TYPES = (a_type("big", 8, 80), a_type("mid", 4, 50), a_type("odd", 4, 40), a_type("small", 2, 10))
+CLASS = NodeClass(name="default", is_ready=True, zone_ids={"use1-az1": "us-east-1a"})
+
+
+def a_market(node_class: NodeClass = CLASS) -> Snapshot:
+    return Snapshot(now=NOW, node_classes=(node_class,), catalogue=Catalogue(default=TYPES))
+
+
+def written(*requirements: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    reference = {"group": labels.AWS_GROUP, "kind": "EC2NodeClass", "name": "default"}
+    return {
+        "metadata": {"name": "mine", "uid": "u-1", **(metadata or {})},
+        "spec": {"nodeClassRef": reference, "requirements": list(requirements), **spec},
+    }
+
+
+def plan_of(obj: dict[str, Any]) -> PlannedClaim:
+    found = hand_made_plan(obj, a_market())
+    assert isinstance(found, PlannedClaim), found
+    return found
+
+
+def test_it_is_launched_as_it_says() -> None:
+    """Types by price, of those that hold its requests and meet its requirements."""
+    plan = plan_of(
+        written(
+            ON_DEMAND,
+            {"key": labels.ZONE_ID, "operator": "In", "values": ["use1-az1"]},
+            {"key": "example.com/team", "operator": "In", "values": ["red", "blue"]},
+            metadata={
+                "labels": {"app": "x", labels.NODEPOOL: "none", labels.ARCH: "arm64"},
+                "annotations": {
+                    labels.DO_NOT_DISRUPT: "true",
+                    "kubectl.kubernetes.io/last-applied-configuration": "{}",
+                },
+            },
+            resources={"requests": {"cpu": "3"}},
+            taints=[{"key": "a", "effect": "NoSchedule"}],
+            startupTaints=[{"key": "b", "effect": "NoExecute"}],
+            terminationGracePeriod="1h",
+        )
+    )
+    assert plan.instance_types == ("odd", "mid", "big")
+    assert (plan.zones, plan.capacity_types, plan.price) == (("us-east-1a",), ("on-demand",), 40)
+    assert (plan.node_pool, plan.made_by_hand, plan.resources) == ("none", "u-1", {"cpu": 3000})
+    assert plan.labels == {
+        "app": "x",
+        "example.com/team": "blue",
+        labels.NODEPOOL: "none",
+        labels.NODECLASS: "default",
+    }
+    assert plan.annotations == {labels.DO_NOT_DISRUPT: "true", labels.MADE_BY_HAND: "u-1"}
+    assert (plan.taints, plan.startup_taints) == ((Taint("a", "NoSchedule"),), (Taint("b", "NoExecute"),))
+    assert (plan.expire_after, plan.termination_grace_period) == (timedelta(hours=720), timedelta(hours=1))
+
+
+def test_without_a_node_pool_it_has_no_such_label() -> None:
+    """An empty label would make it a node of a NodePool without a name."""
+    plan = plan_of(written())
+    assert (plan.node_pool, labels.NODEPOOL in plan.labels, plan.capacity_types) == ("", False, ("on-demand", "spot"))
+
+
+@pytest.mark.parametrize(
+    ("obj", "node_class", "reason", "named"),
+    [
+        (written(ON_DEMAND | {"values": []}), CLASS, "NodeClaimValidationFailed", "spec.requirements[0]"),
+        (written(expireAfter="soon"), CLASS, "NodeClaimValidationFailed", "spec.expireAfter"),
+        (
+            written(metadata={"finalizers": ["a.io/b"]}),
+            CLASS,
+            "NodeClaimValidationFailed",
+            "metadata.finalizers: a.io/b",
+        ),
+        (
+            written(nodeClassRef={"group": labels.AWS_GROUP, "kind": "X", "name": "default"}),
+            CLASS,
+            "NodeClaimValidationFailed",
+            "spec.nodeClassRef.kind",
+        ),
+        (written(), NodeClass(name="other", is_ready=True), "NodeClassNotFound", "spec.nodeClassRef.name"),
+        (written(), NodeClass(name="default"), "NodeClassNotReady", "EC2NodeClass default"),
+        (written(ON_DEMAND | {"key": labels.ARCH, "values": ["arm64"]}), CLASS, "InsufficientCapacity", labels.ARCH),
+        (
+            written(ON_DEMAND | {"key": labels.ZONE_ID, "values": ["use1-az9"]}),
+            CLASS,
+            "InsufficientCapacity",
+            labels.ZONE_ID,
+        ),
+        (written(resources={"requests": {"cpu": "8"}}), CLASS, "InsufficientCapacity", "spec.resources.requests"),
+        (written(resources={"requests": {"x.io/y": "1"}}), CLASS, "InsufficientCapacity", "spec.resources.requests"),
+    ],
+)
+def test_what_cannot_be_launched_is_named(obj: dict[str, Any], node_class: NodeClass, reason: str, named: str) -> None:
+    """Its author reads it in a condition, and nowhere else."""
+    found = hand_made_plan(obj, a_market(node_class))
+    assert isinstance(found, Refusal)
+    assert (found.reason, named in found.message) == (reason, True), found.message
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "expected"),
+    [
+        ({}, {}, True),
+        ({"finalizers": ["x.io/y"]}, {}, True),
+        ({"finalizers": [labels.TERMINATION_FINALIZER]}, {}, True),
+        ({"deletionTimestamp": "2026-11-23T00:00:00Z", "finalizers": [labels.TERMINATION_FINALIZER]}, {}, True),
+        ({"deletionTimestamp": "2026-11-23T00:00:00Z", "finalizers": ["x.io/y"]}, {}, False),
+        ({"finalizers": [labels.KARPENTER_FINALIZER]}, {}, False),
+        ({"annotations": {labels.CLAIM: "mine"}}, {}, False),
+        ({}, {"providerID": "aws:///a/i-1"}, False),
+    ],
+)
+def test_an_order_is_what_nobody_answers_for(metadata: dict[str, Any], status: dict[str, Any], expected: bool) -> None:
+    """Taking what is Karpenter's for an order would launch its node a second time."""
+    assert is_made_by_hand({**written(metadata=metadata), "status": status}) is expected
