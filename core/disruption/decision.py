@@ -8,7 +8,7 @@ from typing import Final
 from core.disruption.blocked_nodes import blocked_nodes
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
-from core.disruption.methods import drift, emptiness, multi_node, repair, single_node, static_drift
+from core.disruption.methods import drift, emptiness, multi_node, repair, single_node, static_drift, terminate_first
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import SearchBudget
@@ -32,7 +32,7 @@ KARPENTER: Final[tuple[Method, ...]] = (
 BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (emptiness.find, static_drift.find)
 """Methods whose nodes need no place for their pods go first; one target decides about all other nodes."""
 
-ROLLOUT: Final[tuple[Method, ...]] = (drift.find,)
+ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
 """Drift that may go now precedes the target: a rollout has a canary and may be stopped."""
 
 STEPS_DEFAULT: Final = 40

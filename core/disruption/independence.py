@@ -83,7 +83,7 @@ def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
-    is_blind = not command.moves and (command.replacements or command.method == "static-drift")
+    is_blind = not command.moves and (command.replacements or command.method in ("static-drift", "terminate-first"))
     if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}

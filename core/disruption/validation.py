@@ -12,6 +12,7 @@ from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import hindrance
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import terminate_first
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
@@ -139,6 +140,9 @@ def _simulated(
 ) -> Command | Refusal:
     if command.reason == TerminationReason.EMPTY or command.method == "static-drift":
         return command
+    if command.method == terminate_first.METHOD:
+        problem = next(filter(None, (terminate_first.obstacle(found, fresh.snapshot) for found in candidates)), "")
+        return _refusal(problem) if problem else command
     is_drift = command.reason in (TerminationReason.DRIFTED, TerminationReason.UNHEALTHY)
     is_repack = command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None

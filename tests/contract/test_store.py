@@ -237,6 +237,25 @@ def test_of_claims_that_share_a_launch_one_gets_an_instance(store: Store) -> Non
         store.stores.claims.change(other, msgspec.structs.replace(other, machine=machine))
 
 
+def test_a_claim_without_a_node_pool_is_stored_without_a_lease_and_counted_nowhere(store: Store) -> None:
+    """A NodeClaim that somebody made by hand: an empty name is no key of a counter, and two runs store it once."""
+    claims, mine = store.stores.claims, claim("mine", pool="")
+    assert [len(claims.request([mine], {}, None).accepted) for _ in range(2)] == [1, 1]
+    other = msgspec.structs.replace(mine, token="of another NodeClaim of this name")
+    assert len(claims.request([other], {}, None).refused) == 1
+    (stored,) = claims.all()
+    (going_,) = claims.disrupt([ClaimChange(stored, stored)], {}).claims
+    claims.forget(claims.change(going_, msgspec.structs.replace(going_, reserved={})))
+    assert (claims.all(), claims.usage()) == ((), ())
+
+
+def test_a_claim_with_a_node_pool_keeps_its_limit_without_a_lease(store: Store) -> None:
+    """Whoever sets a limit means it, whoever makes the NodeClaim."""
+    limits = {"default": {"nodes": 1}}
+    found = [store.stores.claims.request([claim(name)], limits, None) for name in ("a", "b")]
+    assert [len(one.accepted) for one in found] == [1, 0]
+
+
 def test_deleting_twice_is_allowed(store: Store) -> None:
     (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
     store.stores.claims.forget(seen)

@@ -107,6 +107,27 @@ def test_nothing_is_launched_into_a_reservation_that_the_class_does_not_select(t
     assert launched(result) == ["on-demand"]
 
 
+def test_a_drifted_node_of_a_full_reservation_goes_before_its_replacement_comes(tmp_path: Path) -> None:
+    """Where only the reservation may be used its pods have no other place, and it would stay drifted for ever."""
+    edited = pool(["reserved"])
+    edited["spec"]["template"]["metadata"] = {"labels": {"example.com/edited": "yes"}}
+    result = play(
+        tmp_path,
+        node_class(),
+        pool(["reserved"]),
+        deployment(2, cpu="12"),
+        steps=[{"at": "8m", "apply": [edited]}],
+        capacityReservations=[OURS],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["reserved"] * 4
+    assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (2, 0)
+    went = [event.t for event in result.events if event.event == "instanceTerminated"]
+    came = [event.t for event in result.events if event.event == "instanceLaunched"][2:]
+    assert went[0] < came[0] < went[1] < came[1]
+
+
 def test_without_the_gate_reservations_are_left_to_ec2(tmp_path: Path) -> None:
     result = play(
         tmp_path,

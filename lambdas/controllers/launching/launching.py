@@ -231,11 +231,15 @@ class Launcher:
         )
         if not isinstance(error, ConflictError) or (record.shares > 1 and not record.attempts):
             return tried
-        return msgspec.structs.replace(tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0)
+        return msgspec.structs.replace(
+            tried, token=self._token(record.name, attempts, record.plan.made_by_hand), shares=1, share=0
+        )
 
     def _token(self, name: str, attempt: int, made_by_hand: str = "") -> str:
         """Return the token; names are given once, but users may give one again to another NodeClaim, with another UID."""
-        subject = f"{self._cluster}/{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{self._cluster}/{name}/{attempt}"
+        subject = (
+            f"{self._cluster}/{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{self._cluster}/{name}/{attempt}"
+        )
         return blake2b(subject.encode(), digest_size=16).hexdigest()
 
 

@@ -29,7 +29,7 @@ from tests.property.naive_disruption.reason_rules import may_not_go, reason_viol
 
 _METHODS = {
     "emptiness": "Empty", "drift": "Drifted", "static-drift": "Drifted", "single": "Underutilized",
-    "multi": "Underutilized", "repack": "Underutilized", "repair": "Unhealthy",
+    "terminate-first": "Drifted", "multi": "Underutilized", "repack": "Underutilized", "repair": "Unhealthy",
 }  # fmt: skip
 
 _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "nominated:")

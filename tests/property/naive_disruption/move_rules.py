@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from core import labels
 from core.model.plan import Binding, Command, Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -24,6 +25,9 @@ def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
     yield from _targets(snapshot, command)
     if command.method == "static-drift":
         yield from _static(snapshot, command)
+        return
+    if command.method == "terminate-first":
+        yield from _goes_first(snapshot, command)
         return
     needed = {key for claim in command.replacements for key in claim.pods} | {move.pod for move in command.moves}
     world = msgspec.structs.replace(
@@ -46,6 +50,15 @@ def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
         yield from too_near_violations(Rules(world, places))
 
 
+def _goes_first(snapshot: Snapshot, command: Command) -> Iterator[str]:
+    """Its replacement comes after it, into the capacity reservation that is full until it goes."""
+    held = {node.labels.get(labels.RESERVATION_ID) for node in snapshot.nodes if node.name in command.nodes}
+    every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
+    places = [o for types in every for one in types for o in one.offerings if o.reservation_id in held - {None}]
+    if command.replacements or command.moves or not places or any(o.reservation_capacity for o in places):
+        yield f"moves: {command.nodes} go before their replacements, and not out of a full reservation"
+
+
 def _remains(snapshot: Snapshot, command: Command, pod: Pod) -> bool:
     """Whether a pod that the command does not name survives it: a DaemonSet's pod goes with its node."""
     return pod.node_name not in command.nodes and not is_pending(snapshot, pod)
@@ -62,7 +75,7 @@ def _each_pod_once(snapshot: Snapshot, command: Command) -> Iterator[str]:
     present = [pod for node in command.nodes for pod in pods_on(snapshot, node)]
     movable = {pod.key for pod in present if must_move(pod) and not stays(snapshot, pod)}
     named = [move.pod for move in command.moves]
-    if command.method in ("emptiness", "static-drift"):
+    if command.method in ("emptiness", "static-drift", "terminate-first"):
         movable = set()  # removing an empty node needs no room; a static pool's node is replaced whatever runs there
     for key in sorted(movable | set(named)):
         if key not in movable:

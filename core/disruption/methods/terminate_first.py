@@ -1,0 +1,106 @@
+"""Drift of nodes whose replacement has no place but theirs: one node of a full reservation goes first (docs/adr/0119)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.simulation import Simulator
+from core.model.catalogue import InstanceType, Offering
+from core.model.node_claim import INITIALIZED
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
+from core.scheduling.planner import Planner
+
+METHOD: Final = "terminate-first"
+
+TRIES: Final = 5
+"""Nodes that one pass tries: each may plan twice for the whole cluster, and what keeps one mostly keeps the next."""
+
+CAPACITY_BLOCK: Final = "capacity-block"
+
+
+def find(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for the first drifted node, by name, whose pods find a place only where it runs.
+
+    Its pods wait until the place is launched into again: without this it would stay drifted for ever (as in Karpenter).
+    """
+    tries = 0
+    for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
+        refusal = disruption_pass.refusals.get(candidate.name)
+        if not candidate.drift or candidate.pool.is_static or refusal is None:
+            continue
+        if refusal.reason != NodeReason.PODS_UNSCHEDULABLE or disruption_pass.is_exhausted:
+            continue
+        if any(command.reason == TerminationReason.DRIFTED for command in disruption_pass.commands):
+            return []  # one after another: what goes already may change what this one needs
+        tries += 1
+        if obstacle(candidate, disruption_pass.snapshot):
+            if tries == TRIES:
+                return []
+            continue
+        return [
+            Command(
+                reason=TerminationReason.DRIFTED,
+                method=METHOD,
+                nodes=(candidate.name,),
+                claims=(candidate.claim.name,),
+                savings=candidate.price,
+            )
+        ]
+    return []
+
+
+def obstacle(candidate: Candidate, snapshot: Snapshot) -> str:
+    """Return why the node may not go before its replacement comes; empty where it may.
+
+    Its reservation must be full and hold the pods once this node is gone, whatever else waits; and all other nodes of the
+    NodePool must work, so that one after another goes.
+    """
+    reservation = candidate.state.labels.get(labels.RESERVATION_ID, "")
+    if candidate.state.labels.get(labels.CAPACITY_TYPE) != labels.RESERVED or not reservation:
+        return "it is in no capacity reservation"
+    own = [claim for claim in snapshot.node_claims if claim.node_pool == candidate.pool.name]
+    going = set(snapshot.marked_for_deletion)
+    if any(c.deleted_at is not None or not c.is_true(INITIALIZED) or c.name in going for c in own):
+        return f"another node of NodePool {candidate.pool.name} goes or comes"
+    freed = _with_place(snapshot, candidate, reservation)
+    if freed is None:
+        return f"capacity reservation {reservation} is not full, or cannot be launched into again"
+    now, then = Simulator(Planner(snapshot)), Simulator(Planner(freed))
+    if len(then.base.plan.unschedulable) < len(now.base.plan.unschedulable):
+        return f"a pod that waits would take the place in capacity reservation {reservation}"
+    return then.simulate([candidate], consolidation=False).stranded
+
+
+def _with_place(snapshot: Snapshot, candidate: Candidate, reservation: str) -> Snapshot | None:
+    """Return the snapshot with one more place in the reservation; None where it has some, or none can be launched there."""
+    name = candidate.claim.node_class.name if candidate.claim.node_class is not None else ""
+    types = snapshot.catalogue.types_for(name)
+    places = [offering for one in types for offering in one.offerings if offering.reservation_id == reservation]
+    if not places or any(o.reservation_capacity or o.reservation_type == CAPACITY_BLOCK for o in places):
+        return None
+    changed = tuple(_with_offering(one, reservation) for one in types)
+    catalogue = snapshot.catalogue
+    if name in catalogue.by_node_class:
+        by_class = {**catalogue.by_node_class, name: changed}
+        return msgspec.structs.replace(snapshot, catalogue=msgspec.structs.replace(catalogue, by_node_class=by_class))
+    return msgspec.structs.replace(snapshot, catalogue=msgspec.structs.replace(catalogue, default=changed))
+
+
+def _with_offering(one: InstanceType, reservation: str) -> InstanceType:
+    if all(offering.reservation_id != reservation for offering in one.offerings):
+        return one
+    return msgspec.structs.replace(one, offerings=tuple(_freed(offering, reservation) for offering in one.offerings))
+
+
+def _freed(offering: Offering, reservation: str) -> Offering:
+    if offering.reservation_id != reservation:
+        return offering
+    return msgspec.structs.replace(offering, available=True, reservation_capacity=1)

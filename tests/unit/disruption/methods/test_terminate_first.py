@@ -1,0 +1,123 @@
+"""Drifted nodes of a full capacity reservation go before their replacements come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods.terminate_first import obstacle
+from core.model.catalogue import Catalogue, Offering
+from core.model.node import Node
+from core.model.node_claim import INITIALIZED, NodeClaim
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from tests.builders import ZONES, a_node_of, a_pod, a_pool
+from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
+    MIDDLE,
+    OPEN,
+    SMALL,
+    TYPES,
+    blocked,
+    checked,
+    drifted,
+    pod_on,
+    world,
+)
+
+ONLY_RESERVED = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
+
+
+def reserved_node(name: str) -> tuple[NodeClaim, Node]:
+    claim, node = a_node_of(MIDDLE, name=name, capacity_type=labels.RESERVED)
+    own = {labels.RESERVATION_ID: "cr-1"}
+    return (
+        msgspec.structs.replace(claim, labels={**claim.labels, **own}),
+        msgspec.structs.replace(node, labels={**node.labels, **own}),
+    )
+
+
+def a_full_reservation(**changes: Any) -> Catalogue:
+    offering = Offering(
+        MIDDLE.name, ZONES[0], labels.RESERVED, 1, **{"available": False, "reservation_id": "cr-1", **changes}
+    )
+    middle = msgspec.structs.replace(MIDDLE, offerings=(*MIDDLE.offerings, offering))
+    return Catalogue(default=tuple(middle if one.name == middle.name else one for one in TYPES))
+
+
+def a_fleet(*nodes: tuple[NodeClaim, Node], **changes: Any) -> Snapshot:
+    nodes = nodes or (drifted(reserved_node("a")), drifted(reserved_node("b")))
+    fields: dict[str, Any] = {
+        "pods": tuple(pod_on(node.name, cpu="3") for _, node in nodes),
+        "node_pools": (a_pool("default", ONLY_RESERVED, disruption=OPEN),),
+        "catalogue": a_full_reservation(),
+        **changes,
+    }
+    return world(*nodes, **fields)
+
+
+def test_one_node_goes_and_the_next_waits_for_its_replacement() -> None:
+    """Otherwise, both stay drifted for ever; or both go at once, although one would do."""
+    snapshot = a_fleet()
+    (command,) = disrupt(snapshot).commands
+    assert (command.method, command.nodes, command.replacements, command.moves) == ("terminate-first", ("a",), (), ())
+    assert checked(command, snapshot) == command
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        a_fleet(catalogue=a_full_reservation(reservation_type="capacity-block")),
+        a_fleet(catalogue=Catalogue(default=TYPES)),
+        a_fleet(options=KARPENTER),
+        a_fleet(drifted(a_node_of(SMALL, name="a")), pods=(pod_on("a"),)),
+        a_fleet(pods=(pod_on("a", cpu="3"), pod_on("b", cpu="3"), a_pod("waits", cpu="3"))),
+    ],
+    ids=["block", "gone", "karpenter", "on-demand", "a pod waits"],
+)
+def test_it_stays_where_the_freed_place_would_not_hold_its_pods(snapshot: Snapshot) -> None:
+    """They would lose their node for nothing."""
+    plan = disrupt(snapshot)
+    assert plan.commands == ()
+    assert blocked(plan)["a"] == NodeReason.PODS_UNSCHEDULABLE
+
+
+def test_it_waits_until_all_others_of_the_pool_work() -> None:
+    """A place that was freed a minute ago is launched into first; the same holds when the command is checked again."""
+    claim, node = reserved_node("b")
+    booting = msgspec.structs.replace(claim, conditions={k: c for k, c in claim.conditions.items() if k != INITIALIZED})
+    late = a_fleet(drifted(reserved_node("a")), (booting, node))
+    assert disrupt(late).commands == ()
+    (command,) = disrupt(a_fleet()).commands
+    assert isinstance(checked(command, late), Refusal)
+
+
+def told(snapshot: Snapshot) -> str:
+    candidate = DisruptionPass(snapshot).survey.candidates[0]
+    return obstacle(candidate, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "expected"),
+    [
+        (a_fleet(), ""),
+        (a_fleet(a_node_of(MIDDLE, name="a")), "it is in no capacity reservation"),
+        (a_fleet(catalogue=a_full_reservation(available=True, reservation_capacity=1)), "cr-1 is not full"),
+        (
+            a_fleet(pods=(pod_on("a", cpu="3"), pod_on("b", cpu="3"), a_pod("w", cpu="3"))),
+            "a pod that waits would take",
+        ),
+        (msgspec.structs.replace(a_fleet(), marked_for_deletion=("default-b",)), "another node of NodePool default"),
+    ],
+)
+def test_an_obstacle_is_named(snapshot: Snapshot, expected: str) -> None:
+    """The refusal of a command that no longer holds says it."""
+    assert expected in told(snapshot)
+    assert bool(told(snapshot)) == bool(expected)
