@@ -60,7 +60,7 @@ def monthly(found: Played) -> dict[str, float]:
 
 def watched() -> int:
     """How many metrics the alarms read: the runbook states it, and a test compares it with the templates."""
-    found = re.search(r"alarms look at (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
+    found = re.search(r"alarms read (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
     if found is None:
-        raise LookupError(f"{RUNBOOK} does not say how many metrics alarms look at")
+        raise LookupError(f"{RUNBOOK} does not say how many metrics the alarms read")
     return int(found[1])

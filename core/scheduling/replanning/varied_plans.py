@@ -21,24 +21,20 @@ from core.scheduling.replanning.plan_variation import PlanVariation, in_domain_o
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts, conflicts_of
 from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
 
-PLANS_MAX: Final = 250
-"""Most variations that are planned."""
-
 DRAWN_MAX: Final = 64
 """Most variations in which each pod tries the zones in an order of its own."""
 
-IDLE_MAX: Final = 20
-"""Most variations in a row that help no pod: nearly all that help come within a dozen."""
+WORK_MAX: Final = 6_000
+"""Most work of all variations together, in pods that are planned for: one takes some 50 µs, so this is a third of a second."""
 
-IDLE_PODS_MAX: Final = 4_000
-"""Pods that are planned for in such a row in any case: with forty pods, a hundred variations take a fifth of a second."""
-
-PODS_MAX: Final = 10_000
-"""Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
-
-UNLIKELY_PLANS_MAX: Final = 60
-UNLIKELY_PODS_MAX: Final = 2_000
+UNLIKELY_WORK_MAX: Final = 1_500
 """The same where no group that is left gains by a plan of its own: little helps then, and such pods may wait for days."""
+
+IDLE_WORK_MAX: Final = 3_000
+"""Most work in a row that helps no pod."""
+
+PLAN_WORK: Final = 50
+"""What any plan takes besides its pods, in pods."""
 
 GROUPS_MAX: Final = 16
 """Most groups for which separate plans determine whether they would gain."""
@@ -67,23 +63,26 @@ class VariedPlans:
 
     def improved(self, solution: Solution, left: Leftovers) -> Solution:
         """The solution, or one that leaves fewer pods; only pods whose rules are in each other's way lose a place by it."""
-        if self._pods > PODS_MAX:
+        if self._plans(WORK_MAX) == 0:
             return solution
         is_likely = self._gains_alone(left)
         values = self._values(index for index in left if is_likely or self._fits_some_type(self._groups[index]))
         if not values:
             return solution
-        plans_max, pods_max = (PLANS_MAX, PODS_MAX) if is_likely else (UNLIKELY_PLANS_MAX, UNLIKELY_PODS_MAX)
         solutions: dict[PlanVariation, Solution] = {}
         search = VariationSearch(
             planned=partial(self._outcome, solutions, left),
             conflicts=self._conflicts,
-            plans_max=min(plans_max, pods_max // self._pods),
-            idle_max=max(IDLE_MAX, IDLE_PODS_MAX // self._pods),
+            plans_max=self._plans(WORK_MAX if is_likely else UNLIKELY_WORK_MAX),
+            idle_max=self._plans(IDLE_WORK_MAX),
             others=in_domain_orders(values, DRAWN_MAX),
         )
         best = search.best(VariationOutcome(left.total(), self._signatures(left)))
         return solution if best is None else solutions[best]
+
+    def _plans(self, work: int) -> int:
+        """Return how many plans of all pods so much work is."""
+        return work // (self._pods + PLAN_WORK)
 
     def _outcome(
         self, solutions: dict[PlanVariation, Solution], left: Leftovers, variation: PlanVariation

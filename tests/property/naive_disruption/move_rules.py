@@ -120,8 +120,8 @@ def _unfit(snapshot: Snapshot, command: Command, name: str) -> Iterator[str]:
     if is_going(snapshot, claim):
         yield f"moves: {name} is going"
     pool = pool_of(snapshot, claim)
-    waits = pool is not None and is_recently_changed(pool, claim, snapshot.now)
-    if command.reason == "Underutilized" and waits:
+    has_delay = pool is not None and pool.disruption.consolidate_after is not None
+    if command.reason == "Underutilized" and has_delay and is_recently_changed(pool, claim, snapshot.now):
         yield f"rest: pods come to {name} before its consolidateAfter is over"
 
 

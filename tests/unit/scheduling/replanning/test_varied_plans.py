@@ -11,7 +11,7 @@ from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.replanning.leftovers import leftovers_of
 from core.scheduling.replanning.requeue import RequeuingScheduler
-from core.scheduling.replanning.varied_plans import UNLIKELY_PLANS_MAX
+from core.scheduling.replanning.varied_plans import PLAN_WORK, UNLIKELY_WORK_MAX
 from tests.builders import a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, plan_of, reasons_of, zones
 
@@ -90,4 +90,4 @@ def test_few_plans_are_made_for_pods_that_a_plan_of_their_own_would_leave_too() 
         return queues[-1]
 
     assert leftovers_of(RequeuingScheduler(context, queue).solution()).total() == 1
-    assert len(queues) <= 8 + UNLIKELY_PLANS_MAX
+    assert len(queues) <= 8 + UNLIKELY_WORK_MAX // (4 + PLAN_WORK)
