@@ -53,10 +53,14 @@ class RunCoordination:
         self._leases.release(lease)
 
     def ask_after_validation(self, commands: Iterable[CommandRecord]) -> None:
-        """Request a run for the time when the waiting commands have been validated."""
+        """Request a run for the time when the waiting commands have been validated.
+
+        Where they are late, the next run comes after as long again: what validates them may have died, and is tried again.
+        """
         due = max((command.verify_at for command in commands if not command.has_started), default=None)
         if due is not None:
-            self._requests.ask("validated", max(due, self._clock.now()) + FOLLOWED_AFTER)
+            now = self._clock.now()
+            self._requests.ask("validated", max(due + FOLLOWED_AFTER, now + max(FOLLOWED_AFTER, now - due)))
 
     def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
         """Request a run for the next time at which a node may become disruptable without any event.
