@@ -23,7 +23,8 @@ class Acknowledgement(NamedTuple):
 
 
 _WILDCARD: Final = r"AwsSolutions-IAM5\[Resource::"
-_POLICY: Final = r".*/Role/DefaultPolicy/Resource"
+_POLICY: Final = r".*/Role/(DefaultPolicy|OverflowPolicy\d+)/Resource"
+"""A role's own policy, and where the toolkit puts the statements that exceed the size of one."""
 
 ACKNOWLEDGED: Final[Sequence[Acknowledgement]] = (
     Acknowledgement(
