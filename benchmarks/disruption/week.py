@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from benchmarks.cluster_objects import NODE_CLASS, JsonObject, deployment
 from benchmarks.disruption.week_picture import WeekHour, picture
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
@@ -44,7 +45,6 @@ DAILY_CHANGE: Final = (0.6, 1.5)
 
 CPUS: Final = ("250m", "500m", "900m", "1400m", "2200m")
 MEMORY: Final = ("512Mi", "1Gi", "2Gi", "4Gi", "6Gi")
-JsonObject = dict[str, Any]
 
 
 def main() -> None:
@@ -110,8 +110,10 @@ def scenario(folder: Path, days: int, seed: int) -> Path:
     """Write the scenario into `folder` and return its path."""
     rng = Random(seed)  # noqa: S311 - repeatable
     sizes = {f"service-{number:02}": rng.randint(3, 14) for number in range(SERVICES)}
-    objects = [_NODE_CLASS, _NODE_POOL]
-    objects += [_deployment(name, count, rng.choice(CPUS), rng.choice(MEMORY)) for name, count in sizes.items()]
+    objects = [NODE_CLASS, _NODE_POOL]
+    objects += [
+        deployment(name, count, cpu=rng.choice(CPUS), memory=rng.choice(MEMORY)) for name, count in sizes.items()
+    ]
     steps = [step for day in range(days) for step in _day(day, sizes, rng)]
     spec = {"start": START, "duration": f"{days * 24}h", "seed": seed, "manifests": ["objects.yaml"], "steps": steps}
     whole = {"apiVersion": "fleetwright.dev/v1", "kind": "Scenario", "metadata": {"name": "week"}, "spec": spec}
@@ -129,32 +131,6 @@ def _day(day: int, sizes: dict[str, int], rng: Random) -> Iterator[JsonObject]:
             at = day * 1440 + hour * 60 + rng.randint(0, 59)
             yield {"at": f"{at}m", "scale": {"kind": "Deployment", "name": name, "replicas": replicas}}
 
-
-def _deployment(name: str, replicas: int, cpu: str, memory: str) -> JsonObject:
-    container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-_NODE_CLASS: Final[JsonObject] = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "role": "FleetwrightNodeRole",
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-    },
-}
 
 _NODE_POOL: Final[JsonObject] = {
     "apiVersion": "karpenter.sh/v1",

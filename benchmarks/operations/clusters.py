@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from benchmarks.cluster_objects import NODE_CLASS, JsonObject, deployment
 
 WARM_UP: Final = timedelta(minutes=30)
 """Until all nodes are there and nothing is left to do."""
@@ -16,8 +18,6 @@ DEPLOYMENTS: Final = 20
 CHANGE_EVERY: Final = timedelta(minutes=10)
 SHARE_CHANGED: Final = 0.2
 """Of a Deployment's pods, at each change of it: two of twenty grow and then shrink again, two hundredths of all pods."""
-
-JsonObject = dict[str, Any]
 
 
 def scenario(folder: Path, nodes: int) -> Path:
@@ -37,13 +37,14 @@ def scenario(folder: Path, nodes: int) -> Path:
         "spec": spec,
     }
     path.write_text(json.dumps(whole), encoding="utf-8")
-    objects = {"apiVersion": "v1", "kind": "List", "items": [_NODE_CLASS, _NODE_POOL, *_deployments(nodes)]}
+    objects = {"apiVersion": "v1", "kind": "List", "items": [NODE_CLASS, _NODE_POOL, *_deployments(nodes)]}
     (folder / "objects.yaml").write_text(json.dumps(objects), encoding="utf-8")
     return path
 
 
 def _deployments(nodes: int) -> list[JsonObject]:
-    return [_deployment(number, _replicas(nodes)) for number in range(DEPLOYMENTS)] if nodes else []
+    names = [f"work-{number}" for number in range(DEPLOYMENTS)] if nodes else []
+    return [deployment(name, _replicas(nodes), cpu="850m", memory="2Gi") for name in names]
 
 
 def _replicas(nodes: int) -> int:
@@ -63,33 +64,6 @@ def _changes(nodes: int) -> list[JsonObject]:
             steps.append({"at": at, "scale": target})
     return steps
 
-
-def _deployment(number: int, replicas: int) -> JsonObject:
-    name = f"work-{number}"
-    container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": "850m", "memory": "2Gi"}}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-_NODE_CLASS: Final[JsonObject] = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "role": "FleetwrightNodeRole",
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-    },
-}
 
 _NODE_POOL: Final[JsonObject] = {
     "apiVersion": "karpenter.sh/v1",
