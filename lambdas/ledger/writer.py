@@ -18,9 +18,13 @@ from core.ledger.summary import DecisionSummary
 from core.ledger.written_form import written_form
 from core.model.plan import DisruptionPlan, Plan
 from core.model.snapshot import Snapshot
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.ledger.bases import LedgerBases
+from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observability import RUNNING
 from lambdas.ports import Clock, ObjectStore, PortError, TransientError
+from lambdas.run_report import RunReport
 
 TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
 """While the bucket does not answer, pods do not wait for its time-out at each decision."""
@@ -112,6 +116,16 @@ class LedgerWriter:
             raise
         self._failed_at = None
         self._last_written[_series(draft)] = summary
+
+    def try_write(self, draft: DecisionDraft, summary: DecisionSummary, report: RunReport) -> bool:
+        """Store the decision as `write` does, and return whether that succeeded; report it where not."""
+        try:
+            self.write(draft, summary)
+        except PortError as error:
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
+            return False
+        return True
 
     def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
         """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""

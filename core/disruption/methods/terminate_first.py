@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.catalogue.node_class import CAPACITY_BLOCK
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.simulation import Simulator
@@ -22,8 +23,6 @@ METHOD: Final = "terminate-first"
 
 TRIES: Final = 5
 """Nodes that one pass tries: each may plan twice for the whole cluster, and what keeps one mostly keeps the next."""
-
-CAPACITY_BLOCK: Final = "capacity-block"
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:

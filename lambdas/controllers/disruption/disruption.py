@@ -27,12 +27,11 @@ from core.model.plan import Command, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
-from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, Divided, Settled
-from lambdas.controllers.disruption.observed_commands import ObservedCommands
+from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.run_coordination import RunCoordination
@@ -41,11 +40,11 @@ from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
-from lambdas.metric_names import LEDGER_FAILURES, ROLLOUTS_STOPPED
+from lambdas.metric_names import ROLLOUTS_STOPPED
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
-from lambdas.ports import Clock, ConflictError, DeniedError, PortError, Queue
+from lambdas.ports import Clock, ConflictError, DeniedError, Queue
 from lambdas.run_report import RunReport
 
 THINK_AGAIN: Final = timedelta(minutes=30)
@@ -54,9 +53,6 @@ THINK_AGAIN: Final = timedelta(minutes=30)
 Karpenter decides again after five minutes; what changes for it in the meantime is part of our digest.
 """
 
-
-STORING: Final = timedelta(seconds=45)
-"""Kept for the ledger and for storing commands, some milliseconds each, once deciding is over."""
 
 Commands = list[tuple[str, Command]]
 """Commands with their ids."""
@@ -277,15 +273,10 @@ class DisruptionController:
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
         demanded = [(found.id, found.command, found.why) for found in divided.demanded]
-        try:
-            self._ledger.write(draft, of_disruption(plan, divided.free, demanded))
-        except PortError as error:
-            report.count(LEDGER_FAILURES)
-            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
-            return Divided(
-                [(name, command) for name, command in divided.free if command.reason == TerminationReason.UNHEALTHY], []
-            )
-        return divided
+        if self._ledger.try_write(draft, of_disruption(plan, divided.free, demanded), report):
+            return divided
+        unhealthy = [(name, command) for name, command in divided.free if command.reason == TerminationReason.UNHEALTHY]
+        return Divided(unhealthy, [])
 
     def _store(self, command_id: str, command: Command, report: RunReport) -> None:
         """Store a command and request its next step; drift is not validated later (Karpenter)."""

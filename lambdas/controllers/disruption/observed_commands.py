@@ -17,14 +17,15 @@ from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting, observed_pools
 from core.reasons.decision import DecisionKind
-from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.clock import share_until
 from lambdas.ledger.writer import LedgerWriter, SearchBound
-from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.ports import Clock, PortError
+from lambdas.ports import Clock
 from lambdas.run_report import RunReport
+
+STORING: Final = timedelta(seconds=45)
+"""Kept for the ledger and for storing commands, some milliseconds each, once deciding is over."""
 
 PLAN_ID: Final = "observed"
 
@@ -82,12 +83,8 @@ class ObservedCommands:
             message = f"would {command_sentence(command)} ({draft.id or 'no ledger'})"
             reason = TerminationReason.stored(command.reason)
             report.decide(DecisionKind.OBSERVE, ", ".join(command.nodes), reason, message)
-        try:
-            self._ledger.write(draft, summary)
-        except PortError as error:
+        if not self._ledger.try_write(draft, summary, report):
             self._decided = ""
-            report.count(LEDGER_FAILURES)
-            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
 
 
 def _concerns(world: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
-from lambdas.controllers.disruption.observed_commands import ObservedCommands
+from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
 from lambdas.observation.observer import Observer
 from lambdas.run_report import RunReport
-
-STORING: Final = timedelta(seconds=45)
-"""Kept for the ledger once deciding is over."""
 
 
 class ShadowDisruption:

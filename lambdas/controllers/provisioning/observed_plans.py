@@ -11,12 +11,9 @@ from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting, observed_pools
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from core.reasons.run import RunReason
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.ledger.writer import LedgerWriter
-from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.plan_cache import snapshot_digest
-from lambdas.ports import PortError
 from lambdas.run_report import RunReport
 
 
@@ -61,9 +58,5 @@ class ObservedPlans:
         for claim in claims if is_new else ():
             message = f"would launch {claim.instance_types[0]} for {len(claim.pods)} pods ({draft.id or 'no ledger'})"
             report.decide(DecisionKind.OBSERVE, claim.node_pool, ClaimReason.OBSERVED, message)
-        try:
-            self._ledger.write(draft, summary)
-        except PortError as error:
+        if not self._ledger.try_write(draft, summary, report):
             self._planned = ""
-            report.count(LEDGER_FAILURES)
-            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))

@@ -21,12 +21,11 @@ from core.reasons.run import RunReason
 from core.scheduling import Planner
 from lambdas.clock import stopwatch
 from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
-from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import PlanCache
 from lambdas.observation.unavailable_offerings import has_unavailable
-from lambdas.ports import Clock, PortError
+from lambdas.ports import Clock
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
@@ -105,9 +104,5 @@ class PlanDecision:
         bindings = ((binding.pod, binding.node) for binding in plan.bindings)
         refused = ((found.pod, found.reason) for found in plan.unschedulable)
         summary = of_provisioning([record.plan for record in records], bindings, refused)
-        try:
-            self._ledger.write(draft, summary)
-        except PortError as error:
-            report.count(LEDGER_FAILURES)
-            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
+        self._ledger.try_write(draft, summary, report)
         return summary
