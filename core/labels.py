@@ -78,7 +78,7 @@ LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"
 STEERED: Final = "fleetwright.dev/deletion-cost"
-"""Annotation of a pod: the deletion cost that we gave it, so that those of users are told apart."""
+"""Annotation of a pod: the deletion cost that we wrote. Any other cost is the user's."""
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 

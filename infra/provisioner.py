@@ -85,23 +85,12 @@ class ProvisionerStack(cdk.Stack):
             permissions.grant(function)
             self._connect(function, queues, config.log_group_of_audit_log)
         FirstMarket(self, "FirstMarket", functions=functions)
-        ClusterAccess(
-            self,
-            "ClusterAccess",
-            cluster=config.cluster,
-            functions=functions,
-            node_roles=config.node_roles if config.node_access_entries else (),
-        )
+        node_roles = config.node_roles if config.node_access_entries else ()
+        ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions, node_roles=node_roles)
         alarms.watch(functions, queues)
         GradualUpdate(self, "Update", config=config, functions=functions, alarms=alarms.rolling_back)
-        Dashboards(
-            self,
-            "Dashboard",
-            cluster=config.cluster,
-            name=f"{config.stack_name}-{config.region}",  # dashboard names are unique per account, across regions
-            functions=functions,
-            queues=queues,
-        )
+        name = f"{config.stack_name}-{config.region}"  # dashboard names are unique per account, across regions
+        Dashboards(self, "Dashboard", cluster=config.cluster, name=name, functions=functions, queues=queues)
 
     def _connect(self, function: ProvisionerFunction, queues: Queues, audit_log_group: str) -> None:
         name = function.spec.name

@@ -41,7 +41,7 @@ CLOSED: Final = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "162h"}
 
 SERVICES: Final = 14
 DAILY_CHANGE: Final = (0.6, 1.5)
-"""Factors on a service's pods, drawn anew each day; at night half of those run."""
+"""Factors on a service's pods, drawn each day; half of the day's pods run at night."""
 
 CPUS: Final = ("250m", "500m", "900m", "1400m", "2200m")
 MEMORY: Final = ("512Mi", "1Gi", "2Gi", "4Gi", "6Gi")

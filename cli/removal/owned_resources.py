@@ -33,7 +33,7 @@ _KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/t
 
 
 class RemainingResources(msgspec.Struct, frozen=True):
-    """What is left of what an installation made.
+    """The remaining resources of an installation.
 
     Attributes:
         claims: The claims, by name.

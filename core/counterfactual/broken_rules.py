@@ -1,4 +1,4 @@
-"""What commands of a play would have violated, looked through once more by whoever did not decide."""
+"""Checks commands of a play against the rules again, independently of the decision: what would they have violated?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BrokenRule(msgspec.Struct, frozen=True, order=True):
 def broken_rules(commands: Sequence[Command], world: Snapshot) -> tuple[BrokenRule, ...]:
     """Return what these commands, carried out together, violate: budgets, PodDisruptionBudgets, do-not-disrupt.
 
-    Windows and numbers of budgets are read as decisions read them; what is counted against them is counted anew.
+    Decisions read the windows and numbers of budgets in the same way; the count against them is made here.
     """
     found = [*_budgets(commands, world), *_pod_budgets(commands, world), *_protected(commands, world)]
     return tuple(BrokenRule(world.now, rule, subject) for rule, subject in sorted(set(found)))

@@ -1,4 +1,4 @@
-"""What a recorded fleet came to: its cost, whom it evicted, how long pods waited, how long its nodes took to boot."""
+"""Sums up a recorded fleet: its cost, the evicted pods, how long pods waited, how long nodes took to boot."""
 
 from __future__ import annotations
 

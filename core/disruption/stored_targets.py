@@ -1,4 +1,4 @@
-"""Targets between two passes: their encoding, and what is left of one once commands have started."""
+"""Targets between two passes: how they are stored, and which part remains once commands have started."""
 
 from __future__ import annotations
 

@@ -49,11 +49,7 @@ class ProvisionerFunction(Construct):
     ) -> None:
         super().__init__(scope, spec.name)
         self.spec = spec
-        log_group = logs.LogGroup(
-            self,
-            "Logs",
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        log_group = logs.LogGroup(self, "Logs", removal_policy=cdk.RemovalPolicy.DESTROY)
         keep_for(log_group, log_retention_days)
         self.role = iam.Role(
             self,
@@ -63,22 +59,7 @@ class ProvisionerFunction(Construct):
             description=f"Fleetwright {spec.name}: what this function may do, and nothing else",
         )
         log_group.grant_write(self.role)
-        self.function = lambda_.Function(
-            self,
-            "Function",
-            description=f"Fleetwright: {spec.name.replace('_', ' ')}",
-            runtime=RUNTIME,
-            architecture=lambda_.Architecture.ARM_64,
-            handler=spec.handler,
-            code=code,
-            role=self.role,
-            environment=dict(environment),
-            memory_size=spec.memory_mb,
-            timeout=cdk.Duration.seconds(int(spec.timeout.total_seconds())),
-            reserved_concurrent_executions=spec.concurrency,
-            log_group=log_group,
-            logging_format=lambda_.LoggingFormat.JSON,
-        )
+        self.function = self._function(code, environment, log_group)
         self.alias = lambda_.Alias(
             self,
             "Live",
@@ -90,6 +71,26 @@ class ProvisionerFunction(Construct):
         )
         if network is not None:
             network.take_in(self.function, self.role)
+
+    def _function(
+        self, code: lambda_.Code, environment: Mapping[str, str], log_group: logs.ILogGroup
+    ) -> lambda_.Function:
+        return lambda_.Function(
+            self,
+            "Function",
+            description=f"Fleetwright: {self.spec.name.replace('_', ' ')}",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=self.spec.handler,
+            code=code,
+            role=self.role,
+            environment=dict(environment),
+            memory_size=self.spec.memory_mb,
+            timeout=cdk.Duration.seconds(int(self.spec.timeout.total_seconds())),
+            reserved_concurrent_executions=self.spec.concurrency,
+            log_group=log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+        )
 
 
 def keep_for(log_group: logs.LogGroup, days: int) -> None:

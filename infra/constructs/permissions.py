@@ -68,15 +68,17 @@ class Permissions:
             "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
         }
 
-    def _to_act(self) -> Mapping[str, Sequence[Grant]]:
-        looks = [
+    def _to_observe(self) -> Sequence[Grant]:
+        return [
             self._reads_brakes,
             self._enters_cluster,
             self._reads_catalogue,
             self._reads_refusals,
             self._sends_work,
         ]
-        launches = [
+
+    def _to_launch(self) -> Sequence[Grant]:
+        return [
             self._launches,
             self._learns_refusals,
             self._counts_launches,
@@ -84,6 +86,9 @@ class Permissions:
             self._resolves_node_classes,
             self._wakes_provision,
         ]
+
+    def _to_act(self) -> Mapping[str, Sequence[Grant]]:
+        looks, launches = self._to_observe(), self._to_launch()
         return {
             "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._tells_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -124,24 +124,7 @@ class Account:
         self.wire.answer_with(self._answers())
         self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
-        self.settings = Settings(
-            bind_pods=True,
-            cluster_name=CLUSTER,
-            table_name=_TABLE,
-            bucket_name=_BUCKET,
-            wake_up_queue_url=urls[wiring.WAKE_UPS.name],
-            work_queue_url=urls[wiring.WORK.name],
-            look_queue_url=urls[wiring.LOOKS.name],
-            schedule_group=_GROUP,
-            schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
-            kill_switch_parameter=KILL_SWITCH,
-            pausing_alarms=PAUSING_ALARM,
-            zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
-            surge_restarts=True,
-            keep_ledger=False,
-            approval_topic_arn=self.topics.arn,
-            disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
-        )
+        self.settings = _settings(region, urls, self.topics.arn)
 
     def _denies(self, pool: Pool) -> str:
         """Return the code with which the fault on the present call denies this pool, empty where none does."""
@@ -239,3 +222,25 @@ def _describe_cluster(request: dict[str, Any]) -> dict[str, Any]:
             "status": "ACTIVE",
         }
     }
+
+
+def _settings(region: Region, urls: Mapping[str, str], topic_arn: str) -> Settings:
+    """Return the functions' settings for an account of this region. `urls`: the queues', by name."""
+    return Settings(
+        bind_pods=True,
+        cluster_name=CLUSTER,
+        table_name=_TABLE,
+        bucket_name=_BUCKET,
+        wake_up_queue_url=urls[wiring.WAKE_UPS.name],
+        work_queue_url=urls[wiring.WORK.name],
+        look_queue_url=urls[wiring.LOOKS.name],
+        schedule_group=_GROUP,
+        schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
+        kill_switch_parameter=KILL_SWITCH,
+        pausing_alarms=PAUSING_ALARM,
+        zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
+        surge_restarts=True,
+        keep_ledger=False,
+        approval_topic_arn=topic_arn,
+        disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
+    )

@@ -41,18 +41,18 @@ def held(
         As many claims, or None where one has nothing left to become.
     """
     total = sum(claim.price for claim in claims)
-    known: dict[tuple[Any, ...], PlannedClaim | None] = {}
+    known: dict[tuple[Any, ...], dict[str, Any]] = {}
     found = []
     for claim in claims:
         options = _launch_options(claim)
-        if options not in known:
+        changes = known.get(options)
+        if changes is None:
             limit = _limit(claim.price, total, budget)
-            known[options] = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
-        narrowed = known[options]
-        if narrowed is None:
-            return None
-        fields = zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True)
-        found.append(msgspec.structs.replace(claim, **dict(fields)))
+            narrowed = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
+            if narrowed is None:
+                return None
+            changes = known[options] = dict(zip(_LAUNCH_FIELDS, _launch_options(narrowed), strict=True))
+        found.append(msgspec.structs.replace(claim, **changes))
     return tuple(found)
 
 
