@@ -79,12 +79,15 @@ def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     Deletions whose pods the new command would move on are merged into it, so that no pod moves twice.
 
     An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
-    merged where this one's pods are not planned for: drift of static pools replaces nodes and moves no pods.
+    merged where this one's pods are not planned for (drift of static pools replaces nodes and moves no pods), or where one
+    in between builds on an earlier one, which the merged command would follow.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
     is_blind = not command.moves and (command.replacements or command.method in ("static-drift", "terminate-first"))
     if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
+        return [*commands, command]
+    if _is_built_upon(earlier, commands):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -97,6 +100,12 @@ def widened(commands: Sequence[Command], command: Command) -> list[Command]:
         savings=sum(part.savings for part in (*earlier, command)),
     )
     return [*(c for c in commands if c not in earlier), whole]
+
+
+def _is_built_upon(earlier: Sequence[Command], commands: Sequence[Command]) -> bool:
+    """Whether another of the commands removes a node to which one of the earlier commands moves pods."""
+    filled = {move.to for command in earlier for move in command.moves}
+    return any(not filled.isdisjoint(c.nodes) for c in commands if c not in earlier)
 
 
 def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:

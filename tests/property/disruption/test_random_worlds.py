@@ -41,6 +41,9 @@ def test_no_disruption_breaks_a_rule(first: int) -> None:
         45,  # a move named the node of its own command where the scheduler had chosen that of an earlier one
         112,  # an unhealthy node that went used the budgets twice
         2199,  # a deletion became part of a static pool's drift, and its pods moved to the node that goes
+        500_624,  # a merged command came after one that built upon a part of it, and moved pods to a node that was gone
+        500_663,  # the judge let the eviction API ignore two budgets of an unready pod
+        501_679,  # the judge held pods to rules beside pods of an instance that terminates
     ],
 )
 def test_seeds_that_once_failed(seed: int) -> None:

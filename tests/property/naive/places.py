@@ -130,9 +130,11 @@ def stays(snapshot: Snapshot, pod: Pod) -> bool:
     guards = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
     if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):
         return False
+    if len(guards) > 1:
+        return True  # the eviction API answers with an error, whatever each of them says
     if pod.is_ready is False and any(guard.unhealthy_pod_eviction_policy == "AlwaysAllow" for guard in guards):
         return False
-    return len(guards) > 1 or any(g.max_unavailable in ("0", "0%") or g.min_available == "100%" for g in guards)
+    return any(g.max_unavailable in ("0", "0%") or g.min_available == "100%" for g in guards)
 
 
 def existing_places(snapshot: Snapshot) -> Iterator[Place]:
@@ -168,7 +170,8 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
     if claim is None:
         is_leaving = node is not None and node.deleted_at is not None
     else:
-        is_leaving = claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
+        is_ending = claim.is_true("InstanceTerminating")
+        is_leaving = is_ending or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
     return Place(
         name,
         [Face(own, dict(source.allocatable), missing)],

@@ -92,7 +92,10 @@ def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
         if command.method == "static-drift":
             continue
         feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
-        if feeding and not any(one.replacements or one.reason != command.reason for one in feeding):
+        filled = {move.to for one in feeding for move in one.moves}
+        is_built_upon = any(filled & set(one.nodes) for one in plan.commands[:number] if one not in feeding)
+        is_alike = not any(one.replacements or one.reason != command.reason for one in feeding)
+        if feeding and is_alike and not is_built_upon:
             yield f"twice: pods move to {command.nodes}, and on when these go"
 
 

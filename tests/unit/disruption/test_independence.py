@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.independence import Independence
+from core.disruption.independence import Independence, widened
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import LabelSelector, PodAffinityTerm
 from core.model.values.requirements import Requirement
@@ -63,3 +64,23 @@ def test_two_commands(world_of: dict[str, Any], first: Command, second: Command,
     together = Independence(this_pass.snapshot)
     assert together.takes(first, one)
     assert together.takes(second, two) is are
+
+
+def a_deletion(node: str, to: str) -> Command:
+    moves = (Move(f"default/on-{node}", to),)
+    return Command(reason="Underutilized", method="single", nodes=(node,), claims=(node,), moves=moves)
+
+
+class TestWidened:
+    def test_a_deletion_that_fills_a_node_becomes_part_of_that_nodes_own(self) -> None:
+        merged = widened([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"))
+        assert [command.nodes for command in merged] == [("node-1", "node-2")]
+
+    def test_a_deletion_that_another_command_builds_upon_keeps_its_place(self) -> None:
+        """Merged, it would come after the command that moves its pods on; found by seed 500624 of the random worlds."""
+        first = msgspec.structs.replace(
+            a_deletion("node-1", "node-2"),
+            moves=(Move("default/on-node-1", "node-2"), Move("default/other", "node-3")),
+        )
+        commands = [first, a_command("node-2", "x", "t-4")]
+        assert widened(commands, a_deletion("node-3", "x")) == [*commands, a_deletion("node-3", "x")]
