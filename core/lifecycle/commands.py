@@ -9,10 +9,13 @@ from core.lifecycle.backoff import recheck_after
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
-from core.model.plan import Command
+from core.model.plan import Command, StoredTarget
 from core.reasons.command import CommandReason
+from core.reasons.termination import TerminationReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
+"""How long a decision has to stand before it is carried out (Karpenter)."""
+
 STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not be verified for this long was decided on an outdated cluster state."""
 
@@ -22,6 +25,24 @@ REPLACEMENTS_RECHECKED: Final = timedelta(seconds=5)
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
+
+
+def first_check_at(command: Command, standing: StoredTarget | None, now: datetime) -> datetime:
+    """When a command that was decided now is checked on a new snapshot.
+
+    Drift is checked at once (Karpenter). For nodes on the way to a target that stands already, the time counts from the target:
+    waiting again in each wave would show nothing new.
+
+    Args:
+        command: What was decided.
+        standing: The target that the command continues, as an earlier run stored it; None where it continues none.
+        now: The time of the decision.
+    """
+    if command.reason == TerminationReason.DRIFTED:
+        return now
+    if standing is not None and {drain.node for drain in standing.drains}.issuperset(command.nodes):
+        return max(now, standing.made_at + VERIFY_AFTER)
+    return now + VERIFY_AFTER
 
 
 def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime) -> CommandStep:

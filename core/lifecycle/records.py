@@ -198,7 +198,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One disruption command in progress.
 
     Attributes:
-        verify_at: When it is checked on a new snapshot (Karpenter: 15 s after it was decided).
+        verify_at: When it is checked on a new snapshot (`core.lifecycle.commands.first_check_at`).
         replacements: Names of the claims launched for it, in the order of `command.replacements`.
         decision: Id of the decision in the ledger, empty where none is kept.
     """

@@ -75,18 +75,46 @@ class TargetDecision:
             return []
         options = self._pass.snapshot.options
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
+        if self._awaits_budgets(fleet):
+            self.kept, self.reason = self._pass.snapshot.stored_target, TargetReason.CONTINUED
+            refuse_the_rest(self._pass, search, _keeps(fleet, self.kept))
+            return []
         target, found = self._continued(fleet, search)
         if not found:
-            target = self._target(fleet, search, search.found(self._budget))
-            found = self._cut(target) if target is not None else []
-        if target is not None and not found and not options.ignore_budgets:
-            # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
-            # instead.
-            drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
-            target = self._target(fleet, search, search.found(self._budget, drains_max))
-            found = self._cut(target) if target is not None else []
+            target, found = self._made(fleet, search)
         refuse_the_rest(self._pass, search, target.realization.keeps if target is not None else None)
         return found
+
+    def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
+        """A new target, None for none, and its first wave."""
+        target = self._target(fleet, search, search.found(self._budget))
+        found = self._cut(target) if target is not None else []
+        if target is None or found or self._pass.snapshot.options.ignore_budgets:
+            return target, found
+        # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
+        # instead.
+        drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
+        target = self._target(fleet, search, search.found(self._budget, drains_max))
+        return target, self._cut(target) if target is not None else []
+
+    def _awaits_budgets(self, fleet: TargetFleet) -> bool:
+        """Whether nodes that are going leave no budget for any node of the target under way.
+
+        Nothing could begin, and the target cannot be judged: where the pods of nodes that are going end up shows once they have
+        gone.
+        """
+        states, snapshot = self._pass.states, self._pass.snapshot
+        if not self._pass.commands and not any(state.is_marked_for_deletion(snapshot) for state in states):
+            return False  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
+        pairs = zip(fleet.candidates, fleet.must_go, _keeps(fleet, snapshot.stored_target), strict=True)
+        left = [
+            self._pass.budgets.left(
+                candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED
+            )
+            for candidate, must_go, keeps in pairs
+            if not keeps
+        ]
+        return bool(left) and all(number == 0 for number in left)
 
     def _continued(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
         """The target that is under way and its next wave, if it still holds and has one."""
@@ -148,6 +176,12 @@ class TargetDecision:
         if pool:
             return np.array([c.pool.name == pool for c in fleet.candidates]) & by_choice, ()
         return None, claims
+
+
+def _keeps(fleet: TargetFleet, stored: StoredTarget | None) -> Bools:
+    """Return [node], whether a stored target leaves it; all stay without one."""
+    drains = {drain.node for drain in stored.drains} if stored is not None else set()
+    return np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool)
 
 
 def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:

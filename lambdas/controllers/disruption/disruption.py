@@ -21,12 +21,13 @@ from core.gc_pause import collector_paused
 from core.ledger.entry import DISRUPT
 from core.ledger.search_time import THOUSANDTHS, RecordedTime
 from core.ledger.summary import of_disruption
-from core.lifecycle.commands import VERIFY_AFTER
+from core.lifecycle.commands import first_check_at
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.model.plan import Command, DisruptionPlan
+from core.model.plan import Command, DisruptionPlan, StoredTarget
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
+from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
@@ -179,8 +180,9 @@ class DisruptionController:
         if remembered is None:
             kept = self._kept(snapshot, plan, kept, time, report)
             self._target.keep(snapshot, plan, kept.free, report)
+        standing = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
         for command_id, command in kept.free:
-            self._store(command_id, command, report)
+            self._store(command_id, command, report, standing)
         self._approvals.propose(kept.demanded, plan, report)
         self._only_observed.observe(observed, report, until=deadline - STORING)
         self._turns.ended(view, is_new=remembered is None, found=bool(plan.commands))
@@ -278,8 +280,10 @@ class DisruptionController:
         unhealthy = [(name, command) for name, command in divided.free if command.reason == TerminationReason.UNHEALTHY]
         return Divided(unhealthy, [])
 
-    def _store(self, command_id: str, command: Command, report: RunReport) -> None:
-        """Store a command and request its next step; drift is not validated later (Karpenter)."""
+    def _store(
+        self, command_id: str, command: Command, report: RunReport, standing: StoredTarget | None = None
+    ) -> None:
+        """Store a command and request its next step; `standing` is the target that it continues."""
         now = self._clock.now()
         record = CommandRecord(
             id=command_id,
@@ -287,7 +291,7 @@ class DisruptionController:
             command=command,
             created_at=now,
             phase_since=now,
-            verify_at=now if command.reason == TerminationReason.DRIFTED else now + VERIFY_AFTER,
+            verify_at=first_check_at(command, standing, now),
         )
         try:
             self._stores.commands.add(record)

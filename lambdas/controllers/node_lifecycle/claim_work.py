@@ -128,7 +128,7 @@ class ClaimWork:
             record = self._take(record, step, reader, report)
             if record is None and before.machine is None and before.deletion is None and before.plan.made_by_hand:
                 self._node_news.not_launched(before.name, report.decisions)
-            self._request_run_for_room(before, record)
+            self._request_runs_for_room(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
@@ -329,15 +329,19 @@ class ClaimWork:
     def _forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
-        if record.deletion is not None and record.initialized_at is not None:  # its place in the budgets is free
-            request_run(self._looks, "node gone")
         if record.deletion is None or record.deletion.terminated_at is None:
             report.outcomes += instance_outcomes.went(record, step.reason, self._clock.now())
         if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), report)
 
-    def _request_run_for_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
-        """Wake `provision` for pods that wait for a NodePool's limits when a leaving claim has released its share."""
+    def _request_runs_for_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
+        """Wake who waits for what a leaving claim has released.
+
+        `disrupt` waits for its place in the budgets, which is free as soon as EC2 has been asked to terminate the instance, and
+        `provision`, for pods, for its share of the NodePool's limits.
+        """
+        if before.is_disrupting and (after is None or not after.is_disrupting):
+            request_run(self._looks, "place in the budgets free")
         if before.deletion is not None and before.reserved and (after is None or not after.reserved):
             self._wake_ups.send([wake_up(before.deletion.reason)])
 

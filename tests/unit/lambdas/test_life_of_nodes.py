@@ -162,6 +162,22 @@ def test_a_deleted_node_is_drained_before_it_goes() -> None:
     assert (lab.claims, lab.cloud.instances()) == ((), ())
 
 
+def test_disrupt_is_woken_when_the_instance_is_told_to_end_not_when_its_node_is_gone() -> None:
+    """Its place in the budgets is free then, and EC2 takes up to a minute for the rest."""
+    lab = a_working_node()
+    lab.kubernetes.protected.clear()
+    delete_as_a_user(lab)
+    lab.reconcile()
+    lab.looks.take()
+    for _ in range(20):
+        lab.tick()
+        if lab.claims and lab.claim.deletion is not None and lab.claim.deletion.terminated_at is not None:
+            break
+    assert len(lab.looks.take()) == 1
+    lab.tick(20)
+    assert (lab.claims, lab.looks.take()) == ((), [])
+
+
 def test_a_foreign_finalizer_stays_where_it_is() -> None:
     """Otherwise, we break another controller's work before the node goes."""
     lab = a_working_node()

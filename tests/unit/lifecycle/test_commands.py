@@ -6,9 +6,16 @@ import msgspec
 import pytest
 
 from core.lifecycle import steps
-from core.lifecycle.commands import REPLACEMENTS_RECHECKED, next_command_step, time_limit
+from core.lifecycle.commands import (
+    REPLACEMENTS_RECHECKED,
+    VERIFY_AFTER,
+    first_check_at,
+    next_command_step,
+    time_limit,
+)
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, Deletion
+from core.model.plan import Command, StoredDrain, StoredTarget
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_plan, a_record
 
@@ -22,6 +29,27 @@ def test_a_command_waits_for_its_validation() -> None:
     assert isinstance(step, steps.Wait)
     assert step.delay == 10 * SECOND
     assert next_command_step(a_command(age=15 * SECOND), CommandFacts(claims=CANDIDATE), NOW) == steps.Verify()
+
+
+@pytest.mark.parametrize(
+    ("reason", "node", "age", "wait"),
+    [
+        ("Drifted", "other", None, 0 * SECOND),
+        ("Underutilized", "n", None, VERIFY_AFTER),
+        ("Underutilized", "n", 4 * SECOND, VERIFY_AFTER - 4 * SECOND),
+        ("Underutilized", "n", MINUTE, 0 * SECOND),
+        ("Underutilized", "other", MINUTE, VERIFY_AFTER),
+    ],
+)
+def test_a_wave_of_a_target_that_stands_does_not_wait_again(
+    reason: str, node: str, age: timedelta | None, wait: timedelta
+) -> None:
+    command = Command(reason=reason, method="repack", nodes=(node,), claims=("c",))
+    drains = (StoredDrain("n", 1, 1),)
+    standing = age and StoredTarget(
+        made_at=NOW - age, settings="", drains=drains, kept_price=0, drained_price=1, new_price=0
+    )
+    assert first_check_at(command, standing or None, NOW) == NOW + wait
 
 
 def test_an_outdated_command_is_dropped() -> None:

@@ -55,6 +55,23 @@ def test_a_target_is_followed_to_its_end_and_no_pod_moves_twice(monkeypatch: pyt
     assert max(Counter(moves).values()) == 1
 
 
+def test_a_target_whose_budgets_are_used_up_waits_without_a_new_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, each run during a drain searches again, and the target never gets old enough to go on at once."""
+    snapshot = half_full(8, at_once=2)
+    first = disrupt(snapshot)
+    assert first.target is not None
+    going = tuple(claim for command in first.commands for claim in command.claims)
+    rest = after_commands(first.target, first.commands, snapshot.pods, {})
+    later = msgspec.structs.replace(
+        snapshot, now=snapshot.now + timedelta(seconds=10), marked_for_deletion=going, stored_target=rest
+    )
+    monkeypatch.setattr(TargetSearch, "found", never)
+    plan = disrupt(later)
+    assert (plan.commands, plan.target_reason) == ((), "TargetContinued")
+    assert plan.target is not None
+    assert plan.target.made_at == snapshot.now
+
+
 def test_nodes_that_are_gone_do_not_invalidate_a_target() -> None:
     snapshot, plan = under_way(half_full(8, at_once=2))
     snapshot = msgspec.structs.replace(snapshot, stored_target=plan.target)
