@@ -29,6 +29,7 @@ class WaveBudgets:
         self._capacity = self._used_capacity()
         self._wave = 0
         self._taken: Counter[str] = Counter()
+        self._going: list[Candidate] = []
         self._evictions = disruption_pass.budgets.evictions_left()
         self._rate = disruption_pass.budgets.rate_left()
 
@@ -53,16 +54,16 @@ class WaveBudgets:
 
     def take(self, candidate: Candidate) -> None:
         """Count a node that goes."""
-        pool = candidate.pool.name
-        self._taken[pool] += 1
+        self._taken[candidate.pool.name] += 1
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)
-        for name, amount in candidate.state.capacity.items():
-            self._capacity[pool, name] -= amount
-        self._capacity[pool, quantity.NODES] -= 1
+        self._going.append(candidate)
 
     def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
-        """Whether the NodePools' limits leave room for new nodes while a node is leaving."""
+        """Whether the NodePools' limits leave room for new nodes while a node is leaving.
+
+        What others of the wave leave does not count: their command may start later, or never.
+        """
         wanted: Counter[tuple[str, str]] = Counter()
         for claim in claims:
             for name in self._pools[claim.node_pool].limits:
@@ -85,6 +86,11 @@ class WaveBudgets:
         """End the wave: its nodes are gone."""
         for pool, count in self._taken.items():
             self._present[pool] -= count
+        for candidate in self._going:
+            for name, amount in candidate.state.capacity.items():
+                self._capacity[candidate.pool.name, name] -= amount
+            self._capacity[candidate.pool.name, quantity.NODES] -= 1
+        self._going.clear()
 
     def _top(self, pool: str, reason: str) -> int | None:
         snapshot = self._pass.snapshot

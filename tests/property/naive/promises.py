@@ -187,14 +187,16 @@ def taken(snapshot: Snapshot, pool: NodePool, plan: Plan) -> dict[str, int]:
             used[name] = used.get(name, 0) + amount
 
     joined = {node.provider_id for node in snapshot.nodes if node.provider_id}
-    going = {c.provider_id for c in snapshot.node_claims if c.deleted_at or c.name in snapshot.marked_for_deletion}
+    leaving = [c for c in snapshot.node_claims if c.deleted_at or c.is_true("InstanceTerminating")]
+    leaving += [c for c in snapshot.node_claims if c.name in snapshot.marked_for_deletion]
+    going = {c.provider_id for c in leaving}
     for node in snapshot.nodes:
         is_going = (node.provider_id and node.provider_id in going) or node.deleted_at is not None
         if node.labels.get(labels.NODEPOOL) == pool.name and not is_going:
             take(node.capacity)
     for unjoined in snapshot.node_claims:
         is_ours = unjoined.node_pool == pool.name and unjoined.provider_id not in joined
-        if is_ours and not unjoined.deleted_at and unjoined.name not in snapshot.marked_for_deletion:
+        if is_ours and unjoined not in leaving:
             take(unjoined.capacity if unjoined.provider_id else unjoined.resources)
     kinds = {kind.name: kind for kind in types_of(snapshot, pool)}
     for claim in plan.claims:

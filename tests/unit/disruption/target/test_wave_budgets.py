@@ -74,3 +74,16 @@ def test_limits_count_nodes_that_still_run() -> None:
     assert budgets.has_room_for(claims[:1], candidate)
     budgets.launch(claims[0])
     assert not budgets.has_room_for(claims[:1], candidate)
+
+
+def test_what_others_of_a_wave_leave_is_free_for_new_nodes_of_the_next_wave() -> None:
+    """Their command may start later, or never: a launch before it would be over the limit."""
+    snapshot = cluster(pool={"limits": {"nodes": 4}})
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    claims = drained(fleet, "n0", "n1", "n2", "n3").claims
+    budgets.begin()
+    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+    budgets.take(fleet.candidates[1])
+    assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+    budgets.end()
+    assert budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
