@@ -19,6 +19,7 @@ from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import chain_ends_at, woken_by
+from lambdas.observed_claims import ObservedClaims
 from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import FunctionQueues, JsonObject
 from lambdas.run_report import RunReport
@@ -72,7 +73,9 @@ class LabAdapters(Adapters):
             pause=lab.clock.pause,
             run_tasks=TaskRunners(in_turn, in_turn),
         )
-        self.stores = lab.rows.stores(lab.brakes)
+        stores = lab.rows.stores(lab.brakes)
+        self.claims = ObservedClaims(stores.claims)
+        self.stores = msgspec.structs.replace(stores, claims=self.claims)
         self.pod_ends = self.stores.pod_ends
         self.targets = MemoryTargets(lab.rows)
         self.proposals = MemoryProposals(lab.rows)

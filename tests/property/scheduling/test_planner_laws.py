@@ -24,7 +24,7 @@ def test_a_planner_can_be_used_again(seed: int) -> None:
     snapshot = rich_cluster(seed)
     planner = Planner(snapshot)
     before = planner.plan()
-    for node in snapshot.nodes:
+    for node in snapshot.nodes[:4]:
         planner.what_if([node.name], consolidation=True)
     assert planner.plan() == before == planner.what_if([], consolidation=False).plan
 
