@@ -127,7 +127,7 @@ def test_evictions_keep_to_their_ceiling_in_any_hour(tmp_path: Path) -> None:
 
 
 def evictions_after_scale_in(folder: Path, *, is_on: bool) -> int:
-    """Eight nodes, each with a small pod left; they go one by one, and half of the pods are scaled in meanwhile."""
+    """Sixteen nodes, each with a small pod left; they go one by one, and half of the pods are scaled in meanwhile."""
     folder.mkdir()
     before = node_pool(disruption={"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]})
     one_by_one = node_pool(disruption={"consolidateAfter": "30s", "budgets": [{"nodes": "1"}]})
@@ -137,9 +137,9 @@ def evictions_after_scale_in(folder: Path, *, is_on: bool) -> int:
     steps: list[dict[str, Any]] = [
         {"at": "5m", "scale": {"kind": "Deployment", "name": "large", "replicas": 0}},
         {"at": "6m", "apply": [one_by_one]},
-        {"at": "7m40s", "scale": {"kind": "Deployment", "name": "small", "replicas": 4}},
+        {"at": "8m", "scale": {"kind": "Deployment", "name": "small", "replicas": 8}},
     ]
-    workloads = [deployment(8, "large", "2600m"), deployment(8, "small", "600m")]
+    workloads = [deployment(16, "large", "2600m"), deployment(16, "small", "600m")]
     settings = {"steerScaleIn": is_on}
     result = play(folder, before, *workloads, steps=steps, duration="25m", settings=settings)
     assert_lawful(result)
