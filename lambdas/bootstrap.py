@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from lambdas.application.adapters import Adapters
+from lambdas.application.adapters import Adapters, session_of_environment
 from lambdas.application.controllers import Application
 from lambdas.clock import SystemClock
 from lambdas.messages import is_start_check
@@ -70,7 +70,5 @@ def looks(app: Application) -> object:
 
 
 def _from_environment() -> Application:
-    import boto3
-
     settings = Settings.from_environment(os.environ)
-    return Application(Adapters(settings, boto3.Session(), SystemClock()))
+    return Application(Adapters(settings, session_of_environment(), SystemClock()))

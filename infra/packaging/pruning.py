@@ -19,13 +19,25 @@ AWS_SERVICES: Final = (
     "pricing",
     "s3",
     "scheduler",
+    "sns",
     "sqs",
     "ssm",
 )
-"""Whose descriptions stay in botocore; those of all services are 28 MB."""
+"""Whose descriptions stay in botocore; those of all services are 28 MB. A test compares them with
+what the functions call."""
 
 OPERATIONS: Final = {
     "cloudwatch": ("DescribeAlarms",),
+    "dynamodb": (
+        "BatchGetItem",
+        "BatchWriteItem",
+        "DeleteItem",
+        "GetItem",
+        "PutItem",
+        "Query",
+        "TransactWriteItems",
+        "UpdateItem",
+    ),
     "ec2": (
         "CreateFleet",
         "CreateLaunchTemplate",
@@ -45,9 +57,16 @@ OPERATIONS: Final = {
         "TerminateInstances",
     ),
     "eks": ("DescribeCluster",),
+    "iam": ("AddRoleToInstanceProfile", "CreateInstanceProfile", "GetInstanceProfile"),
+    "s3": ("GetObject", "PutObject"),
+    "sns": ("Publish",),
+    "sqs": ("SendMessage", "SendMessageBatch"),
     "ssm": ("GetParameter", "GetParameters"),
 }
 """What stays of services' descriptions: EC2's has 700 operations, and reading it takes a tenth of a second of a cold start."""
+
+ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "sts"})
+"""Services, as their endpoints name them, that stay in the table of endpoints: 300 of them take 20 ms to read."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")
 """Tests, types and headers: needed for development, not at run time."""
@@ -92,9 +111,8 @@ def prune(folder: Path) -> None:
     _remove(path for path in sorted(utilities.glob("*")) if path.name not in KEPT_UTILITIES)
     for about in sorted(folder.glob("*.dist-info")):
         _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")
-        said = (
-            about / "METADATA"
-        )  # scanners read the installed packages from it; the project's page begins below the first empty line
+        # Scanners read the installed packages from it; the project's page begins below the first empty line.
+        said = about / "METADATA"
         said.write_text(said.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8")
     _prune_descriptions(folder / "botocore" / "data")
 
@@ -107,26 +125,51 @@ def _prune_descriptions(data: Path) -> None:
     for name, operations in OPERATIONS.items():
         for description in sorted(data.glob(f"{name}/*/service-2.json.gz")):
             whole = json.loads(gzip.decompress(description.read_bytes()))
-            packed = gzip.compress(json.dumps(_with_operations(whole, operations)).encode(), mtime=0)
-            description.write_bytes(packed)
+            description.write_bytes(_packed(_with_operations(whole, operations)))
     endpoints = data / "endpoints.json"
     if endpoints.exists():
-        packed = gzip.compress(endpoints.read_bytes(), mtime=0)
-        endpoints.with_name("endpoints.json.gz").write_bytes(packed)
+        table = _with_endpoints(json.loads(endpoints.read_text(encoding="utf-8")))
+        endpoints.with_name("endpoints.json.gz").write_bytes(_packed(table))
         endpoints.unlink()
+
+
+def _packed(document: Mapping[str, Any]) -> bytes:
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+
+
+def _with_endpoints(whole: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the table of endpoints with the services that are called, in all partitions."""
+
+    def kept(services: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: found for name, found in services.items() if name in ENDPOINTS}
+
+    return {**whole, "partitions": [{**part, "services": kept(part["services"])} for part in whole["partitions"]]}
 
 
 def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
     """A description with these operations and the shapes that they reach."""
-    kept = {name: found for name, found in whole["operations"].items() if name in operations}
+    kept = {name: _undocumented(found) for name, found in whole["operations"].items() if name in operations}
     shapes: dict[str, Any] = {}
     waiting = sorted(_shapes_in(kept))
     while waiting:
         name = waiting.pop()
         if name not in shapes:
-            shapes[name] = whole["shapes"][name]
+            shapes[name] = _undocumented(whole["shapes"][name])
             waiting += sorted(_shapes_in(shapes[name]))
     return {**whole, "operations": kept, "shapes": shapes}
+
+
+def _undocumented(found: Any) -> Any:
+    """Return a part of a description without its texts; a member that is called so is a shape, and stays."""
+    if isinstance(found, list):
+        return [_undocumented(part) for part in found]
+    if not isinstance(found, dict):
+        return found
+    return {
+        key: _undocumented(part)
+        for key, part in found.items()
+        if not (key == "documentation" and isinstance(part, str))
+    }
 
 
 def _shapes_in(found: object) -> set[str]:

@@ -20,6 +20,7 @@ from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.read_only_table import EmptyTable
 from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
+from lambdas.adapters.aws.session import EnvironmentSession, Session
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
 from lambdas.observed_claims import ObservedClaims
@@ -29,7 +30,6 @@ from lambdas.settings import Settings
 from lambdas.store import ProposalStore, SweepLog, Targets
 
 if TYPE_CHECKING:
-    import boto3
     from botocore.config import Config
 
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from lambdas.brakes.brake_reader import Panel, Source
     from lambdas.ledger.writer import LedgerWriter
     from lambdas.observation.observer import Stores
+
+
+def session_of_environment() -> Session:
+    """Return a session with the credentials and the region of the process."""
+    return EnvironmentSession()
 
 
 class Adapters:
@@ -52,7 +57,7 @@ class Adapters:
     def __init__(
         self,
         settings: Settings,
-        session: boto3.Session,
+        session: Session,
         clock: Clock,
         *,
         kubernetes: Kubernetes | None = None,
@@ -211,8 +216,13 @@ class Adapters:
         """EC2, and the other services that a launch needs."""
         from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 
-        ec2, ssm, iam, eks = map(self._service, ("ec2", "ssm", "iam", "eks"))
-        services = AwsServices(ec2=ec2, ssm=ssm, iam=iam, eks=eks, region=self._session.region_name)
+        services = AwsServices(
+            ec2=self._service("ec2"),
+            ssm=self._service("ssm"),
+            iam=self._service("iam"),
+            eks=self._service("eks"),
+            region=self._session.region_name,
+        )
         gates = self.settings.options().feature_gates
         return Ec2Cloud(
             services,

@@ -40,6 +40,10 @@ class Session:
         self._rng = rng
         self._validates = validates
         self._made: dict[str, Client] = {}
+        self.events = None  # nothing is signed
+
+    def get_credentials(self) -> None:
+        """The simulated account asks for none."""
 
     def client(self, service_name: str, *, config: Config | None = None, **_: Any) -> Client:
         """The client of a service, as it was first asked for."""

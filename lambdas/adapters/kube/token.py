@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
+from lambdas.adapters.aws.session import Session
 from lambdas.ports import Clock, DeniedError
-
-if TYPE_CHECKING:
-    import boto3
 
 PREFIX: Final = "k8s-aws-v1."
 CLUSTER_HEADER: Final = "x-k8s-aws-id"
@@ -48,7 +46,7 @@ class EksToken:
         self._made = None
 
 
-def presigner(session: boto3.Session, *, cluster: str) -> Presign:
+def presigner(session: Session, *, cluster: str) -> Presign:
     """Return a function that signs `sts:GetCallerIdentity` for `cluster` with the session's credentials, offline."""
 
     def presign() -> str:
