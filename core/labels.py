@@ -74,6 +74,9 @@ RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
 """Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's
 definition of the class has no field for it, and the API server drops fields that it does not know."""
 
+LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
+"""Annotation of an EC2NodeClass: what EC2 said last about launches from it (`core.launch.validation`)."""
+
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"

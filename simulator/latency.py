@@ -19,6 +19,7 @@ _BY_CALL: Final = {
     "ec2:CreateFleet": timedelta(milliseconds=1500),
     "ec2:TerminateInstances": timedelta(milliseconds=400),
     "ec2:CreateLaunchTemplate": timedelta(milliseconds=250),
+    "ec2:RunInstances": timedelta(milliseconds=250),
 }
 
 

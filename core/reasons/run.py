@@ -38,6 +38,15 @@ class RunReason(ReasonCode):
         "A NodePool or EC2NodeClass is invalid; its condition says the same.",
         "Correct the field that the message names.",
     )
+    LAUNCH_VALIDATED = (
+        "LaunchValidated",
+        "A new or changed EC2NodeClass was rendered, and EC2 would launch from it; the message names the changed fields.",
+    )
+    LAUNCH_NOT_VALIDATED = (
+        "LaunchNotValidated",
+        "EC2 would not launch from a new or changed EC2NodeClass, so it is not ready and its NodePools wait.",
+        "Read the message, which is EC2's; the class is asked about again after a minute, later every 15.",
+    )
     CATALOGUE_NOT_READ = (
         "NotRead",
         "A part of the market could not be read, so the last one stays in use.",

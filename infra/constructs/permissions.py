@@ -117,6 +117,7 @@ class Permissions:
             "reconcile": [
                 *looks,
                 self._keeps_state,
+                self._launches,
                 self._resolves_node_classes,
                 self._wakes_provision,
                 self._describes_instances,

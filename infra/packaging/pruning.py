@@ -54,6 +54,7 @@ OPERATIONS: Final = {
         "DescribeSecurityGroups",
         "DescribeSpotPriceHistory",
         "DescribeSubnets",
+        "RunInstances",
         "TerminateInstances",
     ),
     "eks": ("DescribeCluster",),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from core.api.objects import name_of
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
@@ -25,13 +26,24 @@ from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
 from lambdas.observed_claims import ObservedClaims
 from lambdas.parallel_tasks import IN_THREADS, TaskRunners
-from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes, Topic
+from lambdas.ports import (
+    CatalogueSource,
+    CatalogueStore,
+    Clock,
+    CloudProvider,
+    FunctionQueues,
+    JsonObject,
+    Kubernetes,
+    NotFoundError,
+    Topic,
+)
 from lambdas.settings import Settings
 from lambdas.store import ProposalStore, SweepLog, Targets
 
 if TYPE_CHECKING:
     from botocore.config import Config
 
+    from core.model.catalogue import InstanceType
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
     from lambdas.brakes.brake_reader import Panel, Source
@@ -230,7 +242,15 @@ class Adapters:
             clock=self.clock,
             uses_reservations=gates.reserved_capacity,
             take_turn=self._take_turn,
+            types_for=self._types_for,
         )
+
+    def _types_for(self, node_class: JsonObject) -> tuple[InstanceType, ...]:
+        """Return the types as a resolved EC2NodeClass shapes them; none before the first reading of the market."""
+        try:
+            return self.catalogues.catalogue([node_class]).types_for(name_of(node_class))
+        except NotFoundError:
+            return ()
 
     def _take_turn(self) -> None:
         """Wait until EC2 takes a further launch. Raises ThrottledError."""

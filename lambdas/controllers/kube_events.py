@@ -35,8 +35,17 @@ def about_node_claim(name: str) -> JsonObject:
 
 def about_node_pool(manifest: JsonObject) -> JsonObject:
     """Return the reference of an event about a NodePool."""
+    return _about("karpenter.sh/v1", "NodePool", manifest)
+
+
+def about_node_class(manifest: JsonObject) -> JsonObject:
+    """Return the reference of an event about an EC2NodeClass."""
+    return _about("karpenter.k8s.aws/v1", "EC2NodeClass", manifest)
+
+
+def _about(version: str, kind: str, manifest: JsonObject) -> JsonObject:
     metadata = manifest.get("metadata") or {}
-    about = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": str(metadata.get("name", ""))}
+    about = {"apiVersion": version, "kind": kind, "name": str(metadata.get("name", ""))}
     return {**about, "uid": metadata["uid"]} if metadata.get("uid") else about
 
 

@@ -143,6 +143,7 @@ class Account:
         return {
             **self.table.answers(),
             "ec2:CreateFleet": self._fleets.create,
+            "ec2:RunInstances": self._fleets.try_one,
             "ec2:DescribeCapacityReservations": self.reservations.describe,
             "ec2:DescribeInstances": self._calls.describe,
             "ec2:DescribeInstanceStatus": self._calls.describe_status,

@@ -38,7 +38,7 @@ class EC2Writes:
 
     def see(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
         """One attempt and its answer."""
-        if call.service != "ec2" or not call.operation.startswith(_WRITES):
+        if call.service != "ec2" or not call.operation.startswith(_WRITES) or call.parameters.get("DryRun"):
             return
         outcome_name, code = (
             (_of_code(outcome.code), outcome.code) if isinstance(outcome, AwsError) else _of_answer(outcome)

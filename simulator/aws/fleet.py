@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from simulator.aws.errors import AwsError
+from simulator.aws.errors import AwsError, UnansweredError
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.filters import tags_of
 from simulator.aws.instances import Instance, Instances, Subnet
@@ -28,6 +28,7 @@ from simulator.record import Recorder
 
 NO_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
 TOO_CHEAP: Final = "SpotMaxPriceTooLow"
+_WOULD_SUCCEED: Final = AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set", 412)
 OVERRIDES_MAX: Final = 300
 """EC2's quota of launch specifications in one request."""
 
@@ -90,11 +91,33 @@ class Fleets:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
             return copy.deepcopy(answer)
         if request.get("DryRun"):
-            raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set", 412)
+            self._choices(
+                request, labels.ON_DEMAND, request["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
+            )
+            raise _WOULD_SUCCEED
         answer = self._launch(request)
         if token:
             self._by_token[token] = (content, copy.deepcopy(answer))
         return answer
+
+    def try_one(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer RunInstances with DryRun: what EC2 would say before it looks for capacity.
+
+        Raises:
+            AwsError: Always: what is wrong with the request, or that it would have succeeded.
+            UnansweredError: If an instance is to be launched: the functions launch with CreateFleet.
+        """
+        if not request.get("DryRun"):
+            raise UnansweredError("ec2:RunInstances without DryRun")
+        template, interfaces = self._find_template(request["LaunchTemplate"]), request.get("NetworkInterfaces") or ()
+        override = {"SubnetId": next((found["SubnetId"] for found in interfaces), ""), **request}
+        choice = self._choice(0, template, override, labels.ON_DEMAND)
+        broken = self._checks.problem(template, override, choice.pool)
+        if broken is not None:
+            raise AwsError(*broken)
+        if choice.subnet is None:
+            raise AwsError("InvalidSubnetID.NotFound", f"The subnet ID '{override['SubnetId']}' does not exist")
+        raise _WOULD_SUCCEED
 
     def _launch(self, request: dict[str, Any]) -> dict[str, Any]:
         target = request["TargetCapacitySpecification"]

@@ -9,7 +9,7 @@ _LOOKS_UP: Final = "Resolves an EC2NodeClass."
 _PROFILE: Final = "Makes the instance profile of an EC2NodeClass that names a role."
 _BRAKE: Final = "Reads a brake."
 _TABLE: Final = "Keeps claims, commands, leases, counters and brakes."
-_LAUNCH: Final = "Launches an instance for a claim."
+_LAUNCH: Final = "Launches an instance for a claim, or asks EC2 whether it would (`DryRun`)."
 _MARKET: Final = "Reads instance types, zones and prices."
 _WINDOW: Final = "Keeps a schedule for each budget window of a NodePool."
 
@@ -98,7 +98,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
         "patch",
     ): "Restarts a single replica: its new pod is up before the old one goes.",
     ("ec2nodeclasses", "get"): "Launches from the present class.",
-    ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by.",
+    ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by, and what EC2 said about launches.",
     ("ec2nodeclasses/status", "patch"): "Says what a class resolves to, and whether it is ready.",
     ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
     ("nodeclaims", "create"): "Shows a claim as a NodeClaim.",

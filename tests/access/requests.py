@@ -143,6 +143,8 @@ class Authorizations:
         match operation:
             case "CreateFleet":
                 yield from self._fleet(given)
+            case "RunInstances":
+                yield from self._run(given["LaunchTemplate"]["LaunchTemplateName"], given)
             case "CreateLaunchTemplate":
                 yield from self._created(operation, "launch-template", _tags_of(given, "launch-template"))
             case "DeleteLaunchTemplate":
@@ -162,17 +164,21 @@ class Authorizations:
         spot = given["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
         for config in given["LaunchTemplateConfigs"]:
             template = config["LaunchTemplateSpecification"]["LaunchTemplateName"]
-            own = self._template_tags.get(template, {})
-            for action in ("ec2:CreateFleet", "ec2:RunInstances"):
-                yield self._on(action, f"launch-template/{template}")
-            made = {"instance": _tags_of(given, "instance"), "volume": _tags_of(given, "volume")}
-            made["network-interface"] = own.get("network-interface", {})
-            if spot:
-                made["spot-instances-request"] = own.get("spot-instances-request", {})
-            for kind, tags in made.items():
-                yield from self._created("RunInstances", kind, tags)
-            for used in ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1"):
-                yield self._request("ec2:RunInstances", f"{_EC2}:{used}")
+            yield self._on("ec2:CreateFleet", f"launch-template/{template}")
+            yield from self._run(template, given, spot=spot)
+
+    def _run(self, template: str, given: Parameters, *, spot: bool = False) -> Iterator[Request]:
+        """Instances from a template; with DryRun, EC2 asks for the same permissions."""
+        own = self._template_tags.get(template, {})
+        yield self._on("ec2:RunInstances", f"launch-template/{template}")
+        made = {"instance": _tags_of(given, "instance"), "volume": _tags_of(given, "volume")}
+        made["network-interface"] = own.get("network-interface", {})
+        if spot:
+            made["spot-instances-request"] = own.get("spot-instances-request", {})
+        for kind, tags in made.items():
+            yield from self._created("RunInstances", kind, tags)
+        for used in ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1"):
+            yield self._request("ec2:RunInstances", f"{_EC2}:{used}")
         yield self._request("iam:PassRole", self._node_role, iam__PassedToService=["ec2.amazonaws.com"])
 
     def _created(self, operation: str, kind: str, tags: Tags) -> Iterator[Request]:

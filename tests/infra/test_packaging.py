@@ -34,7 +34,6 @@ MODULE_OF = {
 
 
 NO_OPERATIONS = {
-    "RunInstances",  # by CreateFleet
     "ConditionCheckItem",  # a part of TransactWriteItems
     "PassRole",
     "TagInstanceProfile",  # with CreateInstanceProfile

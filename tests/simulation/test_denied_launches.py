@@ -14,6 +14,7 @@ from core.launch.denials.codes import RULES, Remembered
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
+BEGINS = "1m"
 CALLS_MAX = 12
 """In ten minutes, for few pods and for many."""
 
@@ -31,7 +32,12 @@ CODES = [
 
 def denied(code: str, form: str, **which: Any) -> dict[str, Any]:
     fault = {"call": "ec2:CreateFleet", "kind": "denied", "code": code, "as": form, "for": "10m", **which}
-    return {"at": 0, "fault": fault}
+    return {"at": BEGINS, "fault": fault}
+
+
+def waiting(*deployments: dict[str, Any]) -> dict[str, Any]:
+    """Pods that come when the denials begin: an EC2NodeClass that EC2 denies from the start would not be ready."""
+    return {"at": BEGINS, "apply": list(deployments)}
 
 
 def fleet_calls(result: Result) -> list[dict[str, Any]]:
@@ -57,7 +63,7 @@ def events(result: Result) -> str:
 @pytest.mark.parametrize("code", CODES)
 def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, tmp_path: Path) -> None:
     """225 calls in ten minutes, and nobody in the cluster knew why its pods waited."""
-    result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=[denied(code, form)], duration="10m")
+    result = play(tmp_path, node_pool(), steps=[denied(code, form), waiting(deployment(3, cpu="12"))], duration="11m")
     assert_lawful(result)
     assert 2 <= len(fleet_calls(result)) <= CALLS_MAX
     rule = next(rule for rule in RULES if rule.is_for(code))
@@ -71,8 +77,8 @@ def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, tmp_
 @pytest.mark.parametrize("code", ["UnauthorizedOperation", "InvalidParameterValue"])
 def test_many_pods_ask_no_more_often_than_few(code: str, tmp_path: Path) -> None:
     """770 calls in ten minutes."""
-    steps = [denied(code, "exception")]
-    result = play(tmp_path, node_pool(), deployment(40, cpu="12"), steps=steps, duration="10m")
+    steps = [denied(code, "exception"), waiting(deployment(40, cpu="12"))]
+    result = play(tmp_path, node_pool(), steps=steps, duration="11m")
     assert 2 <= len(fleet_calls(result)) <= CALLS_MAX
 
 
@@ -82,16 +88,17 @@ def test_a_denied_zone_leaves_the_other_one(tmp_path: Path) -> None:
     pinned["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-a"}
     free = deployment(2, name="b", cpu="12")
     free["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-b"}
-    steps = [denied("InvalidParameterValue", "fleetError", zone="zone-a")]
-    result = play(tmp_path, node_pool(), pinned, free, steps=steps, duration="10m")
+    steps = [denied("InvalidParameterValue", "fleetError", zone="zone-a"), waiting(pinned, free)]
+    result = play(tmp_path, node_pool(), steps=steps, duration="11m")
     assert result.summary["podsScheduled"] == 2
     assert len([call for call in fleet_calls(result) if call["outcome"] == "denied"]) <= CALLS_MAX
 
 
 def test_denied_spot_leaves_on_demand(tmp_path: Path) -> None:
     """Without the role for spot, on-demand still can be had."""
-    steps = [denied("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "fleetError", capacityType="spot")]
-    result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=steps, duration="10m")
+    fault = denied("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "fleetError", capacityType="spot")
+    steps = [fault, waiting(deployment(3, cpu="12"))]
+    result = play(tmp_path, node_pool(), steps=steps, duration="11m")
     assert result.summary["podsScheduled"] == 3
     assert "create-service-linked-role" in told(result, "NodePool")
 
@@ -100,7 +107,8 @@ def test_once_it_is_permitted_every_pod_gets_its_node_and_the_condition_goes(tmp
     """One asks again, and the others follow at once."""
     step = denied("UnauthorizedOperation", "exception")
     step["fault"]["for"] = "2m"
-    result = play(tmp_path, node_pool(), deployment(40, cpu="12"), steps=[step], duration="6m")
+    steps = [step, waiting(deployment(40, cpu="12"))]
+    result = play(tmp_path, node_pool(), steps=steps, duration="7m")
     assert_lawful(result)
     assert result.summary["podsScheduled"] == 40
     with pytest.raises(AssertionError):

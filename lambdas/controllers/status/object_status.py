@@ -26,6 +26,7 @@ from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Stores
@@ -59,6 +60,7 @@ class ObjectStatus:
         self._moves = stores.moves
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
+        self._validations = ValidationEvents(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
 
     def write(self, view: ClusterState, report: RunReport, attempt: Attempt) -> None:
@@ -119,6 +121,7 @@ class ObjectStatus:
             self._patch(kinds.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
         status, places = _without_places(self._cloud.resolve(manifest))
+        validated = str(status.pop("launchValidation", ""))
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[key] = now
         if self._patch(kinds.EC2_NODE_CLASSES, manifest, status):
@@ -128,6 +131,9 @@ class ObjectStatus:
             labels.NODECLASS_HASH_VERSION: HASH_VERSION,
         }
         own[labels.RESERVATION_PLACES] = written_places(places) if places else None
+        if validated:
+            own[labels.LAUNCH_VALIDATION] = validated
+            self._validations.report(manifest, validated, report)
         self._annotate(kinds.EC2_NODE_CLASSES, manifest, own)
         return _is_ready({"status": status})
 

@@ -46,6 +46,7 @@ class Account:
 
     Attributes:
         answer_fleet: Answers CreateFleet in moto's place; None lets moto launch.
+        denied: Operation → error code and message with which EC2 answers it in moto's place.
         fleets: Every CreateFleet request that was sent.
         called: Every operation that was sent.
     """
@@ -62,6 +63,7 @@ class Account:
         """Remove what a test left, and forget what it armed."""
         self.clock = Clock()
         self.answer_fleet: FleetAnswer | None = None
+        self.denied: dict[str, tuple[str, str]] = {}
         for reservation in self.ec2.describe_instances()["Reservations"]:
             self.ec2.terminate_instances(InstanceIds=[i["InstanceId"] for i in reservation["Instances"]])
         for template in self.ec2.describe_launch_templates()["LaunchTemplates"]:
@@ -78,6 +80,7 @@ class Account:
         service = AwsService(boto3.client(name, region_name=REGION, config=PATIENT))
         events = service._client.meta.events
         events.register(f"before-parameter-build.{name}", self._note)
+        events.register("before-call.ec2", self._maybe_deny)
         events.register("before-call.ec2.CreateFleet", self._maybe_answer)
         return service
 
@@ -85,6 +88,12 @@ class Account:
         self.called.append(model.name)
         if model.name == "CreateFleet":
             self.fleets.append(dict(params))
+
+    def _maybe_deny(self, model: Any, **_: Any) -> Any:
+        if model.name not in self.denied:
+            return None
+        code, message = self.denied[model.name]
+        return type("Http", (), {"status_code": 403})(), {"Error": {"Code": code, "Message": message}}
 
     def _maybe_answer(self, **_: Any) -> Any:
         answer = self.answer_fleet(self.fleets[-1]) if self.answer_fleet else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.ports import JsonObject
+from lambdas.ports import JsonObject, TransientError
 from tests.integration.ec2.conftest import DISCOVERY, VERSION, Account, a_manifest, set_parameter
 
 
@@ -112,6 +112,74 @@ def test_unresolved_fields_are_named_and_the_class_is_not_ready(
     assert (condition(status, name)["status"], condition(status, name)["reason"]) == ("False", reason)
     assert condition(status, "Ready")["status"] == "False"
     assert condition(status, "Ready")["message"]
+
+
+ASKED = ["CreateFleet", "CreateLaunchTemplate", "RunInstances"]
+
+
+@pytest.mark.parametrize("operation", ASKED)
+def test_a_class_that_ec2_denies_is_not_ready_and_has_its_message(operation: str, account: Account) -> None:
+    """Otherwise, the first to notice a missing permission would be the pods that wait for a node."""
+    said = "You are not authorized to perform this operation. Encoded authorization failure message: abc"
+    account.denied = {operation: ("UnauthorizedOperation", said)}
+    status = account.cloud.resolve(a_manifest())
+    valid = condition(status, "ValidationSucceeded")
+    assert (valid["status"], valid["reason"]) == ("False", f"{operation}AuthCheckFailed")
+    assert valid["message"].startswith(f"ec2:{operation}")
+    assert f": UnauthorizedOperation: {said}" in valid["message"]
+    assert condition(status, "Ready")["status"] == "False"
+
+
+def test_ec2_is_asked_with_each_image_and_nothing_is_launched(account: Account) -> None:
+    account.cloud.resolve(a_manifest())
+    assert sorted(name for name in account.called if name in ASKED) == sorted([*ASKED, *ASKED])
+    assert all(request["DryRun"] for request in account.fleets)
+    assert account.cloud.instances() == ()
+
+
+def test_ec2_is_asked_again_only_after_a_change(account: Account) -> None:
+    """Otherwise, each round of each function would ask, at the expense of launches."""
+
+    def asked(**spec: Any) -> int:
+        account.called.clear()
+        account.cloud.resolve(a_manifest(**spec))
+        return account.called.count("RunInstances")
+
+    assert [asked(), asked(), asked(detailedMonitoring=True), asked(detailedMonitoring=True)] == [2, 0, 2, 0]
+
+
+def test_another_sandbox_knows_the_answer_from_the_annotation(account: Account) -> None:
+    written = account.cloud.resolve(a_manifest())["launchValidation"]
+    account.called.clear()
+    known = a_manifest()
+    known["metadata"]["annotations"] = {"fleetwright.dev/launch-validation": written}
+    assert condition(account.new_sandbox().resolve(known), "Ready")["status"] == "True"
+    assert "RunInstances" not in account.called
+
+
+def test_a_denial_ends_when_ec2_agrees(account: Account) -> None:
+    """Somebody permits the action: the class is not edited, and yet becomes ready, after a pause."""
+    account.denied = {"RunInstances": ("UnauthorizedOperation", "no")}
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "False"
+    account.denied = {}
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "False"
+    account.clock.pass_by(timedelta(minutes=1))
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "VcpuLimitExceeded"])
+def test_missing_capacity_does_not_make_a_class_unready(code: str, account: Account) -> None:
+    account.denied = {"RunInstances": (code, "not now")}
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "True"
+
+
+def test_while_ec2_cannot_answer_the_status_stays(account: Account) -> None:
+    """A throttled question must make no class unready."""
+    account.denied = {"CreateFleet": ("RequestLimitExceeded", "Request limit exceeded.")}
+    with pytest.raises(TransientError):
+        account.cloud.resolve(a_manifest())
+    account.denied = {}
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "True"
 
 
 def test_subnets_are_found_by_id_by_tag_and_by_key_alone(account: Account) -> None:

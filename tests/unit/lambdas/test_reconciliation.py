@@ -8,6 +8,7 @@ import pytest
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.brakes.breaker import Breaker
+from core.launch.validation.launch_validation import next_validation, written_validation
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
@@ -273,6 +274,51 @@ def test_an_invalid_node_pool_reports_it_and_the_rest_continues(lab: Lab) -> Non
     assert "operator" in failed["message"]
     assert report.counts["invalidNodePools"] == 1
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
+
+
+def answered(lab: Lab, *, fields: dict[str, str], code: str = "") -> None:
+    """Have the class resolve to this answer of EC2."""
+    denied = ("ec2:RunInstances", code, "not authorized") if code else None
+    answer = written_validation(next_validation(None, fields, denied, lab.clock.now()))
+    status = "False" if code else "True"
+    conditions = [{"type": "Ready", "status": status, "reason": "Ready", "message": ""}]
+    lab.cloud.resolution = {**lab.cloud.resolution, "launchValidation": answer, "conditions": conditions}
+    lab.clock.advance(minutes=6)
+    lab.reconcile()
+
+
+def validation_events(lab: Lab) -> list[tuple[str, str]]:
+    events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    own = [event for event in events if event["involvedObject"]["kind"] == "EC2NodeClass"]
+    return sorted((event["type"], event["message"]) for event in own)
+
+
+def test_what_ec2_says_about_a_class_is_kept_in_its_annotation_alone(lab: Lab) -> None:
+    """The API server drops fields of the status that the definition does not have."""
+    answered(lab, fields={"UserData": "1"})
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")
+    assert "launchValidation" not in written["status"]
+    assert '"UserData":"1"' in written["metadata"]["annotations"]["fleetwright.dev/launch-validation"]
+
+
+def test_an_event_names_the_changed_fields_of_the_launch_template(lab: Lab) -> None:
+    """Otherwise, people guess which edit or which new image it is about."""
+    answered(lab, fields={"ImageId": "1", "UserData": "1"})
+    answered(lab, fields={"ImageId": "2", "UserData": "1"})
+    answered(lab, fields={"ImageId": "2", "UserData": "1"})
+    assert validation_events(lab) == [
+        ("Normal", "EC2 would launch from it (DryRun)"),
+        ("Normal", "launch template changed in ImageId: EC2 would launch from it (DryRun)"),
+    ]
+
+
+def test_a_class_that_ec2_denies_blocks_its_pools_and_a_warning_has_the_message(lab: Lab) -> None:
+    answered(lab, fields={"ImageId": "1"}, code="UnauthorizedOperation")
+    ((kind, message),) = validation_events(lab)
+    assert kind == "Warning"
+    assert "ec2:RunInstances (DryRun): UnauthorizedOperation: not authorized." in message
+    conditions = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["conditions"]
+    assert next(c["status"] for c in conditions if c["type"] == "NodeClassReady") == "False"
 
 
 def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

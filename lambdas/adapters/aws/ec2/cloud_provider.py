@@ -19,6 +19,7 @@ from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
+from lambdas.adapters.aws.node_class.launch_validator import LaunchValidator, TypesFor, unread
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.service import AwsService
@@ -46,8 +47,12 @@ class Ec2Cloud:
         clock: Clock,
         uses_reservations: bool = True,
         take_turn: Callable[[], None] = lambda: None,
+        types_for: TypesFor = unread,
     ) -> None:
-        """`take_turn` waits until a launch may be asked for; raises ThrottledError if that takes too long."""
+        """`types_for` returns the types as a class shapes them.
+
+        `take_turn` waits until a launch may be asked for; raises ThrottledError if that takes too long.
+        """
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._statuses = InstanceStatuses(services.ec2)
@@ -62,6 +67,7 @@ class Ec2Cloud:
             Images(services.ec2, services.ssm),
             InstanceProfiles(services.iam, cluster=cluster, region=services.region),
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
+            LaunchValidator(services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations),
             clock,
         )
 
@@ -91,7 +97,10 @@ class Ec2Cloud:
         self._instances.tag(instance_id, tags)
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
-        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions."""
+        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
+
+        Besides, EC2's answer about launches from it as `launchValidation`.
+        """
         return self._resolver.resolve(node_class)
 
     def prune_templates(self) -> int:
@@ -106,6 +115,6 @@ class Ec2Cloud:
             status = node_class.status
             if status.subnets and status.amis and status.security_groups and not is_stale(manifest):
                 return node_class
-            return read_node_class({**manifest, "status": self._resolver.resolve(manifest)})
+            return read_node_class({**manifest, "status": self._resolver.resolve(manifest, is_validated=False)})
         except InvalidInputError as error:
             raise not_rendered(order, error) from error

@@ -16,15 +16,19 @@ from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.catalogue.sizing import SizingSettings, sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
+from core.launch.validation.launch_validation import written_validation
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
+from lambdas.adapters.aws.node_class.launch_validator import LaunchValidator
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
 
 READY: Final = "Ready"
 VALID: Final = "ValidationSucceeded"
+LAUNCH_VALIDATION: Final = "launchValidation"
+"""A member of what is resolved that is no part of the status: the new value of annotation `labels.LAUNCH_VALIDATION`."""
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -44,9 +48,11 @@ class NodeClassResolver:
         images: Images,
         profiles: InstanceProfiles,
         reservations: CapacityReservations | None,
+        launches: LaunchValidator,
         clock: Clock,
     ) -> None:
-        """`reservations` is None where the feature gate ReservedCapacity is off."""
+        """`reservations` is None where the feature gate ReservedCapacity is off; `launches` asks EC2 about a resolved class."""
+        self._launches = launches
         self._cluster = cluster
         self._network = network
         self._images = images
@@ -54,10 +60,10 @@ class NodeClassResolver:
         self._reservations = reservations
         self._clock = clock
 
-    def resolve(self, manifest: JsonObject) -> JsonObject:
-        """Return the whole status, and the `places` of each capacity reservation.
+    def resolve(self, manifest: JsonObject, *, is_validated: bool = True) -> JsonObject:
+        """Return the whole status, the `places` of each capacity reservation, and what EC2 said as `launchValidation`.
 
-        A part that AWS denies or does not find makes its condition False.
+        `is_validated`: EC2 is asked whether it would launch. A part that AWS denies or does not find makes its condition False.
 
         Raises:
             TransientError: If AWS cannot answer now; the current status stays valid.
@@ -98,11 +104,23 @@ class NodeClassResolver:
         found["capacityReservations"] = None  # nothing is said of them where the gate is off
         if self._reservations is not None:
             verdicts["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
+        if is_validated and not verdicts[VALID].reason:
+            verdicts[VALID] = self._asked({**manifest, "status": found}, found)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
     def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
         problem = family_of("", node_class.alias).why_not_published(described.version)
         return _Verdict("UnsupportedAlias", problem) if problem else None
+
+    def _asked(self, resolved: JsonObject, found: JsonObject) -> _Verdict:
+        """Have EC2 judge the resolved class, and put its answer into the status."""
+        try:
+            node_class = read_node_class(resolved)
+            answer = self._launches.validate(node_class, resolved, self._cluster.describe().cluster)
+        except InvalidInputError as error:
+            return _Verdict("InvalidConfiguration", str(error))
+        found[LAUNCH_VALIDATION] = written_validation(answer)
+        return _Verdict(answer.reason(), answer.explanation())
 
     def _conditions(self, manifest: JsonObject, verdicts: Mapping[str, _Verdict]) -> list[JsonObject]:
         """Return one condition for each verdict and the root; the time of the last change is kept where nothing changed."""

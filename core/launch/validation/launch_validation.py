@@ -1,0 +1,102 @@
+"""What EC2 said about launches from an EC2NodeClass, kept in an annotation of the class, and when it is asked again.
+
+EC2 is asked where the rendered launch has changed. What it agreed to is not asked again; what it denied is, later and later,
+since a permission may come without a change of the class.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.launch.denials.codes import Remembered, rule_of
+from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
+
+DRY_RUN: Final = "DryRunOperation"
+"""EC2's code of the answer that the request would have succeeded."""
+
+MESSAGE_MAX: Final = 2000
+"""Characters that are kept of EC2's message; the longest are encoded authorization failures."""
+
+_OF_CAPACITY: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
+_UNAUTHORIZED: Final = ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
+_DOUBLINGS_MAX: Final = 10
+
+
+class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last answer.
+
+    Attributes:
+        fields: What was asked about: digests of the fields of the rendered launch (`template_fields`).
+        asked_at: When EC2 was asked last.
+        call, code, message: The call that EC2 denied and its answer; empty where it agreed.
+        denials: How often in a row it denied these fields.
+    """
+
+    fields: dict[str, str]
+    asked_at: datetime
+    call: str = ""
+    code: str = ""
+    message: str = ""
+    denials: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether EC2 would launch."""
+        return not self.code
+
+    def answers(self, fields: dict[str, str], now: datetime) -> bool:
+        """Whether it is the answer about these fields and need not be asked for again yet."""
+        if self.fields != fields:
+            return False
+        return self.agrees or now < self.asked_at + self._pause()
+
+    def _pause(self) -> timedelta:
+        doublings = min(max(self.denials - 1, 0), _DOUBLINGS_MAX)
+        return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
+
+    def reason(self) -> str:
+        """Return the reason for the condition: Karpenter's for a missing permission, else EC2's code; empty if EC2 agrees."""
+        if self.code.startswith(_UNAUTHORIZED):
+            return f"{self.call.rpartition(':')[2]}AuthCheckFailed"
+        return self.code.replace(".", "_")
+
+    def explanation(self) -> str:
+        """Return EC2's code and message, and what to do; empty if EC2 agrees."""
+        if self.agrees:
+            return ""
+        how = "" if self.call.endswith("CreateLaunchTemplate") else " (DryRun)"
+        return f"{self.call}{how}: {self.code}: {self.message.rstrip('.')}. {rule_of(self.code).advice}"
+
+
+def concerns_the_class(code: str) -> bool:
+    """Whether an answer with this code means that the class cannot be launched, not that capacity is missing just now."""
+    return code != DRY_RUN and rule_of(code).remembered not in _OF_CAPACITY
+
+
+def next_validation(
+    before: LaunchValidation | None, fields: dict[str, str], denied: tuple[str, str, str] | None, now: datetime
+) -> LaunchValidation:
+    """Return the answer to keep; `denied` is the call that EC2 denied, its code and its message."""
+    if denied is None:
+        return LaunchValidation(fields=fields, asked_at=now)
+    call, code, message = denied
+    in_a_row = before.denials if before is not None and before.fields == fields else 0
+    return LaunchValidation(
+        fields=fields, asked_at=now, call=call, code=code, message=message[:MESSAGE_MAX], denials=in_a_row + 1
+    )
+
+
+def written_validation(validation: LaunchValidation) -> str:
+    """Return the value of the annotation `labels.LAUNCH_VALIDATION`."""
+    return msgspec.json.encode(validation, order="deterministic").decode()
+
+
+def read_validation(text: str) -> LaunchValidation | None:
+    """Return the annotation's content; None where it cannot be read, so that EC2 is asked again."""
+    try:
+        return msgspec.json.decode(text, type=LaunchValidation) if text else None
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,134 @@
+"""Asks EC2 whether it would launch from an EC2NodeClass: CreateLaunchTemplate for real, CreateFleet and RunInstances as DryRun.
+
+Only a launch template that exists can be named in the two others (Karpenter does the same). It is one of those that are named
+by their content, and is pruned like them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from core import labels
+from core.ami_families.bootstrap import Cluster
+from core.catalogue.node_class import EC2NodeClass
+from core.launch.render import RenderedLaunch, render_launch
+from core.launch.template import tag_list
+from core.launch.validation.launch_validation import (
+    LaunchValidation,
+    concerns_the_class,
+    next_validation,
+    read_validation,
+)
+from core.launch.validation.template_fields import template_fields
+from core.launch.validation.validation_orders import validation_orders
+from core.model.catalogue import InstanceType
+from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.service import AwsService
+from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError, TransientError
+
+TypesFor = Callable[[JsonObject], Iterable[InstanceType]]
+"""Returns the instance types as a resolved EC2NodeClass shapes them, none before the market was read."""
+
+_Denied = tuple[str, str, str]
+
+
+def unread(_: JsonObject) -> Iterable[InstanceType]:
+    """Return no types: the market was never read."""
+    return ()
+
+
+class LaunchValidator:
+    """Asks where the rendered launch has changed, and remembers the answers in this sandbox besides the annotation."""
+
+    def __init__(
+        self,
+        ec2: AwsService,
+        templates: LaunchTemplates,
+        clock: Clock,
+        types_for: TypesFor = unread,
+        *,
+        uses_reservations: bool = True,
+    ) -> None:
+        self._ec2 = ec2
+        self._templates = templates
+        self._clock = clock
+        self._types_for = types_for
+        self._uses_reservations = uses_reservations
+        self._known: dict[str, LaunchValidation] = {}
+
+    def validate(self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster) -> LaunchValidation:
+        """Return EC2's answer about the resolved class. `manifest` has the resolved status.
+
+        Raises:
+            InvalidInputError: If a launch cannot be rendered.
+            TransientError: If EC2 cannot answer now.
+        """
+        fields, now = template_fields(node_class, cluster), self._clock.now()
+        before = self._before(node_class)
+        if before is not None and before.answers(fields, now):
+            return before
+        launches = self._launches(node_class, manifest, cluster)
+        denied = next((found for found in map(self._denied, launches) if found is not None), None)
+        answer = next_validation(before, fields if launches else {}, denied, now)
+        self._known[_key(node_class)] = answer
+        return answer
+
+    def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
+        """Return the later of what this sandbox and the annotation know."""
+        written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
+        found = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
+        return max(found, key=lambda known: known.asked_at, default=None)
+
+    def _launches(self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster) -> list[RenderedLaunch]:
+        """Return the launches to ask about; none where no type goes with an image and a subnet: nothing could be launched."""
+        orders = validation_orders(
+            node_class, manifest, self._types_for(manifest), uses_reservations=self._uses_reservations
+        )
+        rendered = [render_launch(order, node_class, cluster) for order in orders]
+        return [launch for launch in rendered if launch.offerings]
+
+    def _denied(self, rendered: RenderedLaunch) -> _Denied | None:
+        """Return the call that EC2 denies, with code and message; None where it agrees."""
+        try:
+            self._templates.ensure(rendered.templates)
+        except DeniedError as error:
+            return error.call, error.code, error.said
+        fleet = {name: value for name, value in rendered.request.items() if name != "ClientToken"}
+        return self._asked("CreateFleet", rendered, **fleet) or self._asked(
+            "RunInstances", rendered, **_one_instance(rendered)
+        )
+
+    def _asked(self, operation: str, rendered: RenderedLaunch, **request: Any) -> _Denied | None:
+        try:
+            self._ec2.call(operation, DryRun=True, **request)
+        except NotFoundError as error:  # somebody deleted the template at this moment
+            self._templates.forget(rendered.templates)
+            raise TransientError(error.call, error.detail) from error
+        except DeniedError as error:
+            return (error.call, error.code, error.said) if concerns_the_class(error.code) else None
+        return None
+
+
+def _key(node_class: EC2NodeClass) -> str:
+    return node_class.metadata.uid or node_class.name
+
+
+def _one_instance(rendered: RenderedLaunch) -> JsonObject:
+    """Return RunInstances' request for the first offering.
+
+    The subnet belongs to the interfaces: EC2 does not take one beside them.
+    """
+    offering, template = rendered.offerings[0], rendered.templates[0]
+    subnet = rendered.subnets[offering.zone]
+    interfaces = [{**interface, "SubnetId": subnet} for interface in template.data["NetworkInterfaces"]]
+    return {
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceType": offering.instance_type,
+        "LaunchTemplate": {"LaunchTemplateName": template.name, "Version": "$Latest"},
+        "NetworkInterfaces": interfaces,
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tag_list(rendered.tags)} for kind in ("instance", "volume")
+        ],
+    }
