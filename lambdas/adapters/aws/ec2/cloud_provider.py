@@ -14,12 +14,12 @@ from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.ec2.launch_validator import LaunchValidator, TypesFor, unread
 from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
 from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
-from lambdas.adapters.aws.node_class.launch_validator import LaunchValidator, TypesFor, unread
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.service import AwsService
@@ -61,13 +61,16 @@ class Ec2Cloud:
         self._terminated = CoalescedCalls(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock, take_turn)
+        validator = LaunchValidator(
+            services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
+        )
         self._resolver = NodeClassResolver(
             self._cluster,
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             InstanceProfiles(services.iam, cluster=cluster, region=services.region),
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
-            LaunchValidator(services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations),
+            validator.validate,
             clock,
         )
 

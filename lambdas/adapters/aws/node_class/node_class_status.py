@@ -9,19 +9,18 @@ from typing import Any, Final
 import msgspec
 
 from core import api, labels
-from core.ami_families.bootstrap import Bootstrap, registered_taints
+from core.ami_families.bootstrap import Bootstrap, Cluster, registered_taints
 from core.ami_families.registry import family_of
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.catalogue.sizing import SizingSettings, sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
-from core.launch.validation.launch_validation import written_validation
+from core.launch.validation.launch_validation import LaunchValidation, written_validation
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
-from lambdas.adapters.aws.node_class.launch_validator import LaunchValidator
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
 
@@ -29,6 +28,10 @@ READY: Final = "Ready"
 VALID: Final = "ValidationSucceeded"
 LAUNCH_VALIDATION: Final = "launchValidation"
 """A member of what is resolved that is no part of the status: the new value of annotation `labels.LAUNCH_VALIDATION`."""
+
+
+Validate = Callable[[EC2NodeClass, JsonObject, Cluster], LaunchValidation]
+"""Returns EC2's answer about a resolved class, given twice. Raises InvalidInputError, TransientError."""
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -48,11 +51,11 @@ class NodeClassResolver:
         images: Images,
         profiles: InstanceProfiles,
         reservations: CapacityReservations | None,
-        launches: LaunchValidator,
+        validate: Validate,
         clock: Clock,
     ) -> None:
-        """`reservations` is None where the feature gate ReservedCapacity is off; `launches` asks EC2 about a resolved class."""
-        self._launches = launches
+        """`reservations` is None where the feature gate ReservedCapacity is off; `validate` asks EC2 about a resolved class."""
+        self._validate = validate
         self._cluster = cluster
         self._network = network
         self._images = images
@@ -116,7 +119,7 @@ class NodeClassResolver:
         """Have EC2 judge the resolved class, and put its answer into the status."""
         try:
             node_class = read_node_class(resolved)
-            answer = self._launches.validate(node_class, resolved, self._cluster.describe().cluster)
+            answer = self._validate(node_class, resolved, self._cluster.describe().cluster)
         except InvalidInputError as error:
             return _Verdict("InvalidConfiguration", str(error))
         found[LAUNCH_VALIDATION] = written_validation(answer)
