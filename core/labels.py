@@ -77,6 +77,9 @@ definition of the class has no field for it, and the API server drops fields tha
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: what EC2 said last about launches from it (`core.launch.validation`)."""
 
+NODE_MEMORY: Final = "fleetwright.dev/node-memory"
+"""Annotation of an EC2NodeClass: memory of instance types as its nodes have shown it (`core.catalogue.discovered`)."""
+
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
 MOVES: Final = "fleetwright.dev/moves"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from core import labels
 from core.catalogue.capacity import attach_limit, capacity
 from core.catalogue.market import Market
@@ -47,7 +49,20 @@ class CatalogueBuilder:
 
     def _types(self, sizing: Sizing) -> tuple[InstanceType, ...]:
         known = self._built.get(sizing)
-        return instance_types(self._shapes, self._market, sizing) if known is None else known
+        if known is not None:
+            return known
+        if not sizing.discovered:
+            return instance_types(self._shapes, self._market, sizing)
+        return self._as_discovered(sizing)
+
+    def _as_discovered(self, sizing: Sizing) -> tuple[InstanceType, ...]:
+        """Return the types of a sizing of which only some sizes were seen: the others are those without."""
+        plain = msgspec.structs.replace(sizing, discovered=())
+        self._built[plain] = estimated = self._types(plain)
+        shown = {name for name, _ in sizing.discovered}
+        seen = instance_types((s for s in self._shapes if s.instance_type in shown), self._market, sizing)
+        by_name = {found.name: found for found in seen}
+        return tuple(by_name.get(found.name, found) for found in estimated)
 
     def _sizing(self, manifest: Mapping[str, Any]) -> Sizing | None:
         try:

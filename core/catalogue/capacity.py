@@ -43,8 +43,15 @@ def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
 
 
 def memory_mib(shape: Shape, sizing: Sizing) -> int:
-    """Memory that the operating system sees: what is sold, less firmware (64 MiB on arm64) and the hypervisor's share."""
+    """Memory that the operating system sees: what nodes have shown, else what is sold less the hypervisor's share.
+
+    On arm64 firmware takes 64 MiB besides. What was shown counts between half of what is sold and all of it: less or more is a
+    faulty node.
+    """
     total = shape.memory_info.size_in_mib
+    shown = dict(sizing.discovered).get(shape.instance_type, 0)
+    if total // 2 <= shown <= total and shown:
+        return shown
     if shape.processor_info.supported_architectures[:1] == ("arm64",):
         total -= _ARM_FIRMWARE_MIB
     return total - -(-total * sizing.settings.vm_memory_overhead_ppm // PPM)

@@ -9,6 +9,7 @@ import msgspec
 
 from core.ami_families.al2023 import AL2023
 from core.ami_families.family import AmiFamily
+from core.catalogue.discovered.node_memory import discovered_memory
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
 from core.catalogue.node_class import RAID0, BlockDevice, EC2NodeClass, NetworkInterface
 from core.errors import InvalidInputError
@@ -34,6 +35,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
+        discovered: Instance type → memory in MiB that nodes of this class have shown, by type.
         needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
     """
 
@@ -47,6 +49,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...] = ()
     nested_virtualization: bool = False
     needs_nitro: bool = False
+    discovered: tuple[tuple[str, int], ...] = ()
     settings: SizingSettings = SizingSettings()
 
 
@@ -72,6 +75,7 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         zones=node_class.zones,
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
         needs_nitro=spec.connection_tracking is not None,
+        discovered=discovered_memory(node_class),
         settings=settings,
     )
 

@@ -98,7 +98,10 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
         "patch",
     ): "Restarts a single replica: its new pod is up before the old one goes.",
     ("ec2nodeclasses", "get"): "Launches from the present class.",
-    ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by, and what EC2 said about launches.",
+    (
+        "ec2nodeclasses",
+        "patch",
+    ): "Annotates the hash that drift is found by, what EC2 said about launches, and what nodes have.",
     ("ec2nodeclasses/status", "patch"): "Says what a class resolves to, and whether it is ready.",
     ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
     ("nodeclaims", "create"): "Shows a claim as a NodeClaim.",

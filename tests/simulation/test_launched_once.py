@@ -26,12 +26,20 @@ APART = {
 
 
 def doubled(folder: Path, *, lost_answers: int = 40) -> Result:
-    """A pod a node, every message twice and at the same time, and EC2's first answers are lost."""
+    """A pod a node, every message twice and at the same time, and EC2's first answers to launches are lost.
+
+    The pods come when EC2 has agreed to the EC2NodeClass.
+    """
     pods = deployment(NODES)
     pods["spec"]["template"]["spec"]["affinity"] = APART
     lost = {"call": "ec2:CreateFleet", "kind": "lostReply", "count": lost_answers}
-    steps: list[dict[str, Any]] = [{"at": 0, "events": {"kind": "duplicate", "count": 2000}}, {"at": 0, "fault": lost}]
-    return play(folder, node_pool(), pods, steps=steps, duration="6m")
+    twice = {"kind": "duplicate", "count": 2000}
+    steps: list[dict[str, Any]] = [
+        {"at": "1m", "events": twice},
+        {"at": "1m", "fault": lost},
+        {"at": "1m", "apply": [pods]},
+    ]
+    return play(folder, node_pool(), steps=steps, duration="7m")
 
 
 def test_two_executors_of_one_claim_launch_one_instance(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from typing import Any, Final
 from core import labels
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
+from core.catalogue.discovered.node_memory import with_seen
+from core.catalogue.node_class import read_node_class
 from core.catalogue.reservations import selects_reservations, written_places
 from core.disruption.budgets.node_pool_budgets import unreadable
 from core.disruption.rollouts import Rollout
+from core.errors import InvalidInputError
 from core.labels import HASH_VERSION
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord
@@ -25,6 +28,7 @@ from core.reasons.node import NodeReason
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.launch_condition import denied_launches
+from lambdas.controllers.status.node_memory import seen_memory
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
@@ -80,6 +84,7 @@ class ObjectStatus:
 
         def write_class(name: str, manifest: JsonObject) -> None:
             more = [denied_launches(name, denials)] if are_denials_read else []
+            self._keep_memory(manifest, view)
             ready[name] = self._write_class(manifest, known[name], more, report)
 
         breakers: dict[str, Breaker] = {}
@@ -136,6 +141,15 @@ class ObjectStatus:
             self._validations.report(manifest, validated, report)
         self._annotate(kinds.EC2_NODE_CLASSES, manifest, own)
         return _is_ready({"status": status})
+
+    def _keep_memory(self, manifest: JsonObject, view: ClusterState) -> None:
+        """Remember on the class how much memory its registered nodes have, where that is new."""
+        try:
+            written = with_seen(read_node_class(manifest), seen_memory(_name(manifest), view))
+        except InvalidInputError:
+            return
+        if written is not None:
+            self._annotate(kinds.EC2_NODE_CLASSES, manifest, {labels.NODE_MEMORY: written})
 
     def _write_pool(
         self,

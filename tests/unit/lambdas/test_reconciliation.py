@@ -301,6 +301,18 @@ def test_what_ec2_says_about_a_class_is_kept_in_its_annotation_alone(lab: Lab) -
     assert '"UserData":"1"' in written["metadata"]["annotations"]["fleetwright.dev/launch-validation"]
 
 
+def test_memory_that_a_node_shows_is_kept_on_its_class_once(lab: Lab) -> None:
+    """Plans count on it from then on; each round writing it again would wake all watchers of the class."""
+    lab.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", {"status": {"amis": [{"id": lab.claim.machine.image_id}]}})
+    lab.cloud.resolution = {**lab.cloud.resolution, "amis": [{"id": lab.claim.machine.image_id}]}
+    lab.reconcile()
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert f'"{lab.claim.machine.offering.instance_type}":' in written["annotations"]["fleetwright.dev/node-memory"]
+    lab.reconcile()
+    again = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert again["resourceVersion"] == written["resourceVersion"]
+
+
 def test_an_event_names_the_changed_fields_of_the_launch_template(lab: Lab) -> None:
     """Otherwise, people guess which edit or which new image it is about."""
     answered(lab, fields={"ImageId": "1", "UserData": "1"})

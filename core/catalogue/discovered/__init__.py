@@ -1,0 +1,1 @@
+"""What nodes that joined have shown about their instance types."""

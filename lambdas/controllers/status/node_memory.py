@@ -1,0 +1,21 @@
+"""Finds how much memory the registered nodes of an EC2NodeClass have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core.catalogue.discovered.node_memory import SeenMemory
+from core.model.values import quantity
+from lambdas.observation.cluster_state import ClusterState
+
+
+def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
+    """Yield what each registered node of the class shows."""
+    nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
+    for claim in view.claims.values():
+        machine = claim.machine
+        if machine is None or not claim.is_registered or claim.plan.node_class.name != node_class:
+            continue
+        node = nodes.get(machine.provider_id)
+        if node is not None:
+            yield SeenMemory(machine.offering.instance_type, machine.image_id, node.capacity.get(quantity.MEMORY, 0))
