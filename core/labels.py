@@ -77,6 +77,9 @@ definition of the class has no field for it, and the API server drops fields tha
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: what EC2 said last about launches from it (`core.launch.validation`)."""
 
+PREFIX_DELEGATION: Final = "fleetwright.dev/prefix-delegation"
+"""Annotation of an EC2NodeClass: `true` where the VPC CNI gives its nodes prefixes of addresses."""
+
 NODE_MEMORY: Final = "fleetwright.dev/node-memory"
 """Annotation of an EC2NodeClass: memory of instance types as its nodes have shown it (`core.catalogue.discovered`)."""
 

@@ -13,6 +13,17 @@ MIB: Final = 2**20
 DEFAULT_PODS: Final = 110
 """Pods where interface addresses set no limit: Kubernetes' own recommendation, used for Windows."""
 
+HOST_PODS: Final = 2
+"""Pods in the host's network, which need no address: kube-proxy and the VPC CNI."""
+
+ADDRESSES_OF_A_PREFIX: Final = 16
+"""Of an IPv4 prefix, a /28 (EC2)."""
+
+_SMALL_VCPUS: Final = 30
+_PODS_OF_SMALL: Final = 110
+_PODS_OF_LARGE: Final = 250
+"""Most pods up to so many vCPUs, and beyond (EKS, max-pods-calculator)."""
+
 _GPU_RESOURCES: Final = {"NVIDIA": quantity.NVIDIA_GPU, "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
 _ARM_FIRMWARE_MIB: Final = 64
 NEURON: Final = "aws.amazon.com/neuron"
@@ -62,6 +73,8 @@ def pod_count(shape: Shape, sizing: Sizing) -> int:
     kubelet, family = sizing.kubelet, sizing.family
     if kubelet.max_pods is not None:
         count = kubelet.max_pods
+    elif family.eni_limited_pods and sizing.delegates_prefixes and (shape.hypervisor == "nitro" or shape.bare_metal):
+        count = prefix_pods(shape, sizing)
     elif family.eni_limited_pods:
         count = interface_pods(shape, sizing, reserved_enis=sizing.settings.reserved_enis)
     else:
@@ -76,11 +89,26 @@ def interface_pods(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
 
     Each interface keeps one address for itself; two pods use the host's network.
     """
+    addresses = _pod_addresses(shape, sizing, reserved_enis=reserved_enis)
+    return addresses + HOST_PODS if addresses else 0
+
+
+def prefix_pods(shape: Shape, sizing: Sizing) -> int:
+    """Pods with prefix delegation: a prefix in the place of each address, up to what EKS recommends (its script)."""
+    addresses = _pod_addresses(shape, sizing, reserved_enis=sizing.settings.reserved_enis)
+    is_small = shape.v_cpu_info.default_v_cpus <= _SMALL_VCPUS
+    return (
+        min(addresses * ADDRESSES_OF_A_PREFIX + HOST_PODS, _PODS_OF_SMALL if is_small else _PODS_OF_LARGE)
+        if addresses
+        else 0
+    )
+
+
+def _pod_addresses(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
+    """Return how many addresses, or prefixes, the interfaces have besides their own."""
     on_first_card = sum(i.interface_type == "efa-only" and i.network_card_index == 0 for i in sizing.interfaces)
     usable = shape.network_info.default_card.maximum_network_interfaces - reserved_enis - on_first_card
-    if usable <= 0:
-        return 0
-    return usable * (shape.network_info.ipv4_addresses_per_interface - 1) + 2
+    return max(0, usable) * (shape.network_info.ipv4_addresses_per_interface - 1)
 
 
 def attach_limit(shape: Shape, sizing: Sizing) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core import labels
 from core.ami_families.family import AmiFamily
 from core.ami_families.registry import family_of
 from core.errors import InvalidInputError
@@ -223,6 +224,11 @@ class EC2NodeClass(_Wire, frozen=True, kw_only=True):
     def family(self) -> AmiFamily:
         """`spec.amiFamily`, else the alias' family, else Custom; one that is unknown counts as Custom."""
         return family_of(self.spec.ami_family, self.alias)
+
+    @property
+    def delegates_prefixes(self) -> bool:
+        """Whether the VPC CNI gives its nodes prefixes of addresses, by the annotation `labels.PREFIX_DELEGATION`."""
+        return self.metadata.annotations.get(labels.PREFIX_DELEGATION) == "true"
 
     @property
     def alias(self) -> str:

@@ -35,6 +35,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
+        delegates_prefixes: Whether each of an interface's addresses for pods is a prefix of addresses.
         discovered: Instance type → memory in MiB that nodes of this class have shown, by type.
         needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
     """
@@ -49,6 +50,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...] = ()
     nested_virtualization: bool = False
     needs_nitro: bool = False
+    delegates_prefixes: bool = False
     discovered: tuple[tuple[str, int], ...] = ()
     settings: SizingSettings = SizingSettings()
 
@@ -75,6 +77,7 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         zones=node_class.zones,
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
         needs_nitro=spec.connection_tracking is not None,
+        delegates_prefixes=node_class.delegates_prefixes,
         discovered=discovered_memory(node_class),
         settings=settings,
     )

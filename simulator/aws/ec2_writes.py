@@ -19,6 +19,7 @@ _NO_CAPACITY: Final = frozenset(
     {
         NO_CAPACITY,
         "InsufficientFreeAddressesInSubnet",
+        "InsufficientCidrBlocks",
         "SpotMaxPriceTooLow",
         "MaxSpotInstanceCountExceeded",
         "VcpuLimitExceeded",

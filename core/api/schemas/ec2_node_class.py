@@ -13,7 +13,7 @@ from core.ami_families.family import AmiFamily
 from core.ami_families.registry import BY_ALIAS, FAMILIES, family_of
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schemas import fields
+from core.api.schemas import fields, tuning
 from core.api.schemas.base import ApiModel, Rule
 from core.api.schemas.block_device import BlockDevice
 from core.api.schemas.kubelet import rules as kubelet
@@ -321,8 +321,17 @@ class EC2NodeClassSpec(ApiModel):
     rules = (*_TERM_RULES, *_INSTANCE_RULES)
 
 
+class ClassMetadata(Metadata):
+    """`metadata` of an EC2NodeClass, with the annotation that tunes it."""
+
+    rules = (
+        *Metadata.rules,
+        Rule(("annotations",), tuning.bad_prefix_delegation, tuning.PREFIX_DELEGATION_MEANING),
+    )
+
+
 class EC2NodeClassObject(ApiModel):
     """An EC2NodeClass."""
 
-    metadata: Metadata
+    metadata: ClassMetadata
     spec: EC2NodeClassSpec

@@ -1,4 +1,4 @@
-"""Annotations by which a NodePool steers Fleetwright where Karpenter's API has no field."""
+"""Annotations by which a NodePool or EC2NodeClass steers Fleetwright where Karpenter's API has no field."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ EXPIRY_MEANING: Final = f"must be {EXPIRY_WITHIN_BUDGETS} or {EXPIRY_FORCEFUL}"
 MODE_MEANING: Final = f"must be {labels.OBSERVE}, or left out"
 LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
 MOVES_MEANING: Final = f"must be {THOROUGH_MOVES}, {BALANCED_MOVES} or {GENTLE_MOVES}"
+PREFIX_DELEGATION_MEANING: Final = "must be true or false"
 EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
 
 
@@ -90,6 +91,12 @@ def bad_largest_node(metadata: JsonObject) -> list[Location]:
     """Return the field where the bound on node size is invalid."""
     text = metadata.get("annotations", {}).get(labels.LARGEST_NODE)
     return [] if text is None or _AMOUNTS.fullmatch(text) else [("annotations", labels.LARGEST_NODE)]
+
+
+def bad_prefix_delegation(metadata: JsonObject) -> list[Location]:
+    """Return the field where the setting for prefixes is invalid."""
+    text = metadata.get("annotations", {}).get(labels.PREFIX_DELEGATION)
+    return [] if text in (None, "true", "false") else [("annotations", labels.PREFIX_DELEGATION)]
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -86,6 +86,11 @@ RULES: Final = (
         advice="Free addresses in the subnet, or let subnetSelectorTerms find further subnets.",
     ),
     LaunchErrorRule(
+        code="InsufficientCidrBlocks",
+        remembered=Remembered.SUBNET,
+        advice="Reserve prefixes in the subnet (a CIDR reservation), or let subnetSelectorTerms find further subnets.",
+    ),
+    LaunchErrorRule(
         code="VcpuLimitExceeded",
         remembered=Remembered.QUOTA,
         advice="Raise the vCPU quota in Service Quotas, or lower the NodePool's limits.",

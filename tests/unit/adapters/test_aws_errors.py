@@ -87,9 +87,10 @@ def test_only_the_offering_that_was_refused_is_remembered() -> None:
     assert refused_offerings(errors, TRIED, ZONES) == (refused,)
 
 
-def test_a_subnet_without_addresses_closes_its_whole_zone() -> None:
+@pytest.mark.parametrize("code", ["InsufficientFreeAddressesInSubnet", "InsufficientCidrBlocks"])
+def test_a_subnet_without_addresses_or_prefixes_closes_its_whole_zone(code: str) -> None:
     """Otherwise, every other type would fail there too, one call after the other."""
-    errors = [a_fleet_error("InsufficientFreeAddressesInSubnet", "m5.large", "subnet-a")]
+    errors = [a_fleet_error(code, "m5.large", "subnet-a")]
     assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from core import api
 from core.api.schemas.ec2_node_class import TAGS_MAX
+from core.labels import PREFIX_DELEGATION
 from tests.unit.api.objects import ABSENT, NODE_CLASS, changed
 
 
@@ -54,6 +55,7 @@ def fields(*changes: tuple[str, Any]) -> list[str]:
         ("spec.placementGroupSelector", {}, "spec.placementGroupSelector"),
         ("spec.placementGroupSelector", {"name": "a", "id": "pg-1"}, "spec.placementGroupSelector"),
         ("spec.ipPrefixCount", -1, "spec.ipPrefixCount"),
+        ("metadata.annotations", {PREFIX_DELEGATION: "yes"}, f"metadata.annotations[{PREFIX_DELEGATION}]"),
         ("spec.associatePublicIPAddress", "yes", "spec.associatePublicIPAddress"),
         ("spec.instanceStorePolicy", "RAID1", "spec.instanceStorePolicy"),
         ("spec.metadataOptions", {"httpPutResponseHopLimit": 65}, "spec.metadataOptions.httpPutResponseHopLimit"),

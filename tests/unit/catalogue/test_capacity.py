@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from core import labels
+from core.catalogue.build import build_catalogue
 from core.catalogue.sizing import SizingSettings, settings_from
+from core.labels import PREFIX_DELEGATION
+from simulator.market.embedded import builtin_market, builtin_shapes
 from tests.unit.catalogue.sized_types import (
     MIB,
+    a_class,
     default_types,
     one_type,
 )
@@ -63,6 +69,38 @@ def test_pods_per_core_and_max_pods_bound_the_pod_count() -> None:
     assert one_type("m5.xlarge", kubelet={"podsPerCore": 2}).capacity["pods"] == 8
     assert one_type("m5.xlarge", kubelet={"maxPods": 500}).capacity["pods"] == 500
     assert one_type("m5.xlarge", kubelet={"maxPods": "max(10, vcpus)"}).capacity["pods"] == 58
+
+
+def with_prefixes(name: str, settings: SizingSettings | None = None, **spec: Any) -> int:
+    """Pods of a type in a class that says that its nodes get prefixes."""
+    delegating = {**a_class(**spec), "metadata": {"name": "c", "annotations": {PREFIX_DELEGATION: "true"}}}
+    shapes = [shape for shape in builtin_shapes("us-east-1") if shape.instance_type == name]
+    built = build_catalogue(shapes, builtin_market("us-east-1"), [delegating], settings or SizingSettings())
+    return built.types_for("c")[0].capacity["pods"]
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "prefixes"),
+    [
+        ("t3.nano", 4, 34),  # two interfaces with an address each besides their own
+        ("t3.small", 11, 110),  # 9 prefixes hold 146 pods, and EKS recommends 110 at most
+        ("m5.large", 29, 110),
+        ("m5.8xlarge", 234, 250),
+        ("m5.metal", 737, 250),
+        ("m4.large", 20, 20),  # not on Nitro: EC2 gives it no prefixes
+    ],
+)
+def test_prefixes_multiply_the_pods_of_a_node_up_to_what_eks_recommends(name: str, without: int, prefixes: int) -> None:
+    """By single addresses, a node of 2 vCPUs is full at 29 pods, whatever they ask for."""
+    assert one_type(name).capacity["pods"] == without
+    assert with_prefixes(name) == prefixes
+
+
+def test_the_classs_own_bounds_hold_with_prefixes() -> None:
+    assert with_prefixes("m5.large", kubelet={"maxPods": 60}) == 60
+    assert with_prefixes("m5.large", kubelet={"podsPerCore": 20}) == 40
+    assert with_prefixes("t3.nano", SizingSettings(reserved_enis=1)) == 18
+    assert with_prefixes("m5.large", amiSelectorTerms=[{"alias": "windows2022@latest"}]) == 110
 
 
 def test_an_efa_only_interface_takes_a_pod_interface_away() -> None:

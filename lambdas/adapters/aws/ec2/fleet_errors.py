@@ -17,7 +17,6 @@ from lambdas.ports import (
     TransientError,
 )
 
-_WHOLE_SUBNET: Final = "InsufficientFreeAddressesInSubnet"
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _SILENCE: Final = "UnfulfillableCapacity"
 """The code assumed for an answer with neither instances nor errors (Karpenter)."""
@@ -44,6 +43,7 @@ _REASONS: Final = (
     ("MaxSpotInstanceCountExceeded", "SpotQuotaExceeded"),
     ("VcpuLimitExceeded", "VcpuQuotaExceeded"),
     ("InsufficientFreeAddressesInSubnet", "SubnetWithoutAddresses"),
+    ("InsufficientCidrBlocks", "SubnetWithoutPrefixes"),
 )
 """Text in a fleet error's code or message → reason for people; the first match counts (Karpenter's order)."""
 
@@ -110,4 +110,7 @@ def _concerns(error: Mapping[str, Any], key: OfferingKey, zone_of_subnet: Mappin
     zone = zone_of_subnet.get(override.get("SubnetId", "")) or override.get("AvailabilityZone")
     if zone is not None and key.zone != zone:
         return False
-    return code == _WHOLE_SUBNET or override.get("InstanceType") in (None, key.instance_type)
+    return rule_of(str(code)).remembered is Remembered.SUBNET or override.get("InstanceType") in (
+        None,
+        key.instance_type,
+    )
