@@ -7,10 +7,10 @@ import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -33,6 +33,8 @@ from core.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation
     from cli.cluster.own_state import OwnState
+
+_Read = TypeVar("_Read")
 
 
 class World(msgspec.Struct, frozen=True):
@@ -134,8 +136,12 @@ def read_catalogue(path: str) -> Catalogue:
     Raises:
         InputError: If it cannot be read or understood.
     """
+    return _from_catalogue(path, document.decode)
+
+
+def _from_catalogue(path: str, reads: Callable[[bytes], _Read]) -> _Read:
     try:
-        return document.decode(Path(path).read_bytes())
+        return reads(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
     except InvalidInputError as error:
@@ -158,7 +164,8 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
     catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
-    return msgspec.structs.replace(snapshot, catalogue=catalogue)
+    quotas = _from_catalogue(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
+    return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
 
 
 def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:

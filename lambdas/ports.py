@@ -25,6 +25,7 @@ import msgspec
 
 from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
+from core.launch.quota_reading import QuotaReading
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.launch_order import LaunchOrder
@@ -321,6 +322,29 @@ class CatalogueStore(Protocol):
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         """Return the whole catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading."""
+        ...
+
+
+class QuotaSource(Protocol):
+    """The source of EC2's vCPU quotas: Service Quotas, and the account's instances."""
+
+    def read(self, previous: QuotaReading | None) -> QuotaReading:
+        """Return the current reading. What cannot be read, or was read a short while ago, is kept from `previous`.
+
+        Raises PortError where a part fails that has no previous value.
+        """
+        ...
+
+
+class QuotaStore(Protocol):
+    """Storage for the last reading of quotas between runs."""
+
+    def reading(self) -> QuotaReading | None:
+        """Return the last reading, None before the first. Raises PortError."""
+        ...
+
+    def save(self, reading: QuotaReading) -> None:
+        """Replace the last reading. Raises PortError."""
         ...
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -14,10 +14,12 @@ from core import labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.values import quantity, resources
+from core.model.values.vcpu_quotas import CODES
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
 _OWN_KEYS: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+_Part = TypeVar("_Part", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r"(?P<problem>.*?) - at `\$\.?(?P<path>[^`]*)`\Z", re.DOTALL)
 
 
@@ -46,6 +48,10 @@ class _Document(msgspec.Struct, rename="camel"):
     node_classes: dict[str, list[_InstanceType]] = {}
 
 
+class _Quotas(msgspec.Struct, rename="camel"):
+    vcpu_quotas: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+
+
 class CatalogueOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """The region of a catalogue and the day of its prices; both may be empty."""
 
@@ -59,8 +65,26 @@ def origin(raw: bytes) -> CatalogueOrigin:
     Raises:
         InvalidInputError: If it cannot be read.
     """
+    return _part(raw, CatalogueOrigin)
+
+
+def vcpu_quotas(raw: bytes) -> dict[str, int]:
+    """Return the document's `vcpuQuotas`: quota code → vCPUs that a cluster may run; empty where it has none.
+
+    Raises:
+        InvalidInputError: If it cannot be read, or names a code that is no vCPU quota of EC2.
+    """
+    found = _part(raw, _Quotas).vcpu_quotas
+    for code in sorted(found):
+        if code not in CODES:
+            problem = f"{code!r} is no vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
+            raise InvalidInputError(problem, subject="catalogue", field="vcpuQuotas")
+    return found
+
+
+def _part(raw: bytes, part: type[_Part]) -> _Part:
     try:
-        return msgspec.json.decode(_unpacked(raw), type=CatalogueOrigin)
+        return msgspec.json.decode(_unpacked(raw), type=part)
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"cannot be read: {error}", subject="catalogue") from error
 
@@ -87,10 +111,14 @@ def decode(raw: bytes) -> Catalogue:
     )
 
 
-def encode(catalogue: Catalogue, origin: CatalogueOrigin | None = None) -> bytes:
-    """Write a catalogue, with its origin where one is given; `decode` gives back the same one."""
+def encode(
+    catalogue: Catalogue, origin: CatalogueOrigin | None = None, quotas: Mapping[str, int] | None = None
+) -> bytes:
+    """Write a catalogue, with its origin and quotas where they are given; `decode` gives back the same one."""
     document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
     document |= msgspec.structs.asdict(origin) if origin is not None else {}
+    if quotas:
+        document["vcpuQuotas"] = dict(quotas)
     if catalogue.by_node_class:
         document["nodeClasses"] = {
             name: [_written(found) for found in types] for name, types in catalogue.by_node_class.items()

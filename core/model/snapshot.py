@@ -67,6 +67,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
         stored_target: The target of the fleet that is under way, as the pass before stored it.
         evicted_nodes: NodeClaim → what commands evicted from its node in the last hour.
+        vcpu_quotas: Code of an EC2 quota → vCPUs that this cluster may run in all: the quota less what others in the account
+            run. Quotas that are missing are not known, and bound nothing.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 
@@ -89,6 +91,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[Service, ...] = ()
     workload_selectors: tuple[WorkloadSelector, ...] = ()
     catalogue: Catalogue = Catalogue()
+    vcpu_quotas: dict[str, int] = {}
     marked_for_deletion: tuple[str, ...] = ()
     paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}

@@ -117,6 +117,11 @@ class PodReason(ReasonCode):
         "A node would do, but the limits of the NodePool leave no room for one.",
         "Raise spec.limits of the NodePool, or wait for other nodes of it to go.",
     )
+    QUOTA_REACHED = (
+        "QuotaReached",
+        "A node would do, but a vCPU quota of EC2 leaves no room for one; the message has its code.",
+        "Ask Service Quotas for more, or admit another capacity type or families with a quota of their own in the NodePool.",
+    )
     MIN_VALUES_NOT_MET = (
         "MinValuesNotMet",
         "Too few kinds of instance types are left for the minValues of the NodePool.",

@@ -52,6 +52,11 @@ class RunReason(ReasonCode):
         "A part of the market could not be read, so the last one stays in use.",
         "Read the message: most often a permission.",
     )
+    QUOTAS_NOT_READ = (
+        "QuotasNotRead",
+        "EC2's vCPU quotas could not be read, so the last reading stays in use for half an hour; then plans know of none.",
+        "Read the message: most often a permission (servicequotas:ListServiceQuotas, ec2:DescribeInstances).",
+    )
     USAGE_RECOUNTED = (
         "UsageRecounted",
         "A NodePool's counters were not the sums of what its claims hold, and were corrected.",

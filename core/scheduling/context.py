@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
 
 from core import labels
+from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
@@ -16,10 +17,14 @@ from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
+from core.scheduling.capacity.quota_accounting import RemainingQuotas, quotas_left
+from core.scheduling.capacity.quota_fit import fit
 from core.scheduling.constraints.constraint import PlanStart
+from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
@@ -116,8 +121,23 @@ class SchedulingContext:
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan, see `remaining_limits`."""
-        start = PlanStart(self.templates, self.remaining_limits(vanished), self.table)
+        start = PlanStart(self.templates, self.remaining_limits(vanished), self.table, self._quotas_left())
         return PlanConstraints.of(self.constraints, start)
+
+    def fit_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
+        """Restrict the claims of a plan so that no EC2 quota can be exceeded, and return whether that is possible.
+
+        Where it is not, a plan of the context `within_quotas` has to take this one's place.
+        """
+        if not self.snapshot.vcpu_quotas or not claims or Ec2Quotas in self.constraints:
+            return True
+        return fit(claims, RemainingQuotas(self._quotas_left()))
+
+    def within_quotas(self) -> SchedulingContext:
+        """Return the same context with EC2's vCPU quotas among the constraints; everything else is shared."""
+        other = copy(self)
+        other.constraints = (*self.constraints, Ec2Quotas)
+        return other
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """Return for each template what its NodePool's limits leave; leaving nodes, and the given ones, use nothing."""
@@ -132,12 +152,24 @@ class SchedulingContext:
             limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
         return tuple(limits)
 
+    def _quotas_left(self) -> dict[str, int]:
+        """Return quota code → what nodes and claims leave of it. Nodes that a plan removes count: they go after others came."""
+        snapshot = self.snapshot
+        if not snapshot.vcpu_quotas:
+            return {}
+        every = (snapshot.catalogue.default, *snapshot.catalogue.by_node_class.values())
+        types = {found.name: found for types in every for found in types}
+        return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
+
+    def _unlaunched(self) -> list[NodeClaim]:
+        """Return the claims without an instance, but for those that go."""
+        launched = {state.claim_name for state in self.states}
+        return [c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None]
+
     def _usage(self) -> dict[str, dict[str, int]]:
         """Return pool → what its nodes use of the limits, without leaving nodes."""
         staying = (node.state for node in self.existing_nodes if not node.is_leaving)
-        launched = {state.claim_name for state in self.states}
-        unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
-        return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
+        return used_by_pool(staying, (t.pool for t in self.templates), self._unlaunched())
 
     def _count_bound(self, signatures: PodSignatures) -> None:
         """Count for every signature where its pods run, except those that terminate or get another place in this plan."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -108,18 +108,27 @@ class Planner:
         return self._improved(out_of_time)[0]
 
     def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
-        solution, _ = self._solution((), consolidation=False)
-        steps = self._context.snapshot.options.improve_iterations
+        solution, cost = self._searched(self._context, out_of_time)
+        if not self._context.fit_quotas(solution.claims):
+            solution, cost = self._searched(self._context.within_quotas(), out_of_time)
+        plan = self._outcome(solution, []).plan
+        return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
+
+    def _searched(
+        self, context: SchedulingContext, out_of_time: Callable[[], float] | None
+    ) -> tuple[Solution, Cost | None]:
+        """The plan for pods that need a place, and what is proven about its cost where that was searched."""
+        solution, _ = _greedy(context, frozenset(), consolidation=False)
+        steps = context.snapshot.options.improve_iterations
         if steps is None and out_of_time is None:
-            return self._outcome(solution, []).plan, solution
+            return solution, None
         steps_max = default_steps(solution, self._search) if steps is None else steps
         budget = SearchBudget(steps_max, out_of_time) if steps_max else None
-        cheaper, cost = improved(self._context, solution, budget, self._search)
-        return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost), cheaper
+        return improved(context, solution, budget, self._search)
 
     def outcome(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
-        return self._outcome(*self._solution((), consolidation=False))
+        return self._outcome(*self._solution(frozenset(), consolidation=False))
 
     @property
     def context(self) -> SchedulingContext:
@@ -187,21 +196,14 @@ class Planner:
         return frozenset(positions[name] for name in names if name in positions)
 
     def _solution(
-        self, gone: Iterable[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
+        self, gone: frozenset[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
     ) -> tuple[Solution, list[Pod]]:
+        """The greedy plan within EC2's quotas, and the pods that it displaces."""
         context = self._context
-        more = frozenset(gone) - context.leaving
-        displaced = [
-            pod
-            for p in sorted(more)
-            for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
-        ]
-        waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
-        if more:
-            return GreedyScheduler(
-                context, queue_of(context, waiting), context.leaving | more | closed, more
-            ).run(), displaced
-        return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
+        found = _greedy(context, gone, consolidation=consolidation, closed=closed)
+        if context.fit_quotas(found[0].claims):
+            return found
+        return _greedy(context.within_quotas(), gone, consolidation=consolidation, closed=closed)
 
     def _drained(self, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
         context = self._context
@@ -258,6 +260,27 @@ class Planner:
                     verdict = shared = shared or diagnosis.of(pending_group.pod_group, None)
                 found.append(Unschedulable(pod.key, verdict.reason, verdict.message))
         return tuple(sorted(found))
+
+
+def _greedy(
+    context: SchedulingContext,
+    gone: frozenset[int],
+    *,
+    consolidation: bool,
+    closed: frozenset[int] = frozenset(),
+) -> tuple[Solution, list[Pod]]:
+    """Return the greedy plan, and the pods that it displaces."""
+    more = gone - context.leaving
+    displaced = [
+        pod
+        for p in sorted(more)
+        for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
+    ]
+    waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
+    if more:
+        queue, leaving = queue_of(context, waiting), context.leaving | more | closed
+        return GreedyScheduler(context, queue, leaving, more).run(), displaced
+    return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
 
 _UNEXPLAINED: Final = Verdict(reason="", message="")

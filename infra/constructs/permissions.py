@@ -276,6 +276,8 @@ class Permissions:
         describes = ["InstanceTypes", "InstanceTypeOfferings", "SpotPriceHistory"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         self._allow(role, ["pricing:GetProducts"], ["*"])
+        self._allow(role, ["servicequotas:ListServiceQuotas"], ["*"])
+        self._describes_instances(role)
 
     def _keeps_windows(self, role: iam.Role) -> None:
         self.windows.managed_by(role, arn_prefix=self._arn("scheduler", ""))

@@ -19,6 +19,7 @@ AWS_SERVICES: Final = (
     "pricing",
     "s3",
     "scheduler",
+    "service-quotas",
     "sns",
     "sqs",
     "ssm",
@@ -60,13 +61,14 @@ OPERATIONS: Final = {
     "eks": ("DescribeCluster",),
     "iam": ("AddRoleToInstanceProfile", "CreateInstanceProfile", "GetInstanceProfile"),
     "s3": ("GetObject", "PutObject"),
+    "service-quotas": ("ListServiceQuotas",),
     "sns": ("Publish",),
     "sqs": ("SendMessage", "SendMessageBatch"),
     "ssm": ("GetParameter", "GetParameters"),
 }
 """What stays of services' descriptions: EC2's has 700 operations, and reading it takes a tenth of a second of a cold start."""
 
-ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "sts"})
+ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "servicequotas", "sts"})
 """Services, as their endpoints name them, that stay in the table of endpoints: 300 of them take 20 ms to read."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")

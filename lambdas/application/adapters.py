@@ -35,6 +35,8 @@ from lambdas.ports import (
     JsonObject,
     Kubernetes,
     NotFoundError,
+    QuotaSource,
+    QuotaStore,
     Topic,
 )
 from lambdas.settings import Settings
@@ -128,6 +130,7 @@ class Adapters:
             moves=DynamoMoves(self.table, cluster),
             brakes=self.brakes,
             breakers=self.brake_rows,
+            quotas=self.quotas,
         )
 
     @cached_property
@@ -280,6 +283,20 @@ class Adapters:
         region = self._session.region_name
         pricing = self._service("pricing", region_name=pricing_region(region))
         return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
+
+    @cached_property
+    def quota_source(self) -> QuotaSource:
+        """The present quotas according to AWS."""
+        from lambdas.adapters.aws.quotas import AwsQuotas
+
+        return AwsQuotas(self._service("service-quotas"), self._service("ec2"), clock=self.clock)
+
+    @cached_property
+    def quotas(self) -> QuotaStore:
+        """The quotas as last read, shared by the clusters of the account and region."""
+        from lambdas.adapters.aws.s3_quotas import S3QuotaStore
+
+        return S3QuotaStore(self._service("s3"), self.settings.shared_bucket_name or self.settings.bucket_name)
 
     @cached_property
     def kubernetes(self) -> Kubernetes:

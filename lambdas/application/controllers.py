@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.events.interruption import Interruptions
     from lambdas.controllers.launching.launching import Launcher
     from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+    from lambdas.controllers.maintenance.quotas import QuotaRefresh
     from lambdas.controllers.maintenance.reconciliation import Reconciliation
     from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
@@ -201,6 +202,13 @@ class Application:
         from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
 
         return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues)
+
+    @cached_property
+    def quota_refresh(self) -> QuotaRefresh:
+        """The other controller of `refresh_catalogue`."""
+        from lambdas.controllers.maintenance.quotas import QuotaRefresh
+
+        return QuotaRefresh(self.adapters.quota_source, self.adapters.quotas)
 
     @cached_property
     def observer(self) -> Observer:

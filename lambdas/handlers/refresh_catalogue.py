@@ -14,5 +14,6 @@ from lambdas.run_report import RunReport
 @reported
 @starts(lambda app: app.catalogue_refresh)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
-    """Read instance types, zones and prices again."""
+    """Read instance types, zones, prices and quotas again."""
     application().catalogue_refresh.refresh(report)
+    application().quota_refresh.refresh(report)

@@ -27,7 +27,7 @@ from lambdas.observation.own_state import displaced_pods, with_own_state
 from lambdas.observation.unavailable_offerings import (
     without_denied,
 )
-from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
+from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, QuotaStore
 from lambdas.settings import Settings
 from lambdas.store import (
     Changes,
@@ -89,6 +89,7 @@ class Stores(msgspec.Struct, frozen=True):
     moves: MoveHistoryStore
     brakes: Brakes
     breakers: Breakers
+    quotas: QuotaStore
 
     def own_rows(self) -> OwnRows:
         """Read commands before claims: a claim that a finished command removed is gone from both."""
@@ -112,7 +113,7 @@ class Observer:
         self._kubernetes = kubernetes
         self._catalogues = catalogues
         self._stores = stores
-        self.open_market = OpenMarket(catalogues, stores.unavailable, stores.denials, stores.brakes)
+        self.open_market = OpenMarket(catalogues, stores.unavailable, stores.denials, stores.brakes, stores.quotas)
         self._settings = settings
         self._clock = clock
 
@@ -195,7 +196,7 @@ class Observer:
             is_live=True,
         )
         if with_market:
-            snapshot = self.open_market.without_shifted_zones(snapshot)
+            snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
         current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))
         return ClusterState(
             snapshot=self._joined(snapshot, current, commands),

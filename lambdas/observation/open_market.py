@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
@@ -18,7 +19,7 @@ from core.model.snapshot import Snapshot
 from lambdas.brakes.ports import Brakes
 from lambdas.observation.cluster_state import ClusterState, name_of
 from lambdas.observation.unavailable_offerings import without_full_subnets, without_unavailable, without_zones
-from lambdas.ports import CatalogueStore, JsonObject
+from lambdas.ports import CatalogueStore, JsonObject, PortError, QuotaStore
 from lambdas.store import LaunchDenials, UnavailableOfferings
 
 
@@ -26,12 +27,18 @@ class OpenMarket:
     """Reads the market, and leaves out what cannot be launched now."""
 
     def __init__(
-        self, catalogues: CatalogueStore, unavailable: UnavailableOfferings, denials: LaunchDenials, brakes: Brakes
+        self,
+        catalogues: CatalogueStore,
+        unavailable: UnavailableOfferings,
+        denials: LaunchDenials,
+        brakes: Brakes,
+        quotas: QuotaStore,
     ) -> None:
         self._catalogues = catalogues
         self._unavailable = unavailable
         self._denials = denials
         self._brakes = brakes
+        self._quotas = quotas
 
     def read_at(self) -> tuple[datetime, ...]:
         """Return when the stored shapes and prices were read; empty before the first reading. Raises PortError."""
@@ -66,6 +73,15 @@ class OpenMarket:
         names = zones_by_id(snapshot.node_classes, snapshot.nodes)
         zones = frozenset(names.get(zone, zone) for zone in away)
         return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
+
+    def with_quotas(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with EC2's vCPU quotas; without any where they cannot be read, since EC2 applies them itself."""
+        with suppress(PortError):
+            reading = self._quotas.reading()
+            if reading is not None:
+                left = reading.left_to(snapshot.cluster, snapshot.now)
+                return msgspec.structs.replace(snapshot, vcpu_quotas=left)
+        return snapshot
 
     def _whole(self, manifests: Sequence[JsonObject], claims: Iterable[ClaimRecord], now: datetime) -> Catalogue:
         return with_reservations(self._catalogues.catalogue(manifests), manifests, held_places(claims), now)

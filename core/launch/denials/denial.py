@@ -15,8 +15,8 @@ import msgspec
 
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.scope import EVERYTHING, DenialScope
-from core.launch.quotas import BY_NAME
 from core.model.catalogue import OfferingKey
+from core.model.values.vcpu_quotas import BY_NAME
 
 FIRST_PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(minutes=15)

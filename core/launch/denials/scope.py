@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from core.launch.quotas import quota_of
 from core.model.catalogue import OfferingKey
+from core.model.values.vcpu_quotas import quota_of
 
 TYPES_MAX: Final = 120
 """Most instance types that a scope names; a denial of more, two whole requests of them, is not about the types."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from core.model.pod import Pod
@@ -26,11 +26,13 @@ class PlanStart:
         templates: The NodePools.
         limits: [template], what remains of the NodePool's limits.
         table: Numbers the requirements.
+        quotas: EC2's quota code → what is left of it (`RemainingQuotas.left`).
     """
 
     templates: Sequence[NodeClaimTemplate]
     limits: Sequence[RemainingLimits]
     table: RequirementTable
+    quotas: Mapping[str, int] = field(default_factory=dict)
 
 
 class Constraint:
@@ -98,8 +100,20 @@ class Constraint:
         """Return the draft of a new claim, narrowed before its topology domains are chosen."""
         return draft
 
+    @property
+    def changes_drafts(self) -> bool:
+        """Whether `narrowed` may answer otherwise once further claims are open."""
+        return False
+
     def open(self, claim: InFlightClaim) -> None:
         """Record that the plan opens a claim; its first pod is not added yet."""
+
+    def make_room(self, claims: Sequence[InFlightClaim], hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
+        """Where the rule kept pods out, restrict open claims by `hold` so that it admits more; return whether it does.
+
+        It restricts each claim at most once, since it is called until it returns False.
+        """
+        return False
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Return code and text for a pod that could have a new node if `narrowed` or `launchable` left one."""

@@ -32,6 +32,7 @@ class PlanConstraints:
         at_launch: The constraints on new claims: types to launch, requirements to keep, reservations to record.
         limits: The limits of NodePools, for who makes room in them.
         reservations: The capacity reservations, for who chooses among them.
+        changes_drafts: Whether any of them may narrow a new claim otherwise once further claims are open.
     """
 
     def __init__(self, constraints: Sequence[Constraint]) -> None:
@@ -40,6 +41,7 @@ class PlanConstraints:
         self.at_launch = tuple(constraint for constraint in self.all if _speaks_at_launch(type(constraint)))
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
+        self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 
     @classmethod
     def of(cls, types: ConstraintTypes, start: PlanStart) -> PlanConstraints:

@@ -37,6 +37,11 @@ class Reservations(Constraint):
         other.left = dict(self.left)
         return other
 
+    @property
+    def changes_drafts(self) -> bool:
+        """Whether there are any reservations."""
+        return bool(self.left)
+
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         """Return the draft without reservations that have no place left."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))

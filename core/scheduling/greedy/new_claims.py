@@ -71,7 +71,7 @@ class NewClaims:
         placement = None if is_barred else self._first_fit(claim, pod_group, step)
         if placement is None and claim.allowed != size:
             self.limited.add(template.index)
-        if placement is not None and not (step.keys or claim.min_values or self._reservations.left):
+        if placement is not None and not (step.keys or claim.min_values or self._constraints.changes_drafts):
             self._first_profiles[question] = placement.profile
         return placement
 

@@ -198,6 +198,8 @@ class GreedyScheduler:
 
     def _narrow_to_cheapest(self) -> bool:
         made_room = narrow_to_cheapest(self.state, self.claims, self.new.limited)
+        for constraint in self.state.constraints.at_launch:
+            made_room |= constraint.make_room(self.claims.claims, self.claims.hold)
         if made_room:
             self.new.forget_refusals()
             self.unplaceable.clear()

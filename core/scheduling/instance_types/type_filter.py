@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress
 
 from core.model.catalogue import InstanceType
 from core.model.pod import HostPort
 from core.model.values.requirements import Requirement
+from core.model.values.vcpu_quotas import quota_of
 from core.scheduling.instance_types.label_masks import LabelMasks
 from core.scheduling.instance_types.type_index import TypeIndex
 from core.scheduling.instance_types.type_offerings import OFFERING_KEYS, TypeOfferings
@@ -32,6 +33,7 @@ class TypeFilter:
         room: How much they hold.
         mask: Requirements → types that meet them and have an available offering that does.
         values: The values of a label that a node of some types may get under requirements; sorted.
+        quota_members: Capacity type → code of each of EC2's vCPU quotas → types that count in it.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class TypeFilter:
         self.values: Callable[[TypeMask, RequirementId, str], tuple[str, ...]] = memo(
             partial(_values, labels, offerings, table)
         )
+        self.quota_members: Callable[[str], Mapping[str, TypeMask]] = memo(partial(_quota_members, index.names))
 
     @classmethod
     def of(
@@ -115,3 +118,11 @@ def _values(
     if key in OFFERING_KEYS:
         return offerings.values(among, reqs, key)
     return labels.values(among, key, table[reqs].get(key))
+
+
+def _quota_members(names: Sequence[str], capacity_type: str) -> Mapping[str, TypeMask]:
+    members: dict[str, TypeMask] = {}
+    for position, name in enumerate(names):
+        code = quota_of(name).code(capacity_type)
+        members[code] = TypeMask(members.get(code, TypeMask(0)) | 1 << position)
+    return dict(sorted(members.items()))

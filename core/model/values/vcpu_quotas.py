@@ -48,6 +48,9 @@ QUOTAS: Final = (
     VcpuQuota("X", "L-7295265B", "L-E3A00192", ("x",)),
 )
 
+CODES: Final = frozenset(code for quota in QUOTAS for code in (quota.on_demand, quota.spot) if code)
+"""The codes of all of them."""
+
 BY_NAME: Final = {quota.name: quota for quota in QUOTAS}
 
 _OWN: Final = {family: quota for quota in QUOTAS for family in quota.families}

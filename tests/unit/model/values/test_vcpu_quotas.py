@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
-from core.launch.quotas import BY_NAME, quota_of
+from core.model.values.vcpu_quotas import BY_NAME, quota_of
 
 
 @pytest.mark.parametrize(

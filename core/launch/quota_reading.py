@@ -1,0 +1,39 @@
+"""What Service Quotas allows an account, and how much of it runs, as last read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+USED_FRESH_FOR: Final = timedelta(minutes=30)
+"""An older count of what others run says too little about now."""
+
+
+class QuotaReading(msgspec.Struct, frozen=True, kw_only=True):
+    """EC2's vCPU quotas of one account and region.
+
+    Attributes:
+        limits: Quota code → vCPUs that may run at once. Quotas that could not be read are missing.
+        used: Cluster, empty for instances of others → quota code → vCPUs that run.
+        limits_read_at, used_read_at: When each part was read.
+        problems: What the last reading could not read, so that earlier values stay.
+    """
+
+    limits: dict[str, int]
+    used: dict[str, dict[str, int]]
+    limits_read_at: datetime
+    used_read_at: datetime
+    problems: tuple[str, ...] = ()
+
+    def left_to(self, cluster: str, now: datetime) -> dict[str, int]:
+        """Return quota code → vCPUs that a cluster may run in all: what others do not; empty where the reading is old."""
+        if now - self.used_read_at > USED_FRESH_FOR:
+            return {}
+        others = Counter[str]()
+        for owner in sorted(self.used):
+            if owner != cluster:
+                others.update(self.used[owner])
+        return {code: max(0, self.limits[code] - others[code]) for code in sorted(self.limits)}

@@ -1,0 +1,34 @@
+"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`), apart from the market, which changes less often."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.launch.quota_reading import QuotaReading
+from lambdas.adapters.aws.service import AwsService
+from lambdas.ports import NotFoundError
+
+KEY: Final = "catalogue/vcpu-quotas.json"
+
+
+class S3QuotaStore:
+    """Keeps the reading in one bucket."""
+
+    def __init__(self, s3: AwsService, bucket: str) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+
+    def reading(self) -> QuotaReading | None:
+        """Return the last reading, None before the first. Raises PortError."""
+        try:
+            answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY)
+        except NotFoundError:
+            return None
+        return msgspec.json.decode(answer["Body"].read(), type=QuotaReading)
+
+    def save(self, reading: QuotaReading) -> None:
+        """Replace the reading. Raises PortError."""
+        body = msgspec.json.encode(reading)
+        self._s3.call("PutObject", Bucket=self._bucket, Key=KEY, Body=body, ContentType="application/json")
