@@ -25,10 +25,10 @@ import msgspec
 
 from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
-from core.launch.quota_reading import QuotaReading
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.launch_order import LaunchOrder
+from core.model.values.quota_reading import QuotaReading
 from core.reasons.run import FailureReason
 
 JsonObject = dict[str, Any]

@@ -71,6 +71,7 @@ def run(
     """
     scenario = read_scenario(path)
     region = read_region(scenario.catalogue_file)
+    region = msgspec.structs.replace(region, vcpu_quotas={**region.vcpu_quotas, **scenario.vcpu_quotas})
     traced = [] if scenario.trace is None else read_trace(scenario.file(scenario.trace.file), scenario.trace)
     own_seed = scenario.seed if seed is None else seed
     began = time.perf_counter()

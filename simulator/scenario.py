@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
+from core.model.values.vcpu_quotas import CODES
 from lambdas.settings import Settings, problem_of
 from lambdas.wiring import BY_NAME
 from simulator import calls, faults
@@ -208,6 +209,7 @@ class _Spec(_Wire, frozen=True, kw_only=True):
     feature_gates: dict[str, bool] = {}
     settings: dict[str, str | int | bool] = {}
     capacity_reservations: list[CapacityReservation] = []
+    vcpu_quotas: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
     steps: list[Step] = []
 
 
@@ -216,6 +218,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         settings: Settings of the functions by their environment variables, as text.
+        vcpu_quotas: Code of an EC2 quota → vCPUs that the account may run, besides those of its catalogue.
     """
 
     name: str
@@ -229,6 +232,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     feature_gates: dict[str, bool]
     settings: dict[str, str] = {}
     capacity_reservations: tuple[CapacityReservation, ...] = ()
+    vcpu_quotas: dict[str, int] = {}
     manifests: tuple[JsonObject, ...]
     steps: tuple[Step, ...]
 
@@ -273,9 +277,18 @@ def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
         feature_gates=spec.feature_gates,
         settings=_settings(spec.settings),
         capacity_reservations=tuple(spec.capacity_reservations),
+        vcpu_quotas=_quotas(spec.vcpu_quotas),
         manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
         steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
     )
+
+
+def _quotas(given: Mapping[str, int]) -> dict[str, int]:
+    unknown = sorted(given.keys() - CODES)
+    if unknown:
+        problem = f"is no vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
+        raise InvalidInputError(problem, field=f"spec.vcpuQuotas.{unknown[0]}")
+    return dict(given)
 
 
 def _settings(given: Mapping[str, str | int | bool]) -> dict[str, str]:

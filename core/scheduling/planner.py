@@ -142,7 +142,10 @@ class Planner:
         """
         context = self._context
         first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
-        solution, displaced = self._drained(drains, first)
+        solution, displaced = _drained(context, drains, first)
+        if not context.fit_quotas(solution.claims):
+            context = context.within_quotas()
+            solution, displaced = _drained(context, drains, first)
         outcome = partial(self._outcome, displaced=displaced)
         return DrainedFleet(outcome(solution), context, solution, outcome, self._search)
 
@@ -204,19 +207,6 @@ class Planner:
         if context.fit_quotas(found[0].claims):
             return found
         return _greedy(context.within_quotas(), gone, consolidation=consolidation, closed=closed)
-
-    def _drained(self, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
-        context = self._context
-        gone = drains.leaving | drains.hurried
-        pods = {
-            position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
-            for position in sorted(gone - context.leaving)
-        }
-        hurried = [pod for position, own in pods.items() if position in drains.hurried for pod in own]
-        calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
-        queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
-        closed = context.leaving | gone | drains.closed
-        return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
 
     def _outcome(
         self, solution: Solution, displaced: list[Pod], unexplained: Collection[str] = ()
@@ -281,6 +271,20 @@ def _greedy(
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed
         return GreedyScheduler(context, queue, leaving, more).run(), displaced
     return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
+
+
+def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
+    """Return the greedy plan without the drained nodes, and the pods that they lose."""
+    gone = drains.leaving | drains.hurried
+    pods = {
+        position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
+        for position in sorted(gone - context.leaving)
+    }
+    hurried = [pod for position, own in pods.items() if position in drains.hurried for pod in own]
+    calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
+    queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
+    closed = context.leaving | gone | drains.closed
+    return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
 
 
 _UNEXPLAINED: Final = Verdict(reason="", message="")

@@ -35,6 +35,7 @@ from simulator.aws.schedules import Schedules
 from simulator.aws.session import Session
 from simulator.aws.templates import Templates
 from simulator.aws.topics import Topics
+from simulator.aws.vcpu_quotas import VcpuQuotas
 from simulator.aws.wire import Responder, Wire
 from simulator.clock import VirtualClock
 from simulator.draws import stream
@@ -102,7 +103,10 @@ class Account:
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
         self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
-        checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists, self._denies)
+        self._quotas = VcpuQuotas(region.vcpu_quotas, self.exchange, self.instances)
+        checks = LaunchChecks(
+            self.exchange, self.images, self.network, self._profiles.exists, self._denies, self._quotas
+        )
         self.reservations = Reservations(clock, self.exchange, self.instances)
         for reservation in _reservations_of(region):
             self.reservations.make(reservation)
@@ -117,7 +121,7 @@ class Account:
             self.reservations,
         )
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
-        self._calls = InstanceCalls(self.instances, self.network.vpc_id, self._age)
+        self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._age)
         self._bucket = Bucket(clock, _BUCKET)
         self.topics = Topics(ACCOUNT_ID, region.name, _TOPIC)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
@@ -178,6 +182,7 @@ class Account:
             "scheduler:CreateSchedule": self.schedules.create,
             "scheduler:UpdateSchedule": self.schedules.update,
             "scheduler:DeleteSchedule": self.schedules.delete,
+            "service-quotas:ListServiceQuotas": self._quotas.list_quotas,
             "sns:Publish": self.topics.publish,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,

@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core import labels
+from core.model.values import quantity
 from simulator.aws.errors import AwsError
+from simulator.aws.exchange import Exchange
 from simulator.aws.filters import filtered, of_fields, of_tags, paged, tag_list
 from simulator.aws.instances import RUNNING, STATE_CODES, Instance, Instances, no_instance
 
@@ -35,8 +37,11 @@ class InstanceCalls:
         age: How old the list is that a call is answered with: DescribeInstances is eventually consistent.
     """
 
-    def __init__(self, instances: Instances, vpc_id: str, age: Callable[[], timedelta] = timedelta) -> None:
+    def __init__(
+        self, instances: Instances, exchange: Exchange, vpc_id: str, age: Callable[[], timedelta] = timedelta
+    ) -> None:
         self._instances = instances
+        self._exchange = exchange
         self._vpc_id = vpc_id
         self._age = age
 
@@ -122,6 +127,7 @@ class InstanceCalls:
                 }
             ],
             "Tags": tag_list(instance.tags),
+            "CpuOptions": {"CoreCount": self._vcpus(instance), "ThreadsPerCore": 1},
         }
         if instance.instance_profile:
             described["IamInstanceProfile"] = {"Arn": instance.instance_profile}
@@ -137,6 +143,10 @@ class InstanceCalls:
             described["InstanceLifecycle"] = "spot"
             described["SpotInstanceRequestId"] = instance.id.replace("i-", "sir-", 1)
         return {"ReservationId": instance.id.replace("i-", "r-", 1), "Instances": [described]}
+
+    def _vcpus(self, instance: Instance) -> int:
+        sold = self._exchange.instance_type(instance.pool.instance_type)
+        return 0 if sold is None else sold.capacity.get(quantity.CPU, 0) // 1000
 
 
 def _known(instances: Mapping[str, Instance], instance_id: str) -> Instance:

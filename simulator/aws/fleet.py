@@ -191,6 +191,8 @@ class Fleets:
             full = self._reservations.refuses(choice.template, choice.pool)
             if full is not None:
                 return full
+        elif short := self._checks.beyond_quota(choice.pool):
+            return short
         elif code := self._exchange.refuses(choice.pool):
             return code, f"There is no {choice.pool.instance_type} capacity in {choice.pool.zone}"
         if subnet.free <= 0:

@@ -9,6 +9,7 @@ from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.images import Images
 from simulator.aws.network import Network
 from simulator.aws.templates import Template
+from simulator.aws.vcpu_quotas import VcpuQuotas
 
 USER_DATA_MAX: Final = 16384
 """EC2's limit on user data, in bytes before encoding."""
@@ -22,6 +23,7 @@ class LaunchChecks:
     Args:
         has_profile: Whether an instance profile exists, by name or ARN.
         denies: The code with which a fault denies a pool, empty where none does.
+        quotas: The account's vCPU quotas; None: none has a limit.
     """
 
     def __init__(
@@ -31,12 +33,18 @@ class LaunchChecks:
         network: Network,
         has_profile: Callable[[str], bool],
         denies: Callable[[Pool], str] = lambda _: "",
+        quotas: VcpuQuotas | None = None,
     ) -> None:
         self._exchange = exchange
         self._images = images
         self._network = network
         self._has_profile = has_profile
         self._denies = denies
+        self._quotas = quotas
+
+    def beyond_quota(self, pool: Pool) -> tuple[str, str] | None:
+        """The error code and message with which one more instance of a pool exceeds a quota; None where it does not."""
+        return None if self._quotas is None else self._quotas.refuses(pool)
 
     def problem(self, template: Template, override: Mapping[str, Any], pool: Pool) -> tuple[str, str] | None:
         """The error code and message with which EC2 would refuse to launch this here; None where it would not."""

@@ -22,6 +22,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         zone_ids: Zone ids by zone name, as far as known.
         shapes: EC2's own descriptions of the types; empty for a catalogue of the scenario's own, which has none.
+        vcpu_quotas: Code of an EC2 quota → vCPUs that the account may run; others have no limit.
         is_recorded: Whether nodes of its types have the sizes recorded from EC2's; otherwise the types' stated sizes.
     """
 
@@ -30,6 +31,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     shapes: tuple[Shape, ...] = ()
     name: str = NAME
     is_recorded: bool = False
+    vcpu_quotas: dict[str, int] = {}
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -61,7 +63,8 @@ def read_region(catalogue: Path | None) -> Region:
     if catalogue is None:
         return builtin_region()
     try:
-        return Region(types=document.decode(catalogue.read_bytes()).default)
+        raw = catalogue.read_bytes()
+        return Region(types=document.decode(raw).default, vcpu_quotas=document.vcpu_quotas(raw))
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(catalogue)) from error
     except InvalidInputError as error:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from lambdas.adapters.aws.dynamodb import request_pace, unavailable_offerings
 from lambdas.adapters.aws.s3_catalogue import KEY as MARKET
+from lambdas.adapters.aws.s3_quotas import KEY as QUOTAS
 from lambdas.settings import Settings
 from tests.access.iam import Request
 from tests.access.template import ACCOUNT, REGION
@@ -58,6 +59,8 @@ class Authorizations:
     def of(self, name: str, given: Parameters) -> list[Request]:
         """What the call `service:Operation` needs."""
         service, _, operation = name.partition(":")
+        if service == "service-quotas":  # its IAM prefix is spelled otherwise
+            return [self._request(f"servicequotas:{operation}", "*")]
         if name in _ON_ANYTHING or (service == "ec2" and operation.startswith("Describe")):
             return [self._request(name, "*")]
         reader = getattr(self, f"_{service.replace('-', '_')}", None)
@@ -102,7 +105,7 @@ class Authorizations:
         yield self._request(f"sqs:{operation.removesuffix('Batch')}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")
 
     def _s3(self, operation: str, given: Parameters) -> Iterator[Request]:
-        field = "shared_bucket_name" if given["Key"] == MARKET else "bucket_name"
+        field = "shared_bucket_name" if given["Key"] in (MARKET, QUOTAS) else "bucket_name"
         yield self._request(f"s3:{operation}", f"arn:aws:s3:::{self._named(given['Bucket'], field)}/{given['Key']}")
 
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:

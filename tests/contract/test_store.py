@@ -41,6 +41,7 @@ from lambdas.ports import ConflictError, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount
 from tests.fakes.brakes import FakeBrakes
+from tests.fakes.quotas import MemoryQuotas
 from tests.fakes.store import MemoryLeases, MemorySweeps, MemoryTargets, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeClock
@@ -89,6 +90,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         moves=DynamoMoves(table, cluster),
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
+        quotas=MemoryQuotas(),
     )
     return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ class FakeAccount:
         *,
         bus: Bus = lambda *_: None,
         spend: Callable[[timedelta], None] | None = None,
+        vcpu_quotas: Mapping[str, int] | None = None,
     ) -> None:
         self.clock = VirtualClock(START)
         self.events: list[Event] = []
@@ -42,7 +43,9 @@ class FakeAccount:
             spend=spend or self.clock.spend,
             seed=1,
         )
-        self.account = Account(around, Region(types=tuple(types) or (a_type("m5.large"),)))
+        self.account = Account(
+            around, Region(types=tuple(types) or (a_type("m5.large"),), vcpu_quotas=dict(vcpu_quotas or {}))
+        )
 
     @property
     def table(self) -> str:

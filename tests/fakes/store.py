@@ -19,6 +19,7 @@ from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
 from tests.fakes.brakes import FakeBrakes
+from tests.fakes.quotas import MemoryQuotas
 
 
 class Rows:
@@ -39,6 +40,7 @@ class Rows:
         self.target: bytes | None = None
         self.changed_at: datetime | None = None
         self.pod_ends: dict[str, datetime] = {}
+        self.quotas = MemoryQuotas()
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
@@ -55,6 +57,7 @@ class Rows:
             moves=MemoryMoves(self),
             brakes=brakes,
             breakers=brakes,
+            quotas=self.quotas,
         )
 
 

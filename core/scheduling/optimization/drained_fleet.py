@@ -47,7 +47,7 @@ class DrainedFleet(Generic[R]):
             budget.steps += portion.steps
             if best is self._solution or _cost(found) < _cost(best):
                 best, best_way = found, way
-        return self._outcome(Repacker(self._context, budget, best_way).improved(best))
+        return self._outcome(self._within_quotas(Repacker(self._context, budget, best_way).improved(best)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
         """The same pods on new nodes as they were meant to share them, if that is cheaper.
@@ -61,7 +61,12 @@ class DrainedFleet(Generic[R]):
         from core.scheduling.optimization.repacker import Repacker
 
         way = next(iter(_ways(self._search)))
-        return self._outcome(Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind))
+        found = Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind)
+        return self._outcome(self._within_quotas(found))
+
+    def _within_quotas(self, found: Solution) -> Solution:
+        """The cheaper solution where EC2's quotas allow it; the scheduler's own is within them."""
+        return found if self._context.fit_quotas(found.claims) else self._solution
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:

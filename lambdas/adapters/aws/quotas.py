@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.launch.quota_reading import QuotaReading
+from core.model.values.quota_reading import QuotaReading
 from core.model.values.vcpu_quotas import CODES, quota_of
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, PortError

@@ -1,4 +1,4 @@
-"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`), apart from the market, which changes less often."""
+"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`), apart from the market, which changes less."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from core.launch.quota_reading import QuotaReading
+from core.model.values.quota_reading import QuotaReading
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import NotFoundError
 

@@ -12,6 +12,7 @@ import msgspec
 from core.brakes.brake import Action
 from core.disruption.static_capacity.replicas import lacks_nodes, static_claims
 from core.reasons.decision import DecisionKind
+from core.reasons.pod import PodReason
 from core.reasons.run import RunReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.replacements import Replacing
@@ -142,6 +143,7 @@ class Provisioning:
             world = snapshot_digest(view.snapshot)
             self._record_if_new(world)
             plan, draft = self.decision.plan(view, world, report)
+            report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)

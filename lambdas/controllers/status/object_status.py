@@ -29,6 +29,7 @@ from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.node_memory import seen_memory
+from lambdas.controllers.status.quota_condition import QuotaConditions
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
@@ -63,6 +64,7 @@ class ObjectStatus:
         self._denials = stores.denials
         self._moves = stores.moves
         self._clock = clock
+        self._quotas = QuotaConditions(stores.quotas, clock)
         self._statuses = StatusWriter(kubernetes, clock)
         self._validations = ValidationEvents(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
@@ -95,12 +97,16 @@ class ObjectStatus:
         stopped: dict[str, Rollout] = {}
         attempt("rollouts", lambda: stopped.update(self._moves.read(self._clock.now()).rollouts))
 
+        are_quotas_read = attempt("quotas", self._quotas.read)
+
         def write_pool(name: str, manifest: JsonObject) -> None:
             found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
             rollout = self._rollout(manifest, stopped[name]) if name in stopped else None
             more = [message for message in (found, rollout) if message is not None]
             if are_denials_read:
                 more.append(denied_launches(pools[name].node_class.name, denials))
+            if are_quotas_read:
+                more.append(self._quotas.of(pools[name]))
             self._write_pool(manifest, pools[name], more, ready, view.claims.values(), report)
 
         for name, manifest in view.node_classes.items():

@@ -20,7 +20,7 @@ from tests.e2e.cloud.raw_errors import RawResponse
 
 _CREDENTIAL: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([^/]*)/([^/]*)/aws4_request")
 _HOSTS: Final = {"pricing": "api.pricing", "monitoring": "monitoring"}
-_MODELS: Final = {"monitoring": "cloudwatch"}
+_MODELS: Final = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 _FORM: Final = "application/x-www-form-urlencoded"
 
 

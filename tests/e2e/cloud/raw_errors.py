@@ -8,7 +8,7 @@ from typing import Any, Final
 
 RawResponse = tuple[int, dict[str, str], str | bytes]
 
-_JSON_SERVICES: Final = ("dynamodb", "sqs", "ssm", "pricing", "scheduler", "eks", "events", "logs")
+_JSON_SERVICES: Final = ("dynamodb", "sqs", "ssm", "pricing", "scheduler", "eks", "events", "logs", "servicequotas")
 _REST_SERVICES: Final = ("s3",)
 
 

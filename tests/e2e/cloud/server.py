@@ -34,6 +34,7 @@ from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.region import Region, builtin_region
 from simulator.aws.reservations import Reservations
+from simulator.aws.vcpu_quotas import VcpuQuotas
 from simulator.draws import stream
 from simulator.faults import Faults
 from simulator.record import Recorder
@@ -188,7 +189,7 @@ class Cloud:
             reservations,
         )
         prices = PriceListCalls(self.clock, self.exchange, self.region.shapes, self.region.name)
-        calls = InstanceCalls(self.instances, self.network.vpc_id)
+        calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id)
         for name, responder in {
             "ec2:CreateFleet": fleets.create,
             "ec2:DescribeInstances": calls.describe,
@@ -201,6 +202,7 @@ class Cloud:
             "ec2:DescribeInstanceTypeOfferings": prices.describe_offerings,
             "ec2:DescribeSpotPriceHistory": prices.spot_price_history,
             "pricing:GetProducts": prices.get_products,
+            "servicequotas:ListServiceQuotas": VcpuQuotas({}, self.exchange, self.instances).list_quotas,
             "ssm:GetParameter": self.images.get_parameter,
             "ssm:GetParameters": self.images.get_parameters,
             "eks:DescribeCluster": self._describe_cluster,

@@ -53,6 +53,22 @@ def test_labels_that_every_type_has_are_not_read_twice() -> None:
     assert found.labels == {"a": ("b",)}
 
 
+def test_quotas_are_read_and_written() -> None:
+    """A plan on a laptop then exceeds none of them."""
+    quotas = {"L-1216C47A": 64}
+    raw = document.encode(document.decode(a_document(a_written_type())), quotas=quotas)
+    assert document.vcpu_quotas(raw) == quotas
+    assert document.vcpu_quotas(gzip.compress(a_document())) == {}
+
+
+@pytest.mark.parametrize("quotas", [{"L-1": 5}, {"L-1216C47A": -1}, {"L-1216C47A": "many"}])
+def test_a_quota_that_says_nothing_is_refused(quotas: dict[str, Any]) -> None:
+    """A mistyped code would bind nothing, silently."""
+    raw = json.dumps({"instanceTypes": [], "vcpuQuotas": quotas}).encode()
+    with pytest.raises(InvalidInputError, match=r"vcpu|L-1"):
+        document.vcpu_quotas(raw)
+
+
 def test_a_gzipped_document_is_read_alike() -> None:
     """Catalogues of all EC2 types are large."""
     raw = a_document(a_written_type())

@@ -166,6 +166,7 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
         "LaunchDenied": "False",
         "NodeClassReady": "True",
         "NodeRegistrationHealthy": "True",
+        "QuotaShort": "Unknown",
         "Ready": "True",
         "ValidationSucceeded": "True",
     }

@@ -1,0 +1,18 @@
+"""A store of quotas in memory."""
+
+from __future__ import annotations
+
+from core.model.values.quota_reading import QuotaReading
+
+
+class MemoryQuotas:
+    """`lambdas.ports.QuotaStore`."""
+
+    def __init__(self, reading: QuotaReading | None = None) -> None:
+        self.kept = reading
+
+    def reading(self) -> QuotaReading | None:
+        return self.kept
+
+    def save(self, reading: QuotaReading) -> None:
+        self.kept = reading

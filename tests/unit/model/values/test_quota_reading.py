@@ -1,0 +1,27 @@
+"""Quotas as last read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from core.model.values.quota_reading import USED_FRESH_FOR, QuotaReading
+from tests.builders import NOW
+
+READING = QuotaReading(
+    limits={"L-1216C47A": 100, "L-34B43A08": 64},
+    used={"": {"L-1216C47A": 30}, "other": {"L-1216C47A": 10, "L-34B43A08": 80}, "ours": {"L-1216C47A": 50}},
+    limits_read_at=NOW,
+    used_read_at=NOW,
+)
+
+
+def test_a_cluster_may_run_what_others_do_not() -> None:
+    """Its own nodes are counted from its own claims, which are newer."""
+    assert READING.left_to("ours", NOW) == {"L-1216C47A": 60, "L-34B43A08": 0}
+    assert READING.left_to("new", NOW) == {"L-1216C47A": 10, "L-34B43A08": 0}
+
+
+def test_an_old_reading_says_nothing() -> None:
+    """EC2 applies its quotas itself; a plan under outdated ones could hold back pods for nothing."""
+    assert READING.left_to("ours", NOW + USED_FRESH_FOR)
+    assert READING.left_to("ours", NOW + USED_FRESH_FOR + timedelta(seconds=1)) == {}
