@@ -15,5 +15,6 @@ from lambdas.run_report import RunReport
 @starts(lambda app: app.catalogue_refresh)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Read instance types, zones, prices and quotas again."""
-    application().catalogue_refresh.refresh(report)
-    application().quota_refresh.refresh(report)
+    app = application()
+    app.catalogue_refresh.refresh(report)
+    app.quota_refresh.refresh(report)

@@ -215,7 +215,14 @@ def test_nothing_is_allowed_by_wildcard(provisioner: Template) -> None:
         assert not [action for action in actions(statement) if action.endswith(":*") or action == "*"]
 
 
-READ_ONLY = ("ec2:Describe", "pricing:Get", "scheduler:List", "arc-zonal-shift:Get", "cloudwatch:Describe")
+READ_ONLY = (
+    "ec2:Describe",
+    "pricing:Get",
+    "scheduler:List",
+    "arc-zonal-shift:Get",
+    "cloudwatch:Describe",
+    "servicequotas:List",
+)
 
 
 def test_whatever_changes_something_names_its_resources(provisioner: Template) -> None:
