@@ -92,9 +92,11 @@ class Ec2Quotas(Constraint):
     def _made_smaller(self, claim: InFlightClaim, hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
         left = self._left(claim)
         small = no_larger_than_cheapest(claim, left, launch_capacity_type(claim, left))
-        if small == left or unmet(claim.template.types, small, claim.min_values):
-            return False
+        if unmet(claim.template.types, small, claim.min_values):
+            small = left
         before, after = self._charges[claim.index], self._charge(claim, small)
+        if after == before:
+            return False
         self._quotas.give_back(before)
         self._quotas.take(after)
         self._charges[claim.index] = after

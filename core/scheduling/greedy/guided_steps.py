@@ -55,7 +55,7 @@ class GuidedSteps:
         self._in_turn = {signature: (key, values) for signature, key, values in scattered}
         self._order = order
         self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(
-            partial(_turns, table, unwanted, self._in_turn, order)
+            partial(_turns, _Holding(table), unwanted, self._in_turn, order)
         )
 
     def of(self, pod_group: PodGroup, number: int) -> _Steps:
@@ -76,8 +76,40 @@ class GuidedSteps:
         return [turns[turn] for turn in drawn]
 
 
+class _Holding:
+    """Adds requirements to steps, and numbers what comes out of it.
+
+    Searches remember answers by the numbers of steps, so steps that ask for different things must never share one. Numbers
+    below zero are free: those of the snapshot's steps are not.
+    """
+
+    def __init__(self, table: RequirementTable) -> None:
+        self._table = table
+        self._numbers: dict[tuple[int, tuple[RequirementId, ...]], int] = {}
+
+    def held(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
+        """Return the steps with these requirements added, without those that no node can suit then."""
+        found = []
+        for step in steps:
+            # Only keys that a new node is held to one value of: there the plan's requirements say no more than the value.
+            added = [requirement for requirement in wanted if requirement.key in step.keys]
+            alternatives = tuple(self._with(number, added) for number in step.alternatives)
+            possible = tuple(number for number in alternatives if number is not None)
+            if possible and added:
+                number = self._numbers.setdefault((step.index, possible), -1 - len(self._numbers))
+                found.append(replace(step, alternatives=possible, index=StepId(number), number=number))
+            elif possible:
+                found.append(step)
+        return tuple(found)
+
+    def _with(self, asked: RequirementId, added: list[Requirement]) -> RequirementId | None:
+        if self._table[asked].conflict(Requirements(added)) is not None:
+            return None
+        return self._table.intern(self._table[asked].merged(added), self._table.needed(asked))
+
+
 def _turns(
-    table: RequirementTable,
+    holding: _Holding,
     unwanted: Mapping[int, Mapping[str, list[str]]],
     in_turn: Mapping[int, tuple[str, tuple[str, ...]]],
     order: DomainOrder | None,
@@ -86,30 +118,9 @@ def _turns(
     """Return the group's steps for each value of its key, and all its steps at once where nothing orders the values."""
     signature = pod_group.signature.index
     avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
-    steps = _held(table, pod_group.steps, avoided, 1) if avoided else pod_group.steps
+    steps = holding.held(pod_group.steps, avoided) if avoided else pod_group.steps
     key, values = in_turn.get(signature) or ((order.key, order.values) if order is not None else ("", ()))
     if not any(key in step.keys for step in steps):
         return (steps,)
-    held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
+    held = (holding.held(steps, [Requirement(key, False, (value,))]) for value in values)
     return tuple(turn for turn in held if turn) or (steps,)
-
-
-def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement], way: int) -> _Steps:
-    """Return the steps with these requirements added; `way` distinguishes the results of one plan."""
-    found = []
-    for step in steps:
-        # Only keys that a new node is held to one value of: there the plan's requirements say no more than the value.
-        added = [requirement for requirement in wanted if requirement.key in step.keys]
-        alternatives = tuple(_with(table, number, added) for number in step.alternatives)
-        possible = tuple(number for number in alternatives if number is not None)
-        if possible:
-            # Numbers below zero are separate: searches remember answers by the numbers of steps.
-            index, number = (-abs(n) * (DOMAINS_MAX + 3) - way for n in (step.index, step.number))
-            found.append(replace(step, alternatives=possible, index=StepId(index), number=number) if added else step)
-    return tuple(found)
-
-
-def _with(table: RequirementTable, asked: RequirementId, added: list[Requirement]) -> RequirementId | None:
-    if table[asked].conflict(Requirements(added)) is not None:
-        return None
-    return table.intern(table[asked].merged(added), table.needed(asked))

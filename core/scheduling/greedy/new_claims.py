@@ -92,13 +92,16 @@ class NewClaims:
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
         """What a claim becomes; where minValues cannot be met within reservations, without them."""
-        narrowed = draft
-        for constraint in self._constraints.at_launch:
-            narrowed = constraint.narrowed(narrowed)
-        placement = self._held(claim, narrowed, pod_group, step)
+        placement = self._held(claim, self._narrowed(draft), pod_group, step)
         if placement is None and claim.min_values and self._reservations.left:
-            placement = self._held(claim, self._reservations.without_any(draft), pod_group, step)
+            unreserved = self._narrowed(self._reservations.without_any(draft))
+            placement = self._held(claim, unreserved, pod_group, step)
         return placement
+
+    def _narrowed(self, draft: ClaimDraft) -> ClaimDraft:
+        for constraint in self._constraints.at_launch:
+            draft = constraint.narrowed(draft)
+        return draft
 
     def _held(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep

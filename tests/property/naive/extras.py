@@ -30,9 +30,14 @@ from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from tests.builders import NOW
 from tests.property.naive.clusters import random_cluster
+from tests.property.naive.quotas import with_quotas
 from tests.property.naive.vocabulary import APPS, CLASS_REF, DONGLE, FAMILY, GIB, SPEED, TIER, ZONES, chance, some_of
 
 Extra = Callable[[Random, Snapshot], Snapshot]
+
+
+QUOTAS_FROM: Final = 2_000_000
+"""Clusters of earlier seeds have no quotas: what they once found stays findable."""
 
 
 def rich_cluster(seed: int, most_pods: int = 60) -> Snapshot:
@@ -43,7 +48,8 @@ def rich_cluster(seed: int, most_pods: int = 60) -> Snapshot:
     for extra in EXTRAS:
         if chance(draw, share):
             snapshot = extra(draw, snapshot)
-    return snapshot
+    own = Random(f"quotas of {seed}")  # noqa: S311 - a test's dice
+    return with_quotas(own, snapshot) if seed >= QUOTAS_FROM and chance(own, 0.3) else snapshot
 
 
 def _overlays(draw: Random, snapshot: Snapshot) -> Snapshot:

@@ -100,7 +100,9 @@ def unrest(snapshot: Snapshot) -> list[str]:
     plan = schedule(snapshot)
     joined = {node.name for node in snapshot.nodes}
     pools = snapshot.node_pools
-    binds = any(pool.limits or any(r.min_values for r in pool.requirements) for pool in pools)
+    binds = bool(snapshot.vcpu_quotas) or any(
+        pool.limits or any(r.min_values for r in pool.requirements) for pool in pools
+    )
     goes = any(item.deleted_at is not None for item in (*snapshot.nodes, *snapshot.node_claims))
     if binds or goes or snapshot.marked_for_deletion or any(b.node not in joined for b in plan.bindings):
         return []

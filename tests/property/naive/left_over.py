@@ -22,6 +22,7 @@ from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
 from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon, virtual_pods
 from tests.property.naive.promises import is_usable, taken, too_few
+from tests.property.naive.quotas import leaves_room
 from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
 
@@ -201,6 +202,8 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
         if labels.RESERVATION_ID in own and left.get(own[labels.RESERVATION_ID], 0) <= 0:
             continue
         if not wants_node(pod.spec, own) or _breaks_limits(pool, kind, used):
+            continue
+        if snapshot.vcpu_quotas and not leaves_room(snapshot, plan, kind, own[labels.CAPACITY_TYPE]):
             continue
         if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
             continue

@@ -12,6 +12,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.market import held_by, places_left, types_of
 from tests.property.naive.places import Place, existing_places, is_pending, moving_pods, virtual_pods
+from tests.property.naive.quotas import quota_violations
 from tests.property.naive.reading import meets
 
 
@@ -28,6 +29,7 @@ def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> I
                 yield from claim_violations(snapshot, pool, place.claim, place)
     for pool in snapshot.node_pools:
         yield from limit_violations(snapshot, pool, plan)
+    yield from quota_violations(snapshot, plan)
     yield from _reservations(snapshot, plan, places)
     yield from _rooms(snapshot, plan)
     yield from _explanations(plan)

@@ -69,6 +69,7 @@ RICH_SEEDS = (
     907669,
     1001285,
     1102990,
+    701484,
 )
 """The same for `rich_cluster`: reservations, overlays, minValues, explanations, free machines in the search, and
 improved plans that separated a pod from the volume's pod that it must follow.

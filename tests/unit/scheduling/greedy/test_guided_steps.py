@@ -1,0 +1,33 @@
+"""Steps under guidance."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
+from core.scheduling.greedy.guided_steps import DomainOrder, GuidedSteps
+from tests.builders import ZONES, a_pod, a_selector, a_type
+from tests.unit.scheduling.reading import context_of
+
+SPREADING = 14
+"""So many groups that numbers of steps meet where they can."""
+
+
+def _spread(app: str) -> TopologySpread:
+    return TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app=app))
+
+
+def test_no_two_steps_share_a_number_whatever_guides_them() -> None:
+    """Searches remember answers by the numbers: a pod once got the answer of another pod's step, and an arm64 node."""
+    pods = tuple(
+        a_pod(f"p{n}", cpu=f"{n + 1}00m", labels={"app": f"x{n}"}, spreads=(_spread(f"x{n}"),))
+        for n in range(SPREADING)
+    )
+    context = context_of(types=(a_type(cpu="64"),), pods=pods)
+    groups = [context.pod_groups.of(pod) for pod in context.pending]
+    barred = [(group.signature.index, labels.ZONE, ZONES[n % 3]) for n, group in enumerate(groups) if n % 2 == 0]
+    guide = GuidedSteps(context.table, barred, (), DomainOrder(labels.ZONE, ZONES))
+    asked: dict[int, tuple[object, ...]] = {}
+    steps = [step for group in groups for step in guide.of(group, 0)]
+    assert all(asked.setdefault(step.index, step.alternatives) == step.alternatives for step in steps)
+    assert all(step.index < 0 for step in steps)
+    assert len(asked) > len(ZONES)
