@@ -10,6 +10,7 @@ from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_choice import DomainChoice
 
@@ -100,6 +101,8 @@ class NewClaims:
 
     def _narrowed(self, draft: ClaimDraft) -> ClaimDraft:
         for constraint in self._constraints.at_launch:
+            if draft.reqs == IMPOSSIBLE:
+                break
             draft = constraint.narrowed(draft)
         return draft
 

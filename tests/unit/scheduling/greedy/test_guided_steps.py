@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core import labels
 from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
+from core.model.values.requirements import Requirement
 from core.scheduling.greedy.guided_steps import DomainOrder, GuidedSteps
 from tests.builders import ZONES, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of
@@ -16,10 +17,14 @@ def _spread(app: str) -> TopologySpread:
     return TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app=app))
 
 
+def _arch(number: int) -> tuple[Requirement, ...]:
+    return (Requirement.one_of(labels.ARCH, "amd64"),) if number % 2 else ()
+
+
 def test_no_two_steps_share_a_number_whatever_guides_them() -> None:
     """Searches remember answers by the numbers: a pod once got the answer of another pod's step, and an arm64 node."""
     pods = tuple(
-        a_pod(f"p{n}", cpu=f"{n + 1}00m", labels={"app": f"x{n}"}, spreads=(_spread(f"x{n}"),))
+        a_pod(f"p{n}", cpu=f"{n + 1}00m", labels={"app": f"x{n}"}, spreads=(_spread(f"x{n}"),), node_selector=_arch(n))
         for n in range(SPREADING)
     )
     context = context_of(types=(a_type(cpu="64"),), pods=pods)
