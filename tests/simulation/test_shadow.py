@@ -52,11 +52,19 @@ def test_nothing_but_the_ledger_and_the_catalogue_is_written(played: tuple[Path,
     _, result, site = played
     assert set(site.asked) == {"list"}
     assert {name for name in site.calls if name.startswith(("ec2:", "dynamodb:", "iam:"))} <= {
+        "ec2:DescribeInstances",
         "ec2:DescribeInstanceTypes",
         "ec2:DescribeInstanceTypeOfferings",
         "ec2:DescribeSpotPriceHistory",
     }
-    assert {name.partition(":")[0] for name in site.calls} <= {"ec2", "s3", "sqs", "pricing", "ssm"}
+    assert {name.partition(":")[0] for name in site.calls} <= {
+        "ec2",
+        "pricing",
+        "s3",
+        "service-quotas",
+        "sqs",
+        "ssm",
+    }
     assert happened(result, "instanceLaunched") == happened(result, "instanceTerminated") == []
     assert {event["function"] for event in named(result, "invocation")} == {"provision", "disrupt", "refresh_catalogue"}
     assert result.failures == ()
