@@ -48,27 +48,27 @@ def sweeps(
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
     unknown = UnknownInstances(
-        rebuilding, stores.claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues, clock=clock
+        rebuilding, stores.claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues
     )
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
-        UntrackedInstances(cloud, rebuilding, unknown, clock),
-        LostInstances(cloud, terminator, clock),
+        UntrackedInstances(cloud, rebuilding, unknown),
+        LostInstances(cloud, terminator),
         InstanceIndex(stores.claims),
-        DemotedInstances(kubernetes, stores.claims, observer, clock),
-        CapacityBlocks(terminator, clock),
-        ImpairedInstances(cloud, terminator, clock),
-        DeletedNodes(work, clock),
-        StaleTaints(kubernetes, cloud, stores, clock),
-        Requeue(stores, work, clock),
+        DemotedInstances(kubernetes, stores.claims, observer),
+        CapacityBlocks(terminator),
+        ImpairedInstances(cloud, terminator),
+        DeletedNodes(work),
+        StaleTaints(kubernetes, cloud, stores),
+        Requeue(stores, work),
         Usage(stores.claims),
         UninitializedNodes(),
-        InconsistentNodes(work, clock),
-        OrphanedNodes(kubernetes, cloud, clock),
+        InconsistentNodes(work),
+        OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
         Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
-        Expiry(terminator, clock),
-        ScheduledChanges(terminator, clock),
+        Expiry(terminator),
+        ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator),
         StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),
         *windows,
@@ -81,6 +81,5 @@ def sweeps(
             DeletedNodeClaims(kubernetes, stores.claims, terminator),
             NodeClaimStatus(kubernetes, clock),
             work,
-            clock,
         ),
     )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.draining.escalation import EscalationLevel
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
 
-class BlockedDrains:
+class BlockedDrains(Sweep):
     """Counts blocked drains; `core.lifecycle.draining.escalation` decides what is done about each."""
 
-    name: Final = "blockedDrains"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "blockedDrains"
 
     def run(self, round_: ReconcileRound) -> None:
         """Count."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Final
 
 from core.disruption.budgets.window_schedules import window_schedules
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import WindowSchedules
 
 
-class BudgetWindowSchedules:
+class BudgetWindowSchedules(Sweep):
     """Replaces the schedules where the NodePools need others than this sandbox wrote last."""
 
-    name: Final = "windows"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "windows"
 
     def __init__(self, windows: WindowSchedules) -> None:
         self._windows = windows

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
-from typing import Final
 
 from core.disruption.conditions.expiration import expired, objections
 from core.lifecycle.draining.replacing import EXPIRED_WAITS, REPLACED_WITHIN
@@ -12,23 +10,19 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
-class Expiry:
+class Expiry(Sweep):
     """Terminates expired claims: as far as budgets allow, or of NodePools that ask for it whatever those say (docs/adr/0048).
 
     Either way replacements come first.
     """
 
-    name: Final = "expiry"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "expiry"
 
-    def __init__(self, terminator: ClaimTerminator, clock: Clock) -> None:
+    def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
@@ -50,7 +44,7 @@ class Expiry:
                 "expireAfter has passed",
                 bounds,
                 round_.report,
-                ends_at=self._clock.now() + EXPIRED_WAITS,
+                ends_at=round_.clock.now() + EXPIRED_WAITS,
             ):
                 message = f"older than {view.claims[name].plan.expire_after}"
                 round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
@@ -66,6 +60,6 @@ class Expiry:
             TerminationReason.EXPIRED_FORCEFULLY,
             message,
             round_.report,
-            ends_at=self._clock.now() + REPLACED_WITHIN,
+            ends_at=round_.clock.now() + REPLACED_WITHIN,
         )
         round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)

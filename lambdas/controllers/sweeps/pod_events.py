@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.observer import Stores
 
 
-class PodEvents:
+class PodEvents(Sweep):
     """Stores pod events."""
 
-    name: Final = "podEvents"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "podEvents"
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.messages import work_on_claim, work_on_command
 from lambdas.observation.observer import Stores
-from lambdas.ports import Clock, Queue
+from lambdas.ports import Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)
 
@@ -18,21 +18,19 @@ COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
 the one before it, so it may last longer."""
 
 
-class Requeue:
+class Requeue(Sweep):
     """Requests their next step."""
 
-    name: Final = "stalled"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "stalled"
+    is_urgent = True
 
-    def __init__(self, stores: Stores, work: Queue, clock: Clock) -> None:
+    def __init__(self, stores: Stores, work: Queue) -> None:
         self._stores = stores
         self._work = work
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Send a message for each; the rows are enough for that, even if the observation fails."""
-        now = self._clock.now()
+        now = round_.clock.now()
         stalled = [
             record
             for record in self._stores.claims.all()

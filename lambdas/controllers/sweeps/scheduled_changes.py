@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.disruption.conditions.expiration import objections
 from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import ClaimRecord
@@ -13,24 +10,20 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
-class ScheduledChanges:
+class ScheduledChanges(Sweep):
     """Removes them within budgets some days before their date, without budgets in the last hours (Karpenter: at once)."""
 
-    name: Final = "scheduledChanges"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "scheduledChanges"
 
-    def __init__(self, terminator: ClaimTerminator, clock: Clock) -> None:
+    def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
-        view, now = round_.view, self._clock.now()
+        view, now = round_.view, round_.clock.now()
         must = [record for record in view.claims.values() if is_due(record, now)]
         round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)
         may = approaching(view.claims.values(), view.snapshot.marked_for_deletion, now)
@@ -54,7 +47,7 @@ class ScheduledChanges:
         round_.each(may, terminate, subject=lambda name: name)
 
     def _must_go(self, record: ClaimRecord, round_: ReconcileRound) -> None:
-        ends_at = self._clock.now() + REPLACED_WITHIN
+        ends_at = round_.clock.now() + REPLACED_WITHIN
         if record.retires_at is not None:
             ends_at = min(ends_at, record.retires_at)
         self._terminator.begin(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
 
-from lambdas.controllers.sweeps.sweep import ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import CloudProvider
 
 
-class StaleLaunchTemplates:
+class StaleLaunchTemplates(Sweep):
     """Deletes them. They are kept for weeks, so checking twice a day is enough."""
 
-    name: Final = "templates"
-    every: timedelta = timedelta(hours=12)
-    is_urgent: Final = False
+    name = "templates"
+    every = timedelta(hours=12)
 
     def __init__(self, cloud: CloudProvider) -> None:
         self._cloud = cloud

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from lambdas.controllers.status.object_status import ObjectStatus
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
-class Statuses:
+class Statuses(Sweep):
     """Brings the status of every class, then of every pool, up to date."""
 
-    name: Final = "status"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "status"
 
     def __init__(self, status: ObjectStatus) -> None:
         self._status = status

@@ -1,10 +1,11 @@
-"""The sweep interface, and the observations that the sweeps of one round share."""
+"""What every sweep is, and the observations and the clock that the sweeps of one round share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,30 +24,25 @@ MARGIN: Final = timedelta(seconds=20)
 """No work begins with less time left: the next call may take four attempts, and the round must be reported."""
 
 
-class Sweep(Protocol):
-    """Repairs one kind of inconsistency."""
+class Sweep(ABC):
+    """Repairs one kind of inconsistency.
 
-    @property
-    def name(self) -> str:
-        """Its name in the log, camel case."""
-        ...
+    Attributes:
+        name: Its name in the log, camel case.
+        every: How long it may rest after it was clean.
+        is_urgent: Whether pods or money are lost while it waits.
+    """
 
-    @property
-    def every(self) -> timedelta:
-        """How long it may rest after it was clean."""
-        ...
+    name: str
+    every: timedelta = EACH_ROUND
+    is_urgent: bool = False
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether pods or money are lost while it waits."""
-        ...
-
+    @abstractmethod
     def run(self, round_: ReconcileRound) -> None:
         """Repair what is wrong now; idempotent.
 
         Work on one object goes through `attempt` or `each` of the round, so that its failure does not affect others.
         """
-        ...
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -65,8 +61,8 @@ class ReconcileRound:
     def __init__(self, seen: Seen, report: RunReport, deadline: datetime, clock: Clock) -> None:
         self._seen = seen
         self._deadline = deadline
-        self._clock = clock
         self._boundary = Boundary(report)
+        self.clock = clock
         self.report = report
 
     @property
@@ -90,7 +86,7 @@ class ReconcileRound:
 
     def has_time(self) -> bool:
         """Whether new work may begin."""
-        return self._clock.now() + MARGIN <= self._deadline
+        return self.clock.now() + MARGIN <= self._deadline
 
     def attempt(self, subject: str, work: Callable[[], object]) -> bool:
         """Do one piece of work; return whether it succeeded. An error is reported under `subject`."""

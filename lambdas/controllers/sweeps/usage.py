@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from lambdas.controllers.pool_usage import mismatches, recount
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.store import ClaimStore
 
 
-class Usage:
+class Usage(Sweep):
     """Corrects counters that are not the sums of what the claims hold."""
 
-    name: Final = "usage"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "usage"
 
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims

@@ -8,6 +8,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.order import ROUND, in_order
+from lambdas.controllers.sweeps.sweep import Sweep
 from lambdas.metric_names import FAILED_SWEEPS, SKIPPED_SWEEPS, STALE_SWEEPS
 from lambdas.ports import TransientError
 from lambdas.run_report import RunReport
@@ -114,7 +115,7 @@ def test_sweeps_without_time_left_are_reported_and_none_starves(lab: Lab, monkey
     """Otherwise, the last sweep of the list never runs on a large cluster."""
     names = {sweep.name for sweep in lab.app.sweeps if not sweep.every}
     for rare in (sweep for sweep in lab.app.sweeps if sweep.every):
-        monkeypatch.setattr(rare, "every", timedelta(days=1), raising=False)
+        monkeypatch.setattr(rare, "every", timedelta(days=1))
     lab.reconcile()
     lab.app.adapters.stores.changes.record(lab.clock.now())
     swept: set[str] = set()
@@ -134,9 +135,7 @@ def test_sweeps_without_time_left_are_reported_and_none_starves(lab: Lab, monkey
     assert any(reason == "TimeShort" for _, reason in told(report))
 
 
-class Named:
-    every = timedelta(0)
-
+class Named(Sweep):
     def __init__(self, name: str, *, is_urgent: bool) -> None:
         self.name = name
         self.is_urgent = is_urgent

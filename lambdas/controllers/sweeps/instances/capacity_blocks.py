@@ -12,8 +12,8 @@ from core.errors import InvalidInputError
 from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock, JsonObject
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+from lambdas.ports import JsonObject
 
 LEAVES_BEFORE: Final = timedelta(minutes=40)
 """How long before the end of a block its nodes begin to go (Karpenter)."""
@@ -22,23 +22,21 @@ RECLAIMED_BEFORE: Final = timedelta(minutes=30)
 """From this long before the end EC2 terminates the instances of a block."""
 
 
-class CapacityBlocks:
+class CapacityBlocks(Sweep):
     """Removes them whatever budgets say, since EC2 does; their pods' replacements come first while there is time."""
 
-    name: Final = "capacityBlocks"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "capacityBlocks"
+    is_urgent = True
 
-    def __init__(self, terminator: ClaimTerminator, clock: Clock) -> None:
+    def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims in a block that ends soon."""
         in_blocks = [record for record in round_.view.claims.values() if _block_of(record)]
         if not in_blocks:
             return
-        now, ends = self._clock.now(), _ends(round_.view.node_classes)
+        now, ends = round_.clock.now(), _ends(round_.view.node_classes)
         due = [record for record in in_blocks if _is_near(ends.get(_block_of(record)), now)]
 
         def terminate(record: ClaimRecord) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -15,26 +14,24 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.launching.instance_description import offering_of
 from lambdas.controllers.status.status_writer import tolerate_gone
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.observer import Observer
-from lambdas.ports import Clock, Instance, JsonObject, Kubernetes
+from lambdas.ports import Instance, JsonObject, Kubernetes
 from lambdas.store import ClaimStore
 
 _OF_RESERVATIONS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 
 
-class DemotedInstances:
+class DemotedInstances(Sweep):
     """Makes the claims and nodes of such instances on-demand ones (Karpenter). Nothing is replaced for it."""
 
-    name: Final = "demotedInstances"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "demotedInstances"
+    is_urgent = True
 
-    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, observer: Observer, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, observer: Observer) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
         self._observer = observer
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Relabel the claims whose instance is listed as on-demand."""
@@ -49,27 +46,26 @@ class DemotedInstances:
 
         def demote(instance: Instance) -> None:
             record = reserved[instance.instance_id]
-            self._demote(record, instance, round_.view.node_classes.get(record.plan.node_class.name))
+            self._demote(record, instance, round_)
             message = f"instance {instance.instance_id} is on-demand now"
             round_.report.decide(DecisionKind.RELABEL, record.name, ClaimReason.RESERVATION_ENDED, message)
 
         round_.each(found, demote, subject=lambda instance: instance.instance_id)
 
-    def _demote(self, record: ClaimRecord, instance: Instance, node_class: JsonObject | None) -> None:
-        """The claim comes last: as long as it is reserved, the next round does all of this again."""
+    def _demote(self, record: ClaimRecord, instance: Instance, round_: ReconcileRound) -> None:
+        """Relabel the node, then the claim: as long as the claim is reserved, the next round does all of this again."""
         if record.machine is None:
             return
         if record.node_name:
             dropped: JsonObject = dict.fromkeys(_OF_RESERVATIONS)
             body = {"metadata": {"labels": {**dropped, labels.CAPACITY_TYPE: labels.ON_DEMAND}}}
             tolerate_gone(partial(self._kubernetes.patch, kinds.NODES, record.node_name, body))
-        machine = self._on_demand(record.machine, instance, record.plan.node_class.name, node_class)
+        machine = self._on_demand(record.machine, instance, record.plan.node_class.name, round_)
         self._claims.change(record, msgspec.structs.replace(record, machine=machine))
 
-    def _on_demand(
-        self, machine: Machine, instance: Instance, class_name: str, node_class: JsonObject | None
-    ) -> Machine:
-        market = self._observer.open_market.catalogue([node_class] if node_class else [], self._clock.now())
+    def _on_demand(self, machine: Machine, instance: Instance, class_name: str, round_: ReconcileRound) -> Machine:
+        node_class = round_.view.node_classes.get(class_name)
+        market = self._observer.open_market.catalogue([node_class] if node_class else [], round_.clock.now())
         types = (found for found in market.types_for(class_name) if found.name == instance.instance_type)
         kept = {key: value for key, value in machine.labels.items() if key not in _OF_RESERVATIONS}
         return msgspec.structs.replace(

@@ -14,32 +14,29 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.ports import Clock, CloudProvider, Impairment
+from lambdas.ports import CloudProvider, Impairment
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
 """EC2 itself recovers many hosts within minutes. Karpenter waits for two, and then forces the pods off."""
 
 
-class ImpairedInstances:
+class ImpairedInstances(Sweep):
     """Replaces them like node repair: within the NodePools' budgets, and not against the pods (docs/adr/0034).
 
     Pods leave as from any node, since many a failed check is a false alarm.
     """
 
-    name: Final = "impairedInstances"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "impairedInstances"
 
-    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator) -> None:
         self._cloud = cloud
         self._terminator = terminator
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims whose instance has failed a check for long."""
-        view, now = round_.view, self._clock.now()
+        view, now = round_.view, round_.clock.now()
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
         ours = [found for found in self._cloud.impaired() if found.instance_id in claims]
         round_.report.count("impairedInstances", len({found.instance_id for found in ours}))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.store import ClaimStore
 
 
-class InstanceIndex:
+class InstanceIndex(Sweep):
     """Adds missing claims to it: their spot interruption would be taken for that of a foreign instance."""
 
-    name: Final = "instanceIndex"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "instanceIndex"
+    is_urgent = True
 
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims

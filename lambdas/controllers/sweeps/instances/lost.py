@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from datetime import timedelta
-from typing import Final
+from datetime import datetime
 
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimRecord
@@ -14,31 +13,30 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.metric_names import LOST_INSTANCES_HELD
-from lambdas.ports import Clock, CloudProvider
+from lambdas.ports import CloudProvider
 
 
-class LostInstances:
+class LostInstances(Sweep):
     """Terminates a claim once its node is not Ready either (Karpenter checks both) and EC2 does not find the instance by id.
 
     A list may be incomplete; if a zone is cut off, no node in it is Ready. Only a share of the claims is therefore removed in a
     round (docs/adr/0024): a real end is also reported by EC2's events and the Node object, which do not wait.
     """
 
-    name: Final = "lostInstances"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "lostInstances"
+    is_urgent = True
 
-    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator) -> None:
         self._cloud = cloud
         self._terminator = terminator
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims whose instance EC2 neither lists nor finds."""
         view, present = round_.view, {found.instance_id for found in round_.instances}
-        missing = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
+        now = round_.clock.now()
+        missing = [record for record in view.claims.values() if _is_lost(record, present, view.snapshot, now)]
         if not missing:
             return
         alive = {found.instance_id for found in self._cloud.instances([record.instance_id for record in missing])}
@@ -59,10 +57,11 @@ class LostInstances:
             round_.report.count(LOST_INSTANCES_HELD, held)
             round_.report.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)
 
-    def _is_lost(self, record: ClaimRecord, present: Container[str], snapshot: Snapshot) -> bool:
-        if record.machine is None or record.deletion is not None or record.instance_id in present:
-            return False
-        if self._clock.now() - record.phase_since < INSTANCE_CHECK_AFTER:
-            return False
-        node = next((found for found in snapshot.nodes if found.provider_id == record.provider_id), None)
-        return node is None or not node.is_ready
+
+def _is_lost(record: ClaimRecord, present: Container[str], snapshot: Snapshot, now: datetime) -> bool:
+    if record.machine is None or record.deletion is not None or record.instance_id in present:
+        return False
+    if now - record.phase_since < INSTANCE_CHECK_AFTER:
+        return False
+    node = next((found for found in snapshot.nodes if found.provider_id == record.provider_id), None)
+    return node is None or not node.is_ready

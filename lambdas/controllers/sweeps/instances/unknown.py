@@ -25,7 +25,7 @@ from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
 from lambdas.controllers.sweeps.sweep import ReconcileRound
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.ports import Clock, FunctionQueues
+from lambdas.ports import FunctionQueues
 from lambdas.store import ClaimStore
 
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
@@ -46,14 +46,12 @@ class UnknownInstances:
         *,
         held: HeldBrakes,
         queues: FunctionQueues,
-        clock: Clock,
     ) -> None:
         self._rebuilding = rebuilding
         self._claims = claims
         self._brakes = brakes
         self._held = held
         self._wake_ups, self._work = queues.wake_ups, queues.work
-        self._clock = clock
 
     def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:
         """Remove them if they are few among the `fleet` of tagged instances; otherwise engage the brake."""
@@ -65,7 +63,7 @@ class UnknownInstances:
             report.count(SWEEP_BRAKE)
             skipped(brake, f"{len(unknown)} instances", report)
             if brake not in self._held.held():
-                self._held.hold(brake, self._clock.now())
+                self._held.hold(brake, round_.clock.now())
             return
         if any(held.kind is BrakeKind.UNKNOWN_INSTANCES for held in self._held.held()):
             self._held.release(BrakeKind.UNKNOWN_INSTANCES)
@@ -83,7 +81,7 @@ class UnknownInstances:
 
     def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
         """Store a claim to be removed: from there it is drained like any other, if it has a node."""
-        now, instance = self._clock.now(), found.instance
+        now, instance = round_.clock.now(), found.instance
         record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
         going = msgspec.structs.replace(
             record,

@@ -9,8 +9,8 @@ from core.lifecycle.launching.shared_launch import name_tags
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked
 from lambdas.controllers.sweeps.instances.unknown import UNKNOWN_AFTER, UnknownInstances
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock, CloudProvider
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+from lambdas.ports import CloudProvider
 
 GRACE: Final = timedelta(minutes=1)
 """A younger instance is left alone: the answer to its launch may still be on its way."""
@@ -19,25 +19,23 @@ NAMED_IN_A_ROUND: Final = 100
 """Most instances that are named in a round: EC2 takes about 100 CreateTags at once, and 10 a second from then on."""
 
 
-class UntrackedInstances:
+class UntrackedInstances(Sweep):
     """Each is adopted by the claim that waited for it, or its claim is rebuilt, or it is unknown.
 
     Instances of a shared launch that their claims have are named after them, so that their tags say whose they are.
     """
 
-    name: Final = "untrackedInstances"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "untrackedInstances"
+    is_urgent = True
 
-    def __init__(self, cloud: CloudProvider, rebuilding: Rebuilding, unknown: UnknownInstances, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, rebuilding: Rebuilding, unknown: UnknownInstances) -> None:
         self._cloud = cloud
         self._rebuilding = rebuilding
         self._unknown = unknown
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Settle all such instances."""
-        view, report, now = round_.view, round_.report, self._clock.now()
+        view, report, now = round_.view, round_.report, round_.clock.now()
         found = untracked(round_.instances, view, now, min_age=GRACE)
         round_.each(
             found.awaited, lambda awaited: self._rebuilding.adopt(*awaited, view, report), subject=lambda a: a[1]

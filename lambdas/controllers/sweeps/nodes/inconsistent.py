@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.claims import inconsistency
 from core.lifecycle.consistency import shortfall
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.messages import work_on_claim
 from lambdas.metric_names import INCONSISTENT_NODES
-from lambdas.ports import Clock, Queue
+from lambdas.ports import Queue
 
 
-class InconsistentNodes:
+class InconsistentNodes(Sweep):
     """Counts them, and has `execute` report new ones; they stay: people decide whether to keep them."""
 
-    name: Final = "inconsistentNodes"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "inconsistentNodes"
 
-    def __init__(self, work: Queue, clock: Clock) -> None:
+    def __init__(self, work: Queue) -> None:
         self._work = work
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Compare the nodes of claims at rest."""
@@ -31,5 +25,5 @@ class InconsistentNodes:
         resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_settled and r.node_name in nodes]
         small = [(record, node) for record, node in resting if shortfall(record, node)]
         round_.report.count(INCONSISTENT_NODES, len(small))
-        now = self._clock.now()
+        now = round_.clock.now()
         self._work.send(work_on_claim(record.name, now) for record, node in small if inconsistency(record, node))

@@ -13,9 +13,9 @@ from core.manifests.wire.api_resources import NODE_CLAIMS
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
 from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims, is_deleted
-from lambdas.controllers.sweeps.sweep import ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.messages import made_node_claim
-from lambdas.ports import Clock, JsonObject, Kubernetes, Queue
+from lambdas.ports import JsonObject, Kubernetes, Queue
 from lambdas.store import ClaimStore
 
 CLAIMS_A_ROUND: Final = 250
@@ -26,12 +26,11 @@ LISTED_EVERY: Final = timedelta(minutes=6)
 writes Drifted and Consolidatable. Every second observation of an idle cluster keeps it below three requests a minute."""
 
 
-class NodeClaims:
+class NodeClaims(Sweep):
     """Lists NodeClaims, then claims: a NodeClaim without a claim stands for nothing."""
 
-    name: Final = "nodeClaims"
-    every: timedelta = LISTED_EVERY
-    is_urgent: Final = False
+    name = "nodeClaims"
+    every = LISTED_EVERY
 
     def __init__(
         self,
@@ -41,7 +40,6 @@ class NodeClaims:
         deleted: DeletedNodeClaims,
         status: NodeClaimStatus,
         work: Queue,
-        clock: Clock,
     ) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
@@ -49,7 +47,6 @@ class NodeClaims:
         self._deleted = deleted
         self._status = status
         self._work = work
-        self._clock = clock
         self._last = ""
 
     def run(self, round_: ReconcileRound) -> None:
@@ -70,7 +67,7 @@ class NodeClaims:
         by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
             round_.each(missing[:CLAIMS_A_ROUND], self._mirror.create, subject=lambda record: _subject(record.name))
-            self._work.send([made_node_claim(name, self._clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
+            self._work.send([made_node_claim(name, round_.clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
         self._bring_up_to_date(known, ours, records, round_)
 
     def _heed(

@@ -6,7 +6,7 @@ delete.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
@@ -15,42 +15,37 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import delete_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
-from lambdas.ports import Clock, CloudProvider, Kubernetes
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+from lambdas.ports import CloudProvider, Kubernetes
 
 ORPHANED_AFTER: Final = timedelta(minutes=5)
 """A younger Node may have joined after the instances were listed."""
 
 
-class OrphanedNodes:
+class OrphanedNodes(Sweep):
     """Frees deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
 
-    name: Final = "strayNodes"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "strayNodes"
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Free the nodes that are old and not ready."""
         present = {found.provider_id for found in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
-        strays = [
-            node
-            for node in round_.view.snapshot.nodes
-            if labels.CLAIM in node.annotations and node.provider_id not in present | known and self._is_dead(node)
-        ]
+        unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
+        now = round_.clock.now()
+        strays = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
         if not strays:
             return
         alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in strays])}
-        reader = NodeStateReader(self._kubernetes, self._cloud, self._clock)
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
 
         def remove(node: Node) -> None:
             seen = reader.node(node.name)
-            if seen is not None and seen.node.uid == node.uid and self._is_dead(seen.node):
+            if seen is not None and seen.node.uid == node.uid and _is_dead(seen.node, round_.clock.now()):
                 delete_node(self._kubernetes, seen)
                 round_.report.decide(
                     DecisionKind.FORGET, node.name, ClaimReason.STRAY_NODE, f"its instance {_instance_of(node)} is gone"
@@ -59,11 +54,12 @@ class OrphanedNodes:
         gone = [node for node in strays if node.provider_id not in alive]
         round_.each(gone, remove, subject=lambda node: node.name)
 
-    def _is_dead(self, node: Node) -> bool:
-        """Whether we may free it: without our finalizer, only a finalizer of others keeps it."""
-        old = node.created_at is None or self._clock.now() - node.created_at >= ORPHANED_AFTER
-        is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
-        return old and not node.is_ready and is_held
+
+def _is_dead(node: Node, now: datetime) -> bool:
+    """Whether we may free it: without our finalizer, only a finalizer of others keeps it."""
+    old = node.created_at is None or now - node.created_at >= ORPHANED_AFTER
+    is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
+    return old and not node.is_ready and is_held
 
 
 def _instance_of(node: Node) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.draining.deletion import staying, untainted
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
@@ -13,23 +10,21 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.observer import Stores
-from lambdas.ports import Clock, CloudProvider, Kubernetes
+from lambdas.ports import CloudProvider, Kubernetes
 
 
-class StaleTaints:
+class StaleTaints(Sweep):
     """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that."""
 
-    name: Final = "strayTaints"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = True
+    name = "strayTaints"
+    is_urgent = True
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._stores = stores
-        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
         """Free our nodes that carry it without reason."""
@@ -42,7 +37,7 @@ class StaleTaints:
         ]
         if not marked:
             return
-        reader = NodeStateReader(self._kubernetes, self._cloud, self._clock)
+        reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
 
         def free(node: Node) -> None:
             seen = reader.node(node.name)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.registration import waits_for
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
-class UninitializedNodes:
+class UninitializedNodes(Sweep):
     """Reports them. `execute` removes those without pods; the others are kept for the pods that run on them."""
 
-    name: Final = "lateNodes"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "lateNodes"
 
     def run(self, round_: ReconcileRound) -> None:
         """Report for each what it waits for."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import Kubernetes, NotFoundError
 
 
-class DeletedPools:
+class DeletedPools(Sweep):
     """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does).
 
     A NodeClaim that was made by hand may name a NodePool that never was, and belongs to whoever made it (Karpenter).
     """
 
-    name: Final = "deletedPools"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "deletedPools"
 
     def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator) -> None:
         self._kubernetes = kubernetes

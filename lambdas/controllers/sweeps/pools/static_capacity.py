@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from typing import Final
 
 from core.disruption.static_capacity.replicas import lacks_nodes, surplus
 from core.model.node_claim import NodeClaim
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.messages import wake_up
 from lambdas.ports import Queue
 from lambdas.store import ClaimStore
@@ -18,12 +17,10 @@ from lambdas.store import ClaimStore
 WAKE_UP: Final = "static capacity"
 
 
-class StaticCapacity:
+class StaticCapacity(Sweep):
     """Brings static NodePools to their `replicas`, whatever budgets say: the number is the user's (Karpenter)."""
 
-    name: Final = "staticCapacity"
-    every: timedelta = EACH_ROUND
-    is_urgent: Final = False
+    name = "staticCapacity"
 
     def __init__(self, claims: ClaimStore, terminator: ClaimTerminator, wake_ups: Queue) -> None:
         self._claims = claims
