@@ -14,6 +14,7 @@ from typing import Any, Final
 from cli.completeness import KUBECTL
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
 from cli.style import AUTO, choose_style
+from cli.terminal import tell
 from core.errors import InvalidInputError
 from core.version import VERSION
 
@@ -95,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = EXTRAS[error.name.partition(".")[0]]
         _report(f"this command needs {error.name}: pip install 'fleetwright[{extra}]'", traced=debug)
         return BAD_INPUT
+    except RecursionError:
+        _report("something in the input is nested too deeply to be followed (--debug says where)", traced=debug)
+        return BAD_INPUT
     except KeyboardInterrupt:
         _report("interrupted", traced=debug)
         return INTERRUPTED
@@ -125,7 +129,7 @@ def _ended(code: int) -> int:
 def _report(problem: str, *, traced: bool) -> None:
     if traced:
         traceback.print_exc()
-    print(f"fleetwright: {problem}", file=sys.stderr)
+    tell(f"fleetwright: {problem}")
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ from cli.money import a_month
 from cli.output import JsonObject
 from cli.plan_document import API_VERSION, rfc3339
 from cli.plan_table import prices_line
+from cli.written_tables import markdown_text
 from core.difference import newly_drifted
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
@@ -70,7 +71,7 @@ def as_markdown(document: JsonObject) -> str:
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _rows(document)]
     for found in _details(document):
         heading, *rest = found.splitlines()
-        lines += ["", f"**{heading}**", "", *(f"- {line.strip()}" for line in rest)]
+        lines += ["", f"**{heading}**", "", *(f"- {markdown_text(line)}" for line in rest)]
     return "\n".join(lines)
 
 

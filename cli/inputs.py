@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
 from cli.output import JsonObject
 from cli.reading import Document, read
+from cli.terminal import tell
 from core import labels
 from core.catalogue import document
 from core.catalogue.reservations import with_reservations
@@ -127,7 +127,7 @@ def _given(arguments: argparse.Namespace) -> Sequence[Document]:
 
 def warn(text: str) -> None:
     """One warning line."""
-    print(f"warning: {text}", file=sys.stderr)
+    tell(f"warning: {text}")
 
 
 def read_catalogue(path: str) -> Catalogue:

@@ -14,6 +14,7 @@ import msgspec
 
 from cli.jsonpath import filled
 from cli.style import style
+from cli.terminal import say
 
 JsonObject = dict[str, Any]
 Text = Callable[[JsonObject], str]
@@ -54,7 +55,8 @@ def show(
         text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
     else:
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
-    sys.stdout.write(text.rstrip("\n") + "\n" if text else "")
+    if text:
+        say(text.rstrip("\n"))
 
 
 def line_width() -> int:

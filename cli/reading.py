@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
 
@@ -20,6 +21,8 @@ COMPRESSED: Final = ".zst"
 STANDARD_INPUT: Final = "-"
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 _LISTS_DEEP_MAX: Final = 16
+_HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escaped surrogate. Python's reader lets one half pass alone, which no file and no terminal takes."""
 
 
 class Document:
@@ -149,26 +152,37 @@ def _documents(source: str) -> list[Document]:
 
 def _values(text: str, source: str) -> Iterator[Any]:
     if text.lstrip()[:1] in ("{", "["):
+        is_json = source.lower().endswith(".json")
         try:
             yield from _json_values(text)
         except json.JSONDecodeError as error:
-            if source.lower().endswith(".json"):
+            if is_json:
                 place = f"line {error.lineno}, column {error.colno}"
                 raise InputError(f"is not JSON: {error.msg}", source=source, place=place) from error
+        except (ValueError, RecursionError) as error:
+            if is_json:
+                raise InputError(f"is not JSON: {error}", source=source) from error
         else:
             return
     yield from _yaml_values(text, source)
 
 
 def _json_values(text: str) -> list[Any]:
-    decoder, position, values = json.JSONDecoder(), 0, []
+    """The values one after the other. Raises ValueError, RecursionError."""
+    decoder, position, values = json.JSONDecoder(parse_constant=_refuse_constant), 0, []
     while position < len(text):
         if text[position].isspace():
             position += 1
             continue
         value, position = decoder.raw_decode(text, position)
         values.append(value)
+    if _HALF_PAIR.search(text):
+        json.dumps(values, ensure_ascii=False).encode()
     return values
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no value of JSON")
 
 
 def _yaml_values(text: str, source: str) -> Iterator[Any]:

@@ -17,7 +17,14 @@ _STYLE: Final = (
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     """Return the lines of a table in Markdown."""
     lines = [f"| {' | '.join(headings)} |", f"|{'|'.join(' --- ' for _ in headings)}|"]
-    return [*lines, *(f"| {' | '.join(str(cell).replace('|', ' ') for cell in row)} |" for row in rows)]
+    return [*lines, *(f"| {' | '.join(markdown_text(cell) for cell in row)} |" for row in rows)]
+
+
+def markdown_text(cell: Any) -> str:
+    """The cell on one line, with nothing in it that begins a column, a tag, code, a link or a mention."""
+    line = " ".join(str(cell).splitlines()).strip()
+    text = line.replace("|", " ").replace("](", "] (").replace("`", "'")
+    return text.replace("<", "&lt;").replace("@", "&#64;")
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

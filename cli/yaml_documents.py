@@ -19,6 +19,12 @@ _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _MERGE: Final = "<<"
 _SCALARS_MAX: Final = 65536
 
+_ALIASED_FREE: Final = 8 << 20
+_ALIASED_RATIO: Final = 8
+"""What aliases may stand for: 8 MiB of text, and eight times the text that holds them. Ten lines can stand for gigabytes."""
+
+_JSON_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
+
 Next = Callable[[], Any]
 
 
@@ -26,57 +32,99 @@ def documents(text: str) -> Iterator[Any]:
     """The documents of a text one by one, None for an empty one.
 
     Raises:
-        yaml.YAMLError: If the text is no YAML from there on; mostly with a mark that says where.
+        yaml.YAMLError: If the text is no YAML from there on, or its aliases stand for far more text than it has; mostly with a
+            mark that says where.
     """
     events = yaml.parse(text, Loader=_BASE)
     advance = events.__next__
+    anchors = _Anchors(_ALIASED_FREE + _ALIASED_RATIO * len(text))
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
-            yield _value(advance(), advance, {})
+            anchors.forget()
+            yield _value(advance(), advance, anchors)
 
 
-def _value(event: Any, advance: Next, anchors: dict[str, Any]) -> Any:
+class _Anchors:
+    """Values with a name, and the length of the text that each stands for, aliases within it included."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+        self._named: dict[str, tuple[Any, int] | None] = {}
+        self._aliased = 0
+
+    def forget(self) -> None:
+        """Forget the names: they end with their document. What aliases stand for is bounded for the whole text."""
+        self._named.clear()
+
+    def begin(self, start: Any) -> int:
+        """Note that a collection begins; return what `end` needs."""
+        if start.anchor is not None:
+            self._named[start.anchor] = None
+        return self._aliased
+
+    def end(self, start: Any, value: Any, end: Any, before: int) -> None:
+        """Give a value its name, if it has one."""
+        if start.anchor is not None:
+            length = end.end_mark.index - start.start_mark.index + self._aliased - before
+            self._named[start.anchor] = value, length
+
+    def value(self, alias: Any) -> Any:
+        """Return what an alias stands for. Raises yaml.YAMLError."""
+        if alias.anchor not in self._named:
+            problem = f"found undefined alias {alias.anchor!r}"
+            raise yaml.composer.ComposerError(None, None, problem, alias.start_mark)
+        named = self._named[alias.anchor]
+        if named is None:
+            problem = f"found alias {alias.anchor!r} within the value that it stands for"
+            raise yaml.composer.ComposerError(None, None, problem, alias.start_mark)
+        value, length = named
+        self._aliased += length
+        if self._aliased > self._left:
+            problem = f"found aliases that stand for more than {self._left >> 20} MiB of text: write the values out"
+            raise yaml.composer.ComposerError(None, None, problem, alias.start_mark)
+        return value
+
+
+def _value(event: Any, advance: Next, anchors: _Anchors) -> Any:
     kind = type(event)
     if kind is yaml.ScalarEvent:
         value = _scalar(event)
-        if event.anchor is not None:
-            anchors[event.anchor] = value
+        anchors.end(event, value, event, anchors.begin(event))
         return value
     if kind is yaml.MappingStartEvent:
         return _mapping(event, advance, anchors)
     if kind is yaml.SequenceStartEvent:
         return _sequence(event, advance, anchors)
-    if event.anchor not in anchors:
-        problem = f"found undefined alias {event.anchor!r}"
-        raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
-    return anchors[event.anchor]
+    return anchors.value(event)
 
 
 def _scalar(event: Any) -> Any:
     plain, _ = event.implicit
     if plain:
         return _plain(event.value)
-    if event.tag is None or event.tag == "!":
+    if event.tag in (None, "!", _TIMESTAMP):
         return event.value
+    if event.tag not in _JSON_TAGS:
+        problem = f"found tag {event.tag!r}, for which JSON has no value"
+        raise yaml.constructor.ConstructorError(None, None, problem, event.start_mark)
     try:
         return _SCALARS.construct_object(yaml.ScalarNode(event.tag, event.value, event.start_mark))
     except ValueError as error:
         raise yaml.constructor.ConstructorError(None, None, str(error), event.start_mark) from error
 
 
-def _sequence(start: Any, advance: Next, anchors: dict[str, Any]) -> list[Any]:
+def _sequence(start: Any, advance: Next, anchors: _Anchors) -> list[Any]:
     found: list[Any] = []
-    if start.anchor is not None:
-        anchors[start.anchor] = found
+    before = anchors.begin(start)
     while type(event := advance()) is not yaml.SequenceEndEvent:
         found.append(_value(event, advance, anchors))
+    anchors.end(start, found, event, before)
     return found
 
 
-def _mapping(start: Any, advance: Next, anchors: dict[str, Any]) -> dict[str, Any]:
+def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if start.anchor is not None:
-        anchors[start.anchor] = found
+    before = anchors.begin(start)
     merged: list[Any] = []
     while type(event := advance()) is not yaml.MappingEndEvent:
         if type(event) is not yaml.ScalarEvent:
@@ -88,6 +136,7 @@ def _mapping(start: Any, advance: Next, anchors: dict[str, Any]) -> dict[str, An
             found[event.value] = value
     if merged:
         _merge(merged, found, start)
+    anchors.end(start, found, event, before)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core import labels
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding
 from core.manifests.wire.api_resources import Resource
@@ -28,7 +29,7 @@ DECIDING: Final = (
 )
 """Annotations that some decision reads, besides those in the domains above."""
 
-_NOT_DECIDING: Final = ("fleetwright.dev/claim-spec", "fleetwright.dev/decision")
+_NOT_DECIDING: Final = (labels.CLAIM_SPEC, labels.DECISION, labels.LAUNCH_VALIDATION)
 _UNREAD_METADATA: Final = ("managedFields", "resourceVersion", "selfLink", "generateName")
 
 

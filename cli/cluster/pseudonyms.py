@@ -5,44 +5,25 @@ The market that a decision reads stays unchanged: zones, instance types, archite
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from cli.cluster.public_names import (
+    has_public_text,
+    has_public_values,
+    is_public_driver,
+    is_public_group,
+    is_public_key,
+    is_public_resource,
+    is_public_text,
+)
 from core import labels
+from core.catalogue.discovered.node_memory import with_renamed_images
 
 JsonObject = dict[str, Any]
 Rename = Callable[[str], str]
-
-PUBLIC_DOMAINS: Final = (
-    "kubernetes.io",
-    "k8s.io",
-    "karpenter.sh",
-    "karpenter.k8s.aws",
-    "eks.amazonaws.com",
-    "k8s.aws",
-    "fleetwright.dev",
-)
-_PUBLIC_RESOURCES: Final = (
-    *("cpu", "memory", "pods", "ephemeral-storage", "nodes", "storage"),
-    *(
-        "nvidia.com/",
-        "amd.com/",
-        "aws.amazon.com/",
-        "vpc.amazonaws.com/",
-        "habana.ai/",
-        "hugepages-",
-        "attachable-volumes-",
-    ),
-)
-_PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - {labels.NODEPOOL}) | {
-    labels.ZONE_ID,
-    *labels.ALIASES,
-    "karpenter.sh/initialized",
-    "karpenter.sh/registered",
-    "karpenter.sh/do-not-disrupt",
-}
-_TELLS_NOTHING: Final = re.compile(r"^(-?\d+(\.\d+)?|true|false|True|False|Unknown|)$")
 
 _NAMES: Final = frozenset(
     {
@@ -56,21 +37,42 @@ _NAMES: Final = frozenset(
             "persistentVolumeName",
         ),
         *("priorityClassName", "uid", "schedulerName", "id", "instanceProfile", "imageID", "role"),
-        *("kmsKeyID", "snapshotID", "ownerID"),
+        *("kmsKeyID", "snapshotID", "ssmParameter"),
     }
 )
 """Fields whose text names an object of the user's."""
 
 _LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
+_SELECTOR: Final = "selector"
+"""Of Services and ReplicationControllers a map of labels, elsewhere an object."""
+
 _KEYED: Final = frozenset({"key", "topologyKey"})
 _KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
 _QUANTITIES: Final = frozenset({"requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources"})
 _LEFT_OUT: Final = frozenset({"userData", "message", "context", "kubeletUserData"})
-_PUBLIC_NAMES: Final = frozenset({"default-scheduler", "system-cluster-critical", "system-node-critical"})
+_GROUPS: Final = frozenset({"apiVersion", "apiGroup", "group"})
+_ACCOUNTS: Final = frozenset({"owner", "ownerID"})
+_DRIVERS: Final = frozenset({"driver", "provisioner"})
+_ADDRESS: Final = "192.0.2.1"
+"""Instead of a cluster's own (RFC 5737: for documentation)."""
+
+_ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - all addresses, as Kubernetes writes them
+_ACCOUNT: Final = re.compile(r"\d{12}")
+_AWS_ID: Final = re.compile(r"(subnet|sg|ami|cr|pg|snap)-[0-9a-z]+")
+_RENAMED_ANNOTATIONS: Final = frozenset(
+    {
+        labels.CLAIM,
+        labels.MADE_BY_HAND,
+        labels.NODEPOOL_HASH,
+        labels.NODECLASS_HASH,
+        "volume.beta.kubernetes.io/storage-class",
+    }
+)
+"""They name an object, or are compared for equality only: whoever guesses what was hashed could prove it by the hash."""
+
+_PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
 """Of volumes only the presence is read."""
-
-_FIELD_KEYS: Final = ("metadata.name",)
 
 _NAMESPACES: Final = "namespaces"
 _CONDITIONS: Final = "conditions"
@@ -105,14 +107,18 @@ class Pseudonyms:
 
 
 def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
-    """Return pseudonyms of equal width, so that they sort like the names."""
+    """Return pseudonyms of equal width, so that they sort like the names; what must look like an id of AWS does."""
     width = len(str(len(names)))
     found = {}
     for rank, name in enumerate(names):
-        pseudonym = f"{prefix}{rank:0{width}d}"
         if name.startswith("aws:///"):
-            pseudonym = f"{name.rpartition('/')[0]}/i-{rank:017x}"
-        found[name] = pseudonym
+            found[name] = f"{name.rpartition('/')[0]}/i-{rank:017x}"
+        elif aws_id := _AWS_ID.fullmatch(name):
+            found[name] = f"{aws_id[1]}-{rank:017x}"
+        elif _ACCOUNT.fullmatch(name):
+            found[name] = f"{rank:012d}"
+        else:
+            found[name] = f"{prefix}{rank:0{width}d}"
     return found
 
 
@@ -124,6 +130,10 @@ def _noted(found: set[str]) -> Rename:
         return name
 
     return note
+
+
+def _images(node_class: JsonObject) -> list[str]:
+    return [str(image.get("id", "")) for image in (node_class.get("status") or {}).get("amis") or ()]
 
 
 class _Walk:
@@ -138,7 +148,11 @@ class _Walk:
             own = {key: value for key, value in obj["metadata"].items() if key != "name"}
             named = {"name": self._namespace(obj["metadata"]["name"])}
             return {**self._mapping(obj), "metadata": named | self._mapping(own)}
-        return self._mapping(obj)
+        renamed = self._mapping(obj)
+        memory = (obj["metadata"].get("annotations") or {}).get(labels.NODE_MEMORY)
+        if memory is not None and (kept := with_renamed_images(memory, _images(obj), _images(renamed))) is not None:
+            renamed["metadata"]["annotations"][labels.NODE_MEMORY] = kept
+        return renamed
 
     def _mapping(self, value: JsonObject) -> JsonObject:
         return dict(self._fields(value))
@@ -150,19 +164,24 @@ class _Walk:
             yield key, self._field(value, key, inner)
 
     def _field(self, parent: JsonObject, key: str, inner: Any) -> Any:
-        if key in _SOURCES and isinstance(inner, dict):
-            return {"path": "left-out"}
-        if key in _LABEL_MAPS and isinstance(inner, dict):
-            return {self._key(own): self._value(own, text) for own, text in inner.items()}
-        if key in _QUANTITIES and isinstance(inner, dict) and all(not isinstance(v, dict) for v in inner.values()):
-            return {self._resource(own): amount for own, amount in inner.items()}
-        if key == "annotations" and isinstance(inner, dict):
-            return {own: self._annotation(own, text) for own, text in inner.items()}
         if isinstance(inner, str):
             return self._text(parent, key, inner)
         if isinstance(inner, list):
             return self._list(parent, key, inner)
-        return self._mapping(inner) if isinstance(inner, dict) else inner
+        return self._map(key, inner) if isinstance(inner, dict) else inner
+
+    def _map(self, key: str, inner: JsonObject) -> JsonObject:
+        is_flat = not any(isinstance(value, dict) for value in inner.values())
+        if key in _SOURCES:
+            return {"path": "left-out"}
+        if key in _LABEL_MAPS or (key == _SELECTOR and all(isinstance(value, str) for value in inner.values())):
+            return {self._key(own): self._tag(own, text) for own, text in inner.items()}
+        if key in _QUANTITIES and is_flat:
+            return {self._resource(own): amount for own, amount in inner.items()}
+        if key == "annotations":
+            texts = ((own, self._annotation(own, text)) for own, text in inner.items())
+            return {own: text for own, text in texts if text is not None}
+        return self._mapping(inner)
 
     def _text(self, parent: JsonObject, key: str, text: str) -> str:
         if key == "namespace" and text:
@@ -171,39 +190,80 @@ class _Walk:
             return self._key(text)
         if key == "value" and "key" in parent:
             return self._value(str(parent["key"]), text)
-        if key == "providerID":
-            return self._any(text)
-        return self._any(text) if key in _NAMES else text
+        if key in _GROUPS:
+            return text if is_public_group(text) else self._any(text)
+        if key in _ACCOUNTS:
+            return self._account(text)
+        if key in _DRIVERS:
+            return self._driver(text)
+        if key in ("kind", "type", "reason"):
+            return self._word(parent, key, text)
+        if key == "hostIP":
+            return text if text in _ANY_ADDRESS else self._any(text)
+        return self._any(text) if key in _NAMES or key == "providerID" else text
+
+    def _word(self, parent: JsonObject, key: str, text: str) -> str:
+        """A kind of object, or type and reason of a condition: the user's own where group or type are."""
+        if key == "kind":
+            group = next((str(parent[name]) for name in _GROUPS if name in parent), "")
+            return text if is_public_group(group) else self._any(text)
+        own = str(parent.get("type", ""))
+        return self._any(text) if "status" in parent and "/" in own and not is_public_key(own) else text
 
     def _list(self, parent: JsonObject, key: str, inner: list[Any]) -> list[Any]:
         if key == _NAMESPACES:
             return [self._namespace(text) for text in inner]
-        if key in _KEY_LISTS:
+        if key in _KEY_LISTS or key == "finalizers":
             return [self._key(text) for text in inner]
         if key == "values":
             return [self._value(str(parent.get("key", "")), text) for text in inner]
         if key == "drivers":
-            return inner
+            return [{**driver, "name": self._driver(driver["name"])} for driver in inner]
+        if key == "clusterDNS":
+            return [_ADDRESS for _ in inner]
         return [self._mapping(found) if isinstance(found, dict) else found for found in inner]
 
     def _key(self, key: str) -> str:
-        domain = key.partition("/")[0] if "/" in key else ""
-        if key in _FIELD_KEYS or any(domain == known or domain.endswith(f".{known}") for known in PUBLIC_DOMAINS):
-            return key
-        return self._any(key)
+        return key if is_public_key(key) else self._any(key)
 
     def _value(self, key: str, text: str) -> str:
-        if labels.normalized(key) in _PUBLIC_VALUES_OF:
+        if has_public_values(key):
             return text
         if key == "kubernetes.io/metadata.name":
             return self._namespace(text)
         return self._any(text)
 
-    def _annotation(self, key: str, text: str) -> str:
-        return self._any(text) if key == labels.CLAIM else text
+    def _tag(self, key: str, text: str) -> str:
+        """The value of a label or tag: none of them has so long a number that is compared with others."""
+        return self._account(text) if _ACCOUNT.fullmatch(text) else self._value(key, text)
+
+    def _account(self, text: str) -> str:
+        return self._name(text) if _ACCOUNT.fullmatch(text) else text
+
+    def _annotation(self, key: str, text: str) -> str | None:
+        if key in _RENAMED_ANNOTATIONS:
+            return self._name(text)
+        if key == _PROVISIONED_BY:
+            return self._driver(text)
+        if key == labels.RESERVATION_PLACES:
+            return self._places(text)
+        return text if has_public_text(key) else None
+
+    def _places(self, text: str) -> str | None:
+        """Reservations and how many instances each holds."""
+        try:
+            places = json.loads(text)
+        except ValueError:
+            return None
+        return (
+            json.dumps({self._any(own): count for own, count in places.items()}) if isinstance(places, dict) else None
+        )
+
+    def _driver(self, driver: str) -> str:
+        return driver if is_public_driver(driver) else self._any(driver)
 
     def _resource(self, resource: str) -> str:
-        return resource if resource.startswith(_PUBLIC_RESOURCES) else self._any(resource)
+        return resource if is_public_resource(resource) else self._any(resource)
 
     def _any(self, text: str) -> str:
-        return text if _TELLS_NOTHING.match(text) or text in _PUBLIC_NAMES else self._name(text)
+        return text if is_public_text(text) else self._name(text)

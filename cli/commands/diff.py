@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.terminal import say, tell
 
 if TYPE_CHECKING:
     from cli.difference_document import Side
@@ -77,12 +77,12 @@ def run(arguments: argparse.Namespace) -> int:
     after = _side(arguments, [*common, *read(arguments.after)])
     document = difference_document(before, after)
     if arguments.output == "markdown":
-        print(as_markdown(document))
+        say(as_markdown(document))
     else:
         output.show(document, arguments.output, as_table)
     broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document))]
     for failure in broken:
-        print(f"fleetwright: {failure}", file=sys.stderr)
+        tell(f"fleetwright: {failure}")
     return NEGATIVE if broken else DONE
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Final
 
 from cli import arguments as shared
@@ -11,6 +10,7 @@ from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given
 from cli.output import show
 from cli.reading import Document, files_in, parse, read_text
+from cli.terminal import say, tell
 from cli.validation.examine import examine
 from cli.validation.finding import Finding, Severity
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
@@ -63,7 +63,7 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
         "junit": lambda: as_junit(findings, objects=objects),
     }[form]()
     if text:
-        print(text)
+        say(text)
 
 
 def _warn_of_unknown(documents: list[Document]) -> None:
@@ -72,4 +72,4 @@ def _warn_of_unknown(documents: list[Document]) -> None:
     unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
     if unknown:
         counts = ", ".join(f"{kind} {unknown.count(kind)}" for kind in sorted(set(unknown)))
-        print(f"warning: skipped {len(unknown)} objects of kinds that are not read here: {counts}", file=sys.stderr)
+        tell(f"warning: skipped {len(unknown)} objects of kinds that are not read here: {counts}")

@@ -209,7 +209,9 @@ def _data(story: Story, lines: series.Series, found: Sequence[NodeLifetime]) -> 
     if story.comparison is not None:
         data["karpenter"] = sampled(story.comparison.karpenter, lines.times)
         data["minimum"] = sampled(story.comparison.minimum, lines.times)
-    return json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return json.dumps(data, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )  # neither an end tag nor a comment begins in it
 
 
 def _band(band: Band) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from cli.output import JsonObject
 from cli.takeover.environment import TakeoverEnvironment
+from cli.terminal import tell
 from lambdas.ports import DeniedError, PortError
 
 FAILED: Final = "failed"
@@ -39,5 +39,5 @@ def in_turn(
             is_well = False
         else:
             part["state"] = done
-            print(f"{part['subject']} {done}", file=sys.stderr)
+            tell(f"{part['subject']} {done}")
     return is_well

@@ -75,7 +75,8 @@ def _line(finding: Finding) -> str:
     mark = f"{style.painted('warning', 'yellow')}: " if is_warning else ""
     subject = f"{finding.kind} {finding.name}"
     field = style.painted(finding.field, "yellow" if is_warning else "red")
-    return ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
+    line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
+    return line.replace("\n", "\\n")  # a line of its own could be a workflow command of the CI that shows it
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:

@@ -18,6 +18,8 @@ from core.model.values.vcpu_quotas import CODES
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
+UNPACKED_MAX: Final = 256 << 20
+"""Bytes of a document: that of the largest region has 8 MB."""
 _OWN_KEYS: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
 _Part = TypeVar("_Part", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r"(?P<problem>.*?) - at `\$\.?(?P<path>[^`]*)`\Z", re.DOTALL)
@@ -127,7 +129,17 @@ def encode(
 
 
 def _unpacked(raw: bytes) -> bytes:
-    return zlib.decompress(raw, _GZIP_WINDOW) if raw.startswith(_GZIP_MAGIC) else raw
+    """Unpack what is packed. Raises zlib.error, InvalidInputError."""
+    if not raw.startswith(_GZIP_MAGIC):
+        return raw
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    unpacked = unpacker.decompress(raw, UNPACKED_MAX)
+    if unpacker.unconsumed_tail:
+        problem = f"is more than {UNPACKED_MAX >> 20} MiB when unpacked"
+        raise InvalidInputError(problem, subject="catalogue")
+    if not unpacker.eof:
+        raise zlib.error("its end is missing")
+    return unpacked
 
 
 def _types(written: Iterable[_InstanceType]) -> tuple[InstanceType, ...]:

@@ -60,18 +60,32 @@ def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | Non
             after[one.instance_type] = min(mib, after.get(one.instance_type, mib))
     if after == before:
         return None
-    return msgspec.json.encode(_Written(_digest(node_class), after), order="deterministic").decode()
+    return msgspec.json.encode(_Written(_digest(_images(node_class)), after), order="deterministic").decode()
+
+
+def with_renamed_images(text: str, images: Iterable[str], renamed: Iterable[str]) -> str | None:
+    """Return the annotation's value for a class whose present images have other ids; None where it says nothing of these."""
+    written = _decoded(text)
+    if written is None or written.images != _digest(images):
+        return None
+    return msgspec.json.encode(_Written(_digest(renamed), written.mib), order="deterministic").decode()
 
 
 def _read(node_class: EC2NodeClass) -> dict[str, int]:
-    text = node_class.metadata.annotations.get(labels.NODE_MEMORY, "")
+    written = _decoded(node_class.metadata.annotations.get(labels.NODE_MEMORY, ""))
+    return written.mib if written is not None and written.images == _digest(_images(node_class)) else {}
+
+
+def _decoded(text: str) -> _Written | None:
     try:
-        written = msgspec.json.decode(text, type=_Written) if text else None
+        return msgspec.json.decode(text, type=_Written) if text else None
     except msgspec.DecodeError:
-        return {}
-    return written.mib if written is not None and written.images == _digest(node_class) else {}
+        return None
 
 
-def _digest(node_class: EC2NodeClass) -> str:
-    images = ",".join(sorted({ami.id for ami in node_class.status.amis}))
-    return sha256(images.encode()).hexdigest()[:_CHARACTERS]
+def _images(node_class: EC2NodeClass) -> Iterable[str]:
+    return (ami.id for ami in node_class.status.amis)
+
+
+def _digest(images: Iterable[str]) -> str:
+    return sha256(",".join(sorted(set(images))).encode()).hexdigest()[:_CHARACTERS]

@@ -110,3 +110,13 @@ def test_a_fault_is_named(raw: bytes, message: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         document.decode(raw)
     assert message in str(caught.value)
+
+
+def test_a_gzipped_document_is_bounded_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a megabyte can stand for a gigabyte."""
+    packed = gzip.compress(a_document())
+    with pytest.raises(InvalidInputError, match="cannot be unpacked: its end is missing"):
+        document.decode(packed[:-9])
+    monkeypatch.setattr(document, "UNPACKED_MAX", len(a_document()) - 1)
+    with pytest.raises(InvalidInputError, match="when unpacked"):
+        document.decode(packed)

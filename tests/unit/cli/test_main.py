@@ -135,3 +135,16 @@ def test_a_missing_library_is_named_with_the_extra_that_installs_it(
     monkeypatch.setattr(plan, "run", without)
     assert program.main(["plan", "-f", "x"]) == 2
     assert "pip install 'fleetwright[simulate]'" in capsys.readouterr().err
+
+
+def test_an_input_that_is_nested_too_deeply_is_the_inputs_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its reader may manage what the code that follows cannot."""
+    links = "\n".join(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 1100))
+    file = tmp_path / "deep.yaml"
+    file.write_text(
+        f"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: a}}\na0: &a0 1\n{links}\nspec: *a1099\n"
+    )
+    assert program.main(["validate", "-f", str(file)]) == 2
+    assert "nested too deeply" in capsys.readouterr().err

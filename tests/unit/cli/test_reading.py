@@ -108,3 +108,23 @@ def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not UTF-8"):
         read([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("9" * 5000, "4300 digits"),
+        ("NaN", "NaN is no value"),
+        ("[" * 90_000, "recursion"),
+        ('"a\\ud800"', "surrogates"),
+    ],
+)
+def test_what_json_cannot_hold_is_the_inputs_fault(value: str, said: str) -> None:
+    """Not an internal error: the file may come from somebody else."""
+    problem = fault(f'{{"kind": "Pod", "metadata": {{"name": "a"}}, "x": {value}}}', "x.json")
+    assert problem.startswith("x.json: is not JSON")
+    assert said in problem
+
+
+def test_a_pair_of_surrogates_is_one_character() -> None:
+    assert names('{"kind": "Pod", "metadata": {"name": "\\ud83d\\ude00"}}') == ["\U0001f600"]

@@ -61,3 +61,44 @@ def test_dates_stay_text_and_keys_are_text() -> None:
     """Kubernetes tools read YAML as JSON, which has neither dates nor keys other than text."""
     text = "2026-11-20: 2026-11-20\n1: 2026-11-20T00:00:00Z\ntrue: x"
     assert list(documents(text)) == [{"2026-11-20": "2026-11-20", "1": "2026-11-20T00:00:00Z", "true": "x"}]
+
+
+def of_aliases(levels: int, each: int = 10) -> str:
+    """A text whose last value holds `each` to the power of `levels` words."""
+    lines = ["a0: &a0 [lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * each)}]" for n in range(1, levels + 1)]
+    return "\n".join(lines)
+
+
+def test_aliases_do_not_stand_for_more_than_memory_holds() -> None:
+    """A file of 600 bytes could otherwise keep a command busy for days (the "billion laughs")."""
+    assert len(next(documents(of_aliases(4)))["a4"]) == 10
+    with pytest.raises(yaml.YAMLError, match="stand for more than 8 MiB"):
+        list(documents(of_aliases(9)))
+
+
+def test_many_documents_have_one_bound_for_their_aliases() -> None:
+    with pytest.raises(yaml.YAMLError, match="stand for more than"):
+        list(documents("\n---\n".join([of_aliases(5)] * 200)))
+
+
+@pytest.mark.parametrize("text", ["a: &a {b: *a}", "&a [1, *a]", "a: &x 1\nb: &x [*x]"])
+def test_a_value_cannot_hold_itself(text: str) -> None:
+    """JSON has no such values, and whoever walks through one never ends."""
+    with pytest.raises(yaml.YAMLError, match="within the value that it stands for"):
+        list(documents(text))
+
+
+def test_anchors_end_with_their_document() -> None:
+    with pytest.raises(yaml.YAMLError, match="undefined alias"):
+        list(documents("a: &a 1\n---\nb: *a"))
+
+
+@pytest.mark.parametrize("tag", ["binary", "set", "omap"])
+def test_values_that_json_lacks_are_refused(tag: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="JSON has no value"):
+        list(documents(f"a: !!{tag} aGFsbG8="))
+
+
+def test_a_tagged_date_stays_text() -> None:
+    assert list(documents("a: !!timestamp 2001-12-14")) == [{"a": "2001-12-14"}]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InvalidInputError
+from core.ledger import compression
 from core.ledger.compression import compressed, decompressed
 
 BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in range(5000))
@@ -37,3 +38,18 @@ def test_a_frame_cannot_be_read_with_another_base() -> None:
     written = compressed(BASE + b"tail", BASE)
     with pytest.raises(InvalidInputError):
         decompressed(written, BASE[::-1])
+
+
+def test_a_frame_that_stands_for_far_more_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's snapshot of 130 KB could otherwise take all memory."""
+    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", len(BASE))
+    assert decompressed(compressed(BASE)) == BASE
+    with pytest.raises(InvalidInputError, match="when decompressed"):
+        decompressed(compressed(BASE + b"!"))
+    with pytest.raises(InvalidInputError, match="when decompressed"):
+        decompressed(compressed(BASE) + compressed(b"!"))
+
+
+def test_several_frames_are_one_document() -> None:
+    """Tools that compress in parallel write such files."""
+    assert decompressed(compressed(b"one ") + compressed(b"two")) == b"one two"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -180,6 +181,16 @@ def test_the_page_is_self_contained_and_escapes_its_data() -> None:
     assert "&lt;tainted&gt;" in text
     assert "small &lt;one&gt;" in text
     assert not re.findall(r'(?:src|href)="', text)
+
+
+def test_data_of_the_page_end_no_script_and_begin_no_comment() -> None:
+    """`<!--<script` in the data would swallow the script that draws them."""
+    hostile = "x</script><!--<script>"
+    happened = [(START, "instanceLaunched", {**launched(9, "c"), "tags": {"karpenter.sh/nodepool": hostile}})]
+    text = render(story(events=[*events()[:1], *happened, *events()[1:]]))
+    data = text.partition('id="data">')[2].partition("</script>")[0]
+    assert "<" not in data
+    assert hostile in json.dumps(json.loads(data))
 
 
 def test_the_page_begins_with_events_and_ends_with_pending_pods() -> None:

@@ -1,0 +1,180 @@
+"""Nothing in an anonymized snapshot says whose cluster it is: every field is filled with what must not be found again."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+
+from cli.cluster.lean_objects import lean
+from cli.cluster.pseudonyms import Pseudonyms
+from cli.inventory import kind_read
+from cli.reading import Document
+from core import labels
+from core.api.validation import problems
+from core.catalogue.discovered.node_memory import SeenMemory, discovered_memory, with_seen
+from core.catalogue.node_class import read_node_class
+from tests.builders import a_class_manifest
+
+ACCOUNT, ADDRESS, IDENTIFIER = "123456789012", "10.99.0.10", "0a1b2c3d4e5f60718"
+HASH = "8129873498723498"
+TELLING = re.compile(f"hush|{ACCOUNT}|{re.escape(ADDRESS)}|{IDENTIFIER}|{HASH}", re.IGNORECASE)
+
+METADATA = {"name": "hush", "namespace": "hush", "finalizers": ["hush.example/f"], "labels": {"hush.example/l": "hush"}}
+OWNER = {"apiVersion": "hush.example/v1", "kind": "HushJob", "name": "hush", "uid": "hush", "controller": True}
+
+NODE_CLASS = a_class_manifest(
+    "hush",
+    metadata={
+        "annotations": {
+            labels.NODECLASS_HASH: HASH,
+            labels.LAUNCH_VALIDATION: f'{{"message":"arn:aws:iam::{ACCOUNT}:role/hush"}}',
+            labels.RESERVATION_PLACES: f'{{"cr-{IDENTIFIER}":3}}',
+            "karpenter.sh/note": "hush",
+        }
+    },
+    amiFamily="AL2023",
+    role="hush",
+    subnetSelectorTerms=[{"id": f"subnet-{IDENTIFIER}"}, {"tags": {"hush": "*", "account": ACCOUNT}}],
+    securityGroupSelectorTerms=[{"id": f"sg-{IDENTIFIER}"}, {"name": "hush"}],
+    amiSelectorTerms=[
+        {"id": f"ami-{IDENTIFIER}"},
+        {"name": "hush", "owner": ACCOUNT},
+        {"ssmParameter": "/hush/ami"},
+    ],
+    capacityReservationSelectorTerms=[
+        {"id": f"cr-{IDENTIFIER}"},
+        {"ownerID": ACCOUNT, "instanceMatchCriteria": "open"},
+    ],
+    kubelet={"clusterDNS": [ADDRESS]},
+    tags={"hush": ACCOUNT},
+    blockDeviceMappings=[
+        {"deviceName": "/dev/xvda", "ebs": {"kmsKeyID": f"arn:aws:kms:x:{ACCOUNT}:key/hush", "volumeSize": "20Gi"}}
+    ],
+    userData="hush",
+)
+OBJECTS: list[dict[str, Any]] = [
+    NODE_CLASS,
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**METADATA, "ownerReferences": [OWNER]},
+        "spec": {
+            "schedulerName": "hush",
+            "containers": [
+                {"name": "hush", "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": ADDRESS}]},
+            ],
+        },
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "hush.example/gate", "status": "True", "reason": "HushReason", "message": "hush"}],
+        },
+    },
+    {"apiVersion": "v1", "kind": "Service", "metadata": METADATA, "spec": {"selector": {"app": "hush"}}},
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            **METADATA,
+            "annotations": {
+                "volume.beta.kubernetes.io/storage-class": "hush",
+                "pv.kubernetes.io/provisioned-by": "hush.csi.example",
+            },
+        },
+        "spec": {"volumeName": "hush"},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "hush"},
+        "spec": {"csi": {"driver": "hush.csi.example", "volumeHandle": "hush"}},
+    },
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "hush"},
+        "provisioner": "hush.csi.example",
+    },
+    {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": "hush"},
+        "spec": {
+            "drivers": [{"name": "hush.csi.example", "nodeID": "hush"}, {"name": "ebs.csi.aws.com", "nodeID": "x"}]
+        },
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "hush",
+            "labels": {"hush.example/l": "hush"},
+            "annotations": {labels.MADE_BY_HAND: "hush", labels.CLAIM: "hush"},
+        },
+        "spec": {"providerID": f"aws:///us-east-1a/i-{IDENTIFIER}"},
+        "status": {"addresses": [{"type": "InternalIP", "address": ADDRESS}]},
+    },
+]
+
+
+def leaned(obj: dict[str, Any]) -> dict[str, Any]:
+    resource = kind_read(Document("-", 0, obj))
+    assert resource is not None
+    return lean(resource, obj)
+
+
+def hidden(*objects: dict[str, Any]) -> list[dict[str, Any]]:
+    items = [leaned(copy.deepcopy(obj)) for obj in objects]
+    return [*map(Pseudonyms(items).of, items)]
+
+
+@pytest.mark.parametrize("obj", OBJECTS, ids=lambda obj: obj["kind"])
+def test_nothing_tells_whose_it_is(obj: dict[str, Any]) -> None:
+    """An account's id, addresses, keys, drivers and hashes of names say as much as the names do."""
+    assert TELLING.search(json.dumps(obj))
+    assert TELLING.findall(json.dumps(hidden(obj))) == []
+
+
+def test_a_node_class_stays_a_valid_one() -> None:
+    """A plan with an invalid class is another plan."""
+    assert problems(leaned(NODE_CLASS)) == ()
+    (renamed,) = hidden(NODE_CLASS)
+    assert problems(renamed) == ()
+    places = json.loads(renamed["metadata"]["annotations"][labels.RESERVATION_PLACES])
+    assert list(places) == [renamed["spec"]["capacityReservationSelectorTerms"][0]["id"]]
+    assert renamed["spec"]["subnetSelectorTerms"][1]["tags"].popitem()[1] != ACCOUNT
+    assert "*" in renamed["spec"]["subnetSelectorTerms"][1]["tags"].values()
+
+
+def test_a_service_selects_the_same_pods() -> None:
+    """By Services pods are spread by default."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "hush"}}, "spec": {}}
+    service, renamed = hidden(OBJECTS[2], pod)
+    assert service["spec"]["selector"] == renamed["metadata"]["labels"]
+
+
+def test_the_parts_of_a_volume_stay_together() -> None:
+    """The driver of a claim's class limits how many volumes a node takes."""
+    claim, volume, storage_class, node = hidden(*OBJECTS[3:7])
+    driver = volume["spec"]["csi"]["driver"]
+    assert claim["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"] == driver
+    assert (
+        claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"] == storage_class["metadata"]["name"]
+    )
+    assert [storage_class["provisioner"], "ebs.csi.aws.com"] == [driver, node["spec"]["drivers"][1]["name"]]
+    assert node["spec"]["drivers"][0]["name"] == driver
+
+
+def test_memory_that_nodes_have_shown_counts_for_the_renamed_images() -> None:
+    """It is kept under a digest of the images' ids."""
+    status = {"amis": [{"id": f"ami-{IDENTIFIER}", "name": "hush"}]}
+    seen = with_seen(
+        read_node_class(a_class_manifest(status=status)), [SeenMemory("m5.large", f"ami-{IDENTIFIER}", 7 << 30)]
+    )
+    for written, known in ((seen, (("m5.large", 7168),)), ('{"images":"other","mib":{"m5.large":1}}', ())):
+        (renamed,) = hidden(a_class_manifest(status=status, metadata={"annotations": {labels.NODE_MEMORY: written}}))
+        assert not TELLING.search(json.dumps(renamed))
+        assert discovered_memory(read_node_class(renamed)) == known
