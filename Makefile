@@ -74,7 +74,11 @@ fuzz: setup ## Random clusters and disruptions against the naive judges: CASES=2
 
 SAMPLE ?= 500
 mutants: setup ## Deliberate faults in core and controllers, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
-	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --json build/mutants.json
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --processes $(PROCESSES) --json build/mutants.json
+
+.PHONY: mutants-named
+mutants-named: setup ## The faults of tests/mutation/named.toml, each of which a test of its area must notice
+	$(BIN)/python -m tests.mutation --named --processes $(PROCESSES) --wanted 100 --json build/mutants-named.json
 
 .PHONY: steady
 steady: setup ## Seven virtual days of a steady cluster under price noise, a sold-out type and cron pods: no pod moves (5 minutes)

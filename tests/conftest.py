@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("nightly", print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """CI draws the same examples each time; a night draws others, keeps what failed in `.hypothesis`, and prints its blob."""
+
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False
+)
+"""A mutant is killed by the first example that fails; nobody reads a smaller one."""
 
 _WHOLE_SYSTEM: Final = tuple(
     Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")

@@ -1,7 +1,9 @@
-"""Applies one mutant at a time and runs the tests of its area: `python -m tests.mutation --sample 500 --seed 1`.
+"""Applies one mutant at a time and asks the tests of its area: `python -m tests.mutation --sample 500 --seed 1`.
 
-Works on copies of the checkout, one for each of `--processes`. Prints a line for each fault that survives; all figures go to
-`--json`. Exit code 1 where fewer than `--wanted` per cent are killed.
+A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
+only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
+that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample. Exit code 1 where
+fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -9,15 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from tests.mutation import equivalent, named
 from tests.mutation.areas import ROOT, SUITES, modules
 from tests.mutation.fates import Fate, fates_of
-from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.mutants import BY_TEXT, Mutant, mutants
 
 _PROCESSES: Final = 2
 
@@ -34,34 +38,55 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
+    parser.add_argument("--named", action="store_true", help="the faults of named.toml, all of them")
+    parser.add_argument(
+        "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"
+    )
     parser.add_argument("--wanted", type=int, default=0, help="per cent")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    chosen = sample(arguments.area or sorted(SUITES), arguments.sample, arguments.seed)
+    problems = [*equivalent.stale(equivalent.entries()), *named.stale(named.named())]
+    if problems:
+        _say("\n".join(problems))
+        return 2
+    areas = arguments.area or sorted(SUITES)
+    chosen = named.as_mutants(named.named()) if arguments.named else sample(areas, arguments.sample, arguments.seed)
+    began = time.monotonic()
     fates = []
-    for fate in fates_of(chosen, arguments.processes):
+    for fate in fates_of(chosen, arguments.processes, arguments.tests or None):
         fates.append(fate)
         if not fate.killer:
-            _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)}")
+            ran = f"{fate.asked} tests run it" if fate.asked else "no test runs it"
+            _say(f"survived: {fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)} ({ran})")
     summary = summarised(fates, arguments.seed)
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(summary, indent=2))
     for area, score in summary["areas"].items():
         _say(f"{area}: {score['killed']} of {score['mutants']} killed")
-    _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), seed {arguments.seed}")
+    of = "named faults" if arguments.named else f"seed {arguments.seed}"
+    taken = f"{of}, {time.monotonic() - began:.0f} s"
+    _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
     return int(summary["percent"] < arguments.wanted)
 
 
 def sample(areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """A sample of all mutants of these areas, the same for a seed, in the order of the modules."""
+    """A sample of all mutants of these areas that can be killed, the same for a seed, in the order of the modules."""
     every = [m for area in areas for path in modules(area) for m in mutants(path, (ROOT / path).read_text())]
     draw = Random(seed)  # noqa: S311 - a sample
-    return sorted(draw.sample(every, min(count, len(every))))
+    listed = equivalent.entries()
+    chosen: list[Mutant] = []
+    for mutant in draw.sample(every, len(every)):
+        if len(chosen) == count:
+            break
+        chosen += equivalent.without([mutant], listed)
+    return sorted(chosen)
 
 
 def what(mutant: Mutant) -> str:
     """The fault in words: the code before and after."""
+    if mutant.column == BY_TEXT:
+        return " ".join(f"`{mutant.was.strip()}` → `{mutant.now.strip()}`".split())
     return f"`{mutant.was}` → `{mutant.now}`"
 
 
@@ -80,6 +105,9 @@ def summarised(fates: Sequence[Fate], seed: int) -> dict[str, Any]:
             for fate in sorted(fates, key=lambda fate: fate.mutant)
             if not fate.killer
         ],
+        "killers": {
+            f"{fate.mutant.path}:{fate.mutant.line}: {what(fate.mutant)}": fate.killer for fate in fates if fate.killer
+        },
     }
 
 

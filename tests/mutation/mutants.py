@@ -16,6 +16,9 @@ _COMPUTED: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }  # fmt: skip
+BY_TEXT: Final = -1
+"""The column of a mutant that is made by replacing a text that stands once in its module."""
+
 _CALLED: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -52,11 +55,13 @@ def mutants(path: str, source: str) -> list[Mutant]:
 
 
 def broken(source: str, mutant: Mutant) -> str:
-    """The module with that fault; its other lines keep their numbers.
+    """The module with that fault; its other lines keep their numbers, unless it is one by text.
 
     Raises:
         LookupError: If the module has no such place.
     """
+    if mutant.column == BY_TEXT and source.count(mutant.was) == 1:
+        return source.replace(mutant.was, mutant.now)
     for node in ast.walk(ast.parse(source)):
         is_there = (getattr(node, "lineno", 0), getattr(node, "col_offset", -1)) == (mutant.line, mutant.column)
         if is_there and isinstance(node, ast.expr | ast.stmt) and ast.unparse(node) == mutant.was:
@@ -82,7 +87,9 @@ def _note_docstrings(tree: ast.AST) -> None:
         if isinstance(node, ast.JoinedStr):
             said.append(node)
         if isinstance(node, ast.ClassDef):
-            said += [keyword.value for keyword in node.keywords]  # `frozen=True` forbids what no caller does
+            # `frozen=True` forbids what no caller does
+            said += [keyword.value for keyword in node.keywords]
+            said += [one for one in node.decorator_list if isinstance(one, ast.Call)]
         if isinstance(node, ast.Raise) and node.exc is not None:
             said.append(node.exc)
         for one in said:

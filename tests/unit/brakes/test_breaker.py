@@ -27,6 +27,20 @@ def test_it_opens_after_some_failures_in_a_row_and_not_before() -> None:
     assert (brake.kind, brake.node_pool) == (BrakeKind.POOL_BREAKER, "a")
 
 
+def test_three_failures_open_it() -> None:
+    """One broken machine is chance."""
+    assert failing(CLOSED, 2).brake(NOW) is None
+    assert failing(CLOSED, 3).brake(NOW) is not None
+
+
+def test_no_more_than_four_results_are_kept() -> None:
+    """An older failure says nothing about today's image."""
+    breaker = failing(CLOSED, 2).after_success().after_success()
+    assert breaker.registers is False
+    assert breaker.after_success().registers is True
+    assert len(breaker.after_success().results) == 4
+
+
 def test_when_the_pause_is_over_it_is_half_open() -> None:
     opened = failing(CLOSED, OPENS_AFTER)
     later = opened.brake(NOW + FIRST_PAUSE)

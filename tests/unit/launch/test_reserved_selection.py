@@ -35,3 +35,7 @@ def test_a_claim_is_held_to_what_it_was_planned_for() -> None:
     assert not admits_reservation(planned, reserved("cr-2"))
     assert admits_reservation(planned, Offering("p5.48xlarge", "zone-a", labels.ON_DEMAND, 1))
     assert not admits_reservation([Requirement.one_of(labels.RESERVATION_TYPE, "capacity-block")], reserved("cr-1"))
+
+
+def test_nothing_reserved_is_asked_for_where_nothing_is_offered() -> None:
+    assert ids() == []

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
+from tests.mutation import equivalent, named
 from tests.mutation.__main__ import sample, summarised
-from tests.mutation.areas import ROOT, SUITES, area_of, modules, suite_of
-from tests.mutation.fates import Fate, fates_of
+from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
+from tests.mutation.equivalent import Equivalent
+from tests.mutation.fates import Fate
 from tests.mutation.mutants import Mutant, broken, mutants
+from tests.mutation.named import Named
+from tests.mutation.places import place_of
 
 SOURCE = '''"""Docs say 1 == 1."""
 
@@ -87,23 +93,56 @@ def test_every_area_has_modules_and_tests() -> None:
         assert all((ROOT / path).exists() for path in tests), area
 
 
-def test_a_module_answers_to_its_own_tests_first() -> None:
-    """Most mutants are killed there after a second; the area's whole suite takes minutes."""
-    assert suite_of("core/brakes/breaker.py") == ("tests/unit/brakes/test_breaker.py", *SUITES["core/brakes"])
-    assert suite_of("lambdas/controllers/no_such.py") == SUITES["lambdas/controllers"]
+def test_a_test_belongs_to_the_area_that_names_its_folder() -> None:
+    assert is_of_area("tests/unit/brakes/test_breaker.py::test_one", "core/brakes")
+    assert not is_of_area("tests/unit/brakesmen/test_one.py::test_one", "core/brakes")
 
 
-def test_tests_that_import_the_module_come_next() -> None:
-    """Otherwise, a fault in a module without tests of its own takes as long as its whole area."""
-    found = suite_of("core/lifecycle/draining/deletion.py")
-    assert found[0] == "tests/unit/lifecycle/draining/test_deletion.py"
-    assert "tests/unit/lifecycle/draining/test_replacing.py" in found[1 : found.index("tests/unit/lifecycle")]
+def test_a_mutant_lies_in_a_statement_of_a_function_or_runs_at_import() -> None:
+    """Tests are chosen by the lines of the statement; code that runs at import needs a new import."""
+    found = {mutant.was: place_of(mutant, SOURCE) for mutant in mutants("m.py", SOURCE)}
+    assert found["3"].function == ""
+    assert found["3"].names == ("LIMIT",)
+    call = found["note(name, limit=used)"]
+    assert (call.function, call.function_line, call.first, call.last) == ("allowed", 8, 12, 15)
+    head = found["used <= LIMIT"]
+    assert (head.first, head.last) == (10, 10)
+
+
+def test_the_lists_fit_the_code() -> None:
+    """An entry whose code has moved on says nothing; change it with the code."""
+    assert equivalent.stale(equivalent.entries()) == []
+    assert named.stale(named.named()) == []
+
+
+def test_an_entry_without_its_mutant_is_reported() -> None:
+    path = "core/brakes/breaker.py"
+    gone = Equivalent(path, "failures_of", "x == 1", "x != 1", "nobody ever reads this")
+    assert equivalent.stale([gone]) == [f"{path}: failures_of: there is no `x == 1` → `x != 1`"]
+    assert named.stale([Named(path, "no such text", "", "nothing")])
+
+
+def test_a_listed_mutant_is_not_drawn() -> None:
+    path = "core/brakes/breaker.py"
+    one, *others = mutants(path, (ROOT / path).read_text())
+    entry = Equivalent(path, place_of(one, (ROOT / path).read_text()).function, one.was, one.now, "only for this test")
+    left = equivalent.without([one, *others], [entry])
+    assert one not in left
+    assert others[-1] in left
+
+
+def test_a_named_fault_is_put_in_by_its_text() -> None:
+    listed = named.named()
+    for mutant in named.as_mutants(listed):
+        source = (ROOT / mutant.path).read_text()
+        assert broken(source, mutant) == source.replace(mutant.was, mutant.now) != source
+        ast.parse(broken(source, mutant))
 
 
 def test_the_score_names_the_survivors() -> None:
     """Other programs read its keys."""
     one, other = mutants("core/pools/m.py", SOURCE)[:2]
-    found = summarised([Fate(one, "core/pools", "FAILED x", 1.0), Fate(other, "core/pools", "", 1.0)], seed=7)
+    found = summarised([Fate(one, "core/pools", "FAILED x", 4), Fate(other, "core/pools", "", 0)], seed=7)
     assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (2, 1, 50, 7)
     assert found["survivors"] == [
         {"file": "core/pools/m.py", "line": other.line, "what": f"`{other.was}` → `{other.now}`"}
@@ -112,9 +151,8 @@ def test_the_score_names_the_survivors() -> None:
 
 @pytest.mark.slow
 def test_a_mutant_that_a_test_asserts_against_is_killed() -> None:
-    """All steps: copy, change, test, restore."""
-    path = "core/brakes/breaker.py"
-    returns = [mutant for mutant in mutants(path, (ROOT / path).read_text()) if mutant.now == "return None"][:2]
-    found = list(fates_of(returns, processes=1))
-    assert len(found) == 2
-    assert any("test_breaker.py" in fate.killer for fate in found)
+    """All steps: note lines, choose tests, apply in a fork, at import, and report."""
+    command = [sys.executable, "-m", "tests.mutation", "--area", "core/brakes", "--sample", "20", "--processes", "2"]
+    command += ["--wanted", "50"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
+    assert "of 20 killed" in said

@@ -108,6 +108,18 @@ def test_missing_capacity_widens_the_scope_slowly() -> None:
     assert engaged.names_capacity()
 
 
+def test_the_code_decides_what_else_is_denied() -> None:
+    """A missing service-linked role denies all of spot, a quota all types that share it, both in every zone."""
+    of_spot = denied("AuthFailure.ServiceLinkedRoleCreationNotPermitted").scope
+    of_quota = denied("VcpuLimitExceeded").scope
+    other_type = OfferingKey("p5.48xlarge", "b", "spot")
+    assert of_spot.covers(other_type)
+    assert not of_spot.covers(ELSEWHERE)
+    assert of_quota.covers(OfferingKey("c5.large", "b", "spot"))
+    assert not of_quota.covers(other_type)
+    assert not of_quota.covers(ELSEWHERE)
+
+
 def test_it_says_code_action_and_what_to_do() -> None:
     told = after(1, denied("VcpuLimitExceeded")).explanation()
     assert told.startswith("VcpuLimitExceeded from ec2:CreateFleet for EC2NodeClass default: no. ")

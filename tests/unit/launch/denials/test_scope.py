@@ -46,3 +46,17 @@ def test_a_capacity_type_is_denied_in_every_zone() -> None:
     scope = DenialScope.of_capacity_types([SPOT_A])
     assert scope.covers(OfferingKey("p5.48xlarge", "c", "spot"))
     assert not scope.covers(ON_DEMAND_A)
+
+
+def test_the_most_types_that_a_scope_may_name_are_named() -> None:
+    """A scope without types closes every type of the zone."""
+    most = [OfferingKey(f"c{n}.large", "a", "spot") for n in range(TYPES_MAX)]
+    for scope in (DenialScope.of(most), DenialScope.of(most[1:]).widened(DenialScope.of(most[:1]))):
+        assert scope.covers(most[0])
+        assert not scope.covers(SPOT_A)
+
+
+def test_a_scope_without_types_stays_so_when_it_is_widened() -> None:
+    quota = DenialScope.of_quotas([SPOT_A])
+    assert DenialScope.of([SPOT_A]).widened(quota) == quota.widened(DenialScope.of([SPOT_A]))
+    assert quota.widened(DenialScope.of([SPOT_A])).instance_types is None

@@ -1,0 +1,145 @@
+"""Which test executes which line, and how long it takes: measured once and kept; again only where files changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.mutation.areas import ROOT
+
+FILE: Final = ROOT / "build" / "mutants-map.json"
+_CODE: Final = ("core", "lambdas")
+_NO_TESTS: Final = ("tests/mutation", "tests/e2e", "tests/infra", "tests/tidy")
+
+
+class TestRun(msgspec.Struct):
+    """One test on the unchanged project.
+
+    Attributes:
+        seconds: Of processor time, while its lines were noted: about twice as long as without.
+        lines: Module → the lines that it executed, bit by bit: line 9 is the second bit of the second byte.
+    """
+
+    seconds: float
+    lines: dict[str, bytes]
+
+
+class TestFile(msgspec.Struct):
+    """The tests of a module of tests, by pytest's name, and the digest of its text."""
+
+    digest: str
+    tests: dict[str, TestRun]
+
+
+class CoverageMap(msgspec.Struct):
+    """All that is known of this state of the code.
+
+    Attributes:
+        digest: Of the code and of what tests share; another one makes everything unknown.
+        imported: Module → the lines that ran while tests were collected, bit by bit. A mutant there comes too late for
+            functions that exist.
+        files: By path.
+    """
+
+    digest: str
+    imported: dict[str, bytes] = msgspec.field(default_factory=dict)
+    files: dict[str, TestFile] = msgspec.field(default_factory=dict)
+
+    def seconds(self, test: str) -> float:
+        """How long a test took; zero for one that was never run."""
+        run = self._run(test)
+        return run.seconds if run is not None else 0.0
+
+    def tests_of(self, path: str, first: int, last: int) -> list[str]:
+        """The tests that execute one of the lines from the first to the last, by name."""
+        return self.tests_of_lines(path, range(first, last + 1))
+
+    def tests_of_lines(self, path: str, lines: Iterable[int]) -> list[str]:
+        """The tests that execute one of these lines, by name."""
+        asked = _bits(lines)
+        return sorted(
+            name
+            for file in self.files.values()
+            for name, run in file.tests.items()
+            if path in run.lines and int.from_bytes(run.lines[path], "little") & asked
+        )
+
+    def runs_at_import(self, path: str, first: int, last: int) -> bool:
+        """Whether one of these lines ran while tests were collected."""
+        return bool(int.from_bytes(self.imported.get(path, b""), "little") & _bits(range(first, last + 1)))
+
+    def unknown(self, tests: Iterable[str]) -> list[str]:
+        """Those of these tests that were not run since their file changed."""
+        digests: dict[str, str] = {}
+        found = []
+        for test in tests:
+            file = test.partition("::")[0]
+            digest = digests.setdefault(file, _digest([ROOT / file]))
+            known = self.files.get(file)
+            if known is None or known.digest != digest or test not in known.tests:
+                found.append(test)
+        return found
+
+    def note(self, runs: Mapping[str, TestRun], imported: Mapping[str, bytes]) -> None:
+        """Keep what tests and imports did, and forget what other texts of the same files did."""
+        for path, bits in imported.items():
+            self.imported[path] = _united(self.imported.get(path, b""), bits)
+        for test, run in runs.items():
+            file = test.partition("::")[0]
+            digest = _digest([ROOT / file])
+            if file not in self.files or self.files[file].digest != digest:
+                self.files[file] = TestFile(digest, {})
+            self.files[file].tests[test] = run
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        FILE.parent.mkdir(parents=True, exist_ok=True)
+        beside = FILE.with_suffix(".new")
+        beside.write_bytes(msgspec.json.encode(self))
+        beside.replace(FILE)
+
+    def _run(self, test: str) -> TestRun | None:
+        file = self.files.get(test.partition("::")[0])
+        return file.tests.get(test) if file is not None else None
+
+
+def kept_map() -> CoverageMap:
+    """What earlier runs found, if the code is still the same; otherwise, an empty one."""
+    digest = _digest(_shared_files())
+    try:
+        kept = msgspec.json.decode(FILE.read_bytes(), type=CoverageMap)
+    except (OSError, msgspec.ValidationError, msgspec.DecodeError):
+        return CoverageMap(digest)
+    return kept if kept.digest == digest else CoverageMap(digest)
+
+
+def _shared_files() -> list[Path]:
+    """The code, and what modules of tests import from each other; a module of tests itself answers for its own tests."""
+    code = [file for folder in _CODE for file in (ROOT / folder).rglob("*.py")]
+    beside = [
+        file
+        for file in (ROOT / "tests").rglob("*.py")
+        if not file.name.startswith("test_") and not str(file.relative_to(ROOT)).startswith(_NO_TESTS)
+    ]
+    return [*code, *beside]
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(ROOT)}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _united(one: bytes, other: bytes) -> bytes:
+    both = int.from_bytes(one, "little") | int.from_bytes(other, "little")
+    return both.to_bytes(max(len(one), len(other)), "little")
+
+
+def _bits(lines: Iterable[int]) -> int:
+    return sum(1 << line for line in lines)

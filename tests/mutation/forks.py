@@ -1,0 +1,84 @@
+"""Forked processes that run tests on a mutant: what the parent has imported need not be imported again."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+import msgspec
+
+SURVIVED: Final = 0
+KILLED: Final = 1
+NOT_APPLIED: Final = 3
+_BROKEN: Final = 70
+_READ: Final = 65_536
+_TAIL: Final = 400
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a child ended: one of the statuses above or minus a signal, and what it said."""
+
+    status: int
+    said: str
+    seconds: float
+
+
+def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float) -> Ended:
+    """Run `body` in a child; it returns the status and may say things by its parameter. Killed when its time is over."""
+    began = time.monotonic()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        _be_child(body, write)
+    os.close(write)
+    said, status = _heard(read, child, began + seconds_max)
+    os.close(read)
+    return Ended(status, said.decode(errors="replace"), time.monotonic() - began)
+
+
+def allow(seconds: float) -> None:
+    """End this process by a signal once it has used so much more processor time."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _be_child(body: Callable[[Callable[[str], None]], int], write: int) -> NoReturn:
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+
+    def say(text: str) -> None:
+        os.write(write, text.encode())
+
+    status = _BROKEN
+    try:
+        status = body(say)
+    except BaseException:  # noqa: BLE001 - the child ends here, and says why
+        say(traceback.format_exc()[-_TAIL:])
+    finally:
+        os._exit(status)
+
+
+def _heard(read: int, child: int, end: float) -> tuple[bytes, int]:
+    """What the child said, and how it ended; it is killed with all that it started when its time is over."""
+    said = b""
+    while (left := end - time.monotonic()) > 0:
+        if select.select([read], [], [], left)[0]:
+            chunk = os.read(read, _READ)
+            if not chunk:
+                break
+            said += chunk
+    else:
+        os.killpg(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it started, and left behind
+    return said, status

@@ -1,0 +1,71 @@
+"""Which tests are asked about a mutant, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, own_tests
+from tests.mutation.coverage_map import CoverageMap
+from tests.mutation.mutants import Mutant
+from tests.mutation.places import Place
+
+_STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
+"""Cheap tests are asked first; within a step, those of the module's own."""
+
+_LATE_TESTS_MAX: Final = 400
+"""A mutant that its module must be imported with is asked of so many tests at most: each module of tests is imported for it."""
+
+
+def suites_of(chosen: Sequence[Mutant]) -> list[str]:
+    """What must be collected: the tests of the areas of these mutants, each once."""
+    areas = sorted({area_of(mutant.path) for mutant in chosen})
+    return list(dict.fromkeys(suite for area in areas for suite in SUITES[area]))
+
+
+def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:
+    """The tests of its area that execute the mutant's statement."""
+    area, own = area_of(mutant.path), own_tests(mutant.path)
+    tests = set(known.tests_of(mutant.path, place.first, place.last)).intersection(collected)
+
+    def order(test: str) -> tuple[int, bool, str]:
+        seconds = known.seconds(test)
+        return sum(seconds > step for step in _STEPS), test.partition("::")[0] != own, test
+
+    return sorted((test for test in tests if is_of_area(test, area)), key=order)
+
+
+def tests_at_import(mutant: Mutant, place: Place, known: CoverageMap, collected: Iterable[str]) -> list[str]:
+    """The tests of its area for what runs when the module is imported.
+
+    Those whose files say one of its names, and those that execute a line that does; by file, for each is imported again.
+    """
+    area, own = area_of(mutant.path), own_tests(mutant.path)
+    of_area = [test for test in collected if is_of_area(test, area) and known.seconds(test) < _STEPS[-1]]
+    names = place.names or (place.function.rpartition(".")[2],)
+    says = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in names))
+    by_text = {file for file in {test.partition("::")[0] for test in of_area} if says.search(_text(file))}
+    by_line: set[str] = set()
+    for path, text in _code():
+        lines = [number for number, line in enumerate(text.splitlines(), 1) if says.search(line)]
+        by_line.update(known.tests_of_lines(path, lines))
+    asked = [test for test in of_area if test.partition("::")[0] in by_text or test in by_line]
+
+    def order(test: str) -> tuple[bool, bool, str]:
+        file = test.partition("::")[0]
+        return file != own, file not in by_text, file
+
+    return sorted(asked, key=order)[:_LATE_TESTS_MAX]
+
+
+@lru_cache(maxsize=2048)
+def _text(file: str) -> str:
+    return (ROOT / file).read_text()
+
+
+@lru_cache(maxsize=1)
+def _code() -> tuple[tuple[str, str], ...]:
+    files = sorted(file for folder in ("core", "lambdas") for file in (ROOT / folder).rglob("*.py"))
+    return tuple((str(file.relative_to(ROOT)), file.read_text()) for file in files)

@@ -1,0 +1,104 @@
+"""Plays mutants in forks of one pytest session that has imported and collected everything: milliseconds a mutant."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pytest
+
+from tests.mutation.applied import Functions, NotAppliedError, apply_to_functions, functions
+from tests.mutation.coverage_map import CoverageMap
+from tests.mutation.forks import KILLED, NOT_APPLIED, SURVIVED, Ended, allow, forked
+from tests.mutation.mutants import Mutant
+from tests.mutation.places import Place
+
+_PATIENCE: Final = 5.0
+"""A mutant counts as killed if a test takes this many times as long as on the unchanged project."""
+
+_FIRST_SECONDS: Final = 8.0
+"""Added to the limit of each test: a fork fills each memo again."""
+
+_WALL_SECONDS: Final = 120.0
+_WALL_PATIENCE: Final = 20.0
+"""The limit by the clock, for what waits without computing: other work on the machine must not kill a mutant."""
+
+
+class Warm:
+    """The session's process.
+
+    Args:
+        items: All tests that were collected, by name.
+        known: How long they take.
+    """
+
+    def __init__(self, items: Mapping[str, pytest.Item], known: CoverageMap) -> None:
+        self._items = items
+        self._known = known
+        self._functions: Functions = functions()
+        self._passes_alone: dict[str, bool] = {}
+        gc.collect()
+        gc.freeze()
+
+    def killer_of(self, mutant: Mutant, place: Place, tests: Sequence[str]) -> str:
+        """The first test that fails with the mutant; empty if all pass.
+
+        Raises:
+            NotAppliedError: If existing functions cannot run it.
+        """
+        left = list(tests)
+        while left:
+            ended = self._play(left, lambda: apply_to_functions(mutant, place, self._functions))
+            if ended.status == NOT_APPLIED:
+                raise NotAppliedError(ended.said)
+            if ended.status == SURVIVED:
+                return ""
+            last = ended.said.splitlines()[-1] if ended.said else left[0]
+            killer = last if last in self._items else left[0]
+            if self._passes(killer):
+                return killer if ended.status == KILLED else f"{killer} (ended by the clock or a crash: {ended.status})"
+            left = [test for test in left if test != killer]
+        return ""
+
+    def _passes(self, test: str) -> bool:
+        """Whether a test passes alone without a mutant: one that does not kills nothing."""
+        if test not in self._passes_alone:
+            self._passes_alone[test] = self._play([test], lambda: None).status == SURVIVED
+        return self._passes_alone[test]
+
+    def _play(self, tests: Sequence[str], prepare: Callable[[], None]) -> Ended:
+        def body(say: Callable[[str], None]) -> int:
+            try:
+                prepare()
+            except NotAppliedError as error:
+                say(str(error))
+                return NOT_APPLIED
+            return self._run(tests, say)
+
+        seconds = sum(self._known.seconds(test) for test in tests)
+        return forked(body, _WALL_SECONDS + _WALL_PATIENCE * seconds)
+
+    def _run(self, tests: Sequence[str], say: Callable[[str], None]) -> int:
+        items = [self._items[test] for test in tests]
+        failures = Failures()
+        items[0].config.pluginmanager.register(failures)
+        for number, item in enumerate(items):
+            say(f"{item.nodeid}\n")
+            allow(_FIRST_SECONDS + _PATIENCE * self._known.seconds(item.nodeid))
+            following = items[number + 1] if number + 1 < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if failures.seen:
+                return KILLED
+        return SURVIVED
+
+
+class Failures:
+    """Notices that a test failed."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Setting up and tearing down count, too."""
+        self.seen = self.seen or report.failed
