@@ -19,8 +19,8 @@ from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.scheduling import Planner
+from core.scheduling.explanation.findings import PodFinding
 from core.scheduling.explanation.pod_offers import PodOffer
-from core.scheduling.explanation.verdict import Verdict
 
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
@@ -60,8 +60,8 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         out_of_time: As for the plan that this explains (`Planner.plan`), so that both say the same.
     """
     planner = Planner(snapshot)
-    plan, verdict = planner.explained(pod.key, out_of_time)
-    if verdict is None:
+    plan, finding = planner.explained(pod.key, out_of_time)
+    if finding is None:
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
     for claim in plan.claims:
         if pod.key in claim.pods:
@@ -70,12 +70,12 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         if binding.pod == pod.key:
             lines = ("nodes that exist come first: they cost nothing more", *_node_of_its_own(planner.offers(pod.key)))
             return _placed(pod, f"fits on {binding.node}, which is there already", lines)
-    lines = _pool_lines(verdict) or (verdict.message,)
-    details = (*_meaning(PodReason, verdict.reason), *lines, *_hint(verdict), *_page(verdict.reason))
+    lines = _pool_lines(finding) or (finding.message,)
+    details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason))
     return Explanation(
         subject=f"pod {pod.key}",
         outcome="is unschedulable",
-        reason=verdict.reason,
+        reason=finding.reason,
         details=details,
         has_no_place=True,
     )
@@ -100,19 +100,19 @@ def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
     return Explanation(subject=f"pod {pod.key}", outcome=outcome, details=details)
 
 
-def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
+def _pool_lines(finding: PodFinding) -> tuple[str, ...]:
     """What each NodePool lacks, its name in a column of its own."""
-    width = max((len(pool.node_pool) for pool in verdict.pools), default=0)
+    width = max((len(pool.node_pool) for pool in finding.pools), default=0)
     return tuple(
         f"NodePool {pool.node_pool.ljust(width)}  {pool.message.removesuffix(f'nearest: {pool.nearest}').rstrip('; ')}"
-        for pool in verdict.pools
+        for pool in finding.pools
     )
 
 
-def _hint(verdict: Verdict) -> tuple[str, ...]:
+def _hint(finding: PodFinding) -> tuple[str, ...]:
     """The nearest misses; a taint is among them only where it is the reason itself, and then comes first."""
     taint = PodReason.TAINT_NOT_TOLERATED
-    nearest = [pool for pool in verdict.pools if pool.nearest and (pool.reason != taint or verdict.reason == taint)]
+    nearest = [pool for pool in finding.pools if pool.nearest and (pool.reason != taint or finding.reason == taint)]
     nearest.sort(key=lambda pool: pool.reason != taint)
     lines = [f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest[:_HINTS_MAX]]
     return ("", *lines) if lines else ()

@@ -58,7 +58,7 @@ class Binding(msgspec.Struct, frozen=True, order=True):
 
 
 class Unschedulable(msgspec.Struct, frozen=True, order=True):
-    """A pod that no NodePool can place: `reason` one of `core.reasons`, `message` for people."""
+    """A pod that no NodePool can place: `reason` one of `core.reasons.pod`, `message` for people; empty unless asked for."""
 
     pod: str
     reason: str

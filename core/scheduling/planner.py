@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -15,8 +14,8 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS, SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
+from core.scheduling.explanation.findings import PodFinding
 from core.scheduling.explanation.pod_offers import PodOffer, pod_offers
-from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
 from core.scheduling.optimization.drained_fleet import DrainedFleet
@@ -171,10 +170,10 @@ class Planner:
         found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
         return self._outcome(*found, unexplained)
 
-    def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, Verdict | None]:
+    def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
         """Return the plan, and what each NodePool could do for a pod once all have their places.
 
-        The verdict is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both say the same.
+        The finding is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both say the same.
         """
         plan, solution = self._improved(out_of_time)
         context = self._context
@@ -190,8 +189,8 @@ class Planner:
         found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
         return [] if found is None else pod_offers(context, context.pod_groups.of(found))
 
-    def verdict(self, pod_key: str) -> Verdict | None:
-        """Return the verdict of `explained` without a search for cheaper nodes."""
+    def finding(self, pod_key: str) -> PodFinding | None:
+        """Return the finding of `explained` without a search for cheaper nodes."""
         return self.explained(pod_key)[1]
 
     def _positions(self, names: Collection[str]) -> frozenset[int]:
@@ -238,17 +237,18 @@ class Planner:
         found = []
         diagnosis = Diagnosis(self._context, solution)
         for pending_group in solution.unplaced:
-            shared: Verdict | None = None
+            shared: PodFinding | None = None
             for pod in pending_group.pods[pending_group.placed :]:
                 if is_virtual(pod):
                     continue
                 if not self._explains or pod.key in unexplained:
-                    verdict = _UNEXPLAINED
-                elif pod.spec.volumes:
-                    verdict = diagnosis.of(pending_group.pod_group, pod)
+                    found.append(Unschedulable(pod.key, reason="", message=""))
+                    continue
+                if pod.spec.volumes:
+                    finding = diagnosis.of(pending_group.pod_group, pod)
                 else:
-                    verdict = shared = shared or diagnosis.of(pending_group.pod_group, None)
-                found.append(Unschedulable(pod.key, verdict.reason, verdict.message))
+                    finding = shared = shared or diagnosis.of(pending_group.pod_group, None)
+                found.append(Unschedulable(pod.key, finding.reason, finding.message))
         return tuple(sorted(found))
 
 
@@ -285,9 +285,6 @@ def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) 
     queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
     closed = context.leaving | gone | drains.closed
     return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
-
-
-_UNEXPLAINED: Final = Verdict(reason="", message="")
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:

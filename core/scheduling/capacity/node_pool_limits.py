@@ -39,15 +39,15 @@ class RemainingLimits:
     def charge(self, types: TypeFilter, mask: TypeMask) -> None:
         """Charge a claim that may become any of these types."""
         for name in self.left:
-            self.left[name] -= dearest(types, mask, name)
+            self.left[name] -= largest_amount(types, mask, name)
 
     def refund(self, types: TypeFilter, mask: TypeMask) -> None:
         """Take a charge back."""
         for name in self.left:
-            self.left[name] += dearest(types, mask, name)
+            self.left[name] += largest_amount(types, mask, name)
 
 
-def dearest(types: TypeFilter, mask: TypeMask, name: str) -> int:
+def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
     """Return the most of a resource that a claim of these types may turn out to have; a node counts as one node."""
     if name == quantity.NODES:
         return 1

@@ -16,9 +16,9 @@ from core.reasons.pod import RANK, PodReason
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.demand_sources import demander, disagreement
+from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
-from core.scheduling.explanation.verdict import PoolFinding, Verdict, nearness
 from core.scheduling.explanation.wording import conflict, contradiction, own_conflict
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
@@ -39,18 +39,17 @@ class Diagnosis:
         self._state = solution.refusing_state
         self._claims = solution.claims
 
-    def of(self, pod_group: PodGroup, pod: Pod | None = None) -> Verdict:
+    def of(self, pod_group: PodGroup, pod: Pod | None = None) -> PodFinding:
         """Return why such pods have no place; the pod given names its volumes."""
         if pod_group.reason:
-            return Verdict(reason=pod_group.reason, message=pod_group.message)
+            return PodFinding(reason=pod_group.reason, message=pod_group.message)
         findings = self.findings(pod_group, pod)
         if not findings:
-            return Verdict(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
-        failed = [finding for finding in findings if finding.reason]
-        nearest = max(failed, key=nearness, default=None)
-        reason = PodReason.NO_OFFERING_FITS if nearest is None else nearest.reason
+            return PodFinding(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
+        nearest_first = sorted(findings, key=nearness, reverse=True)
+        reason = next((found.reason for found in nearest_first if found.reason is not None), PodReason.NO_OFFERING_FITS)
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
-        return Verdict(reason=reason, message=message, pools=findings)
+        return PodFinding(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:
         """Return the finding for every NodePool, in the order in which they are tried, unusable ones last."""
@@ -67,7 +66,7 @@ class Diagnosis:
         """Return the finding for the alternative of the node affinity that comes nearest, without preferences."""
         plain = _without_preferences(pod_group.steps)
         findings = [self._of_template(template, pod_group, step, pod) for step in plain]
-        return max(findings, key=lambda finding: RANK.get(finding.reason, len(RANK)))
+        return max(findings, key=lambda finding: len(RANK) if finding.reason is None else RANK[finding.reason])
 
     def _of_template(
         self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, pod: Pod | None
@@ -77,9 +76,11 @@ class Diagnosis:
             return self._of_labels(template, pod_group, step, pod)
         message = f"taint {taint} is not tolerated"
         otherwise = self._of_labels(template, pod_group, step, pod)
-        if otherwise.reason and RANK[otherwise.reason] < RANK[PodReason.LIMIT_REACHED]:
+        if otherwise.reason is not None and RANK[otherwise.reason] < RANK[PodReason.LIMIT_REACHED]:
             return _finding(template, PodReason.TAINT_NOT_TOLERATED, message)
-        nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * bool(otherwise.reason)
+        nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * (
+            otherwise.reason is not None
+        )
         found = _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
         return msgspec.structs.replace(found, is_asked_for=_asks_for_something(self._context, pod_group, step))
 

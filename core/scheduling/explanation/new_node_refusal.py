@@ -10,10 +10,10 @@ from core.model.values import quantity
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.capacity.node_pool_limits import dearest
+from core.scheduling.capacity.node_pool_limits import largest_amount
 from core.scheduling.context import SchedulingContext
+from core.scheduling.explanation.findings import PoolFinding
 from core.scheduling.explanation.type_elimination import TypeElimination
-from core.scheduling.explanation.verdict import PoolFinding
 from core.scheduling.explanation.wording import amount_of, limits_left
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
@@ -67,7 +67,7 @@ class NewNodeRefusal:
             )
         missing = self._missing_values(held, signature, step)
         if not missing:
-            return elimination.finding("", "would do")
+            return elimination.finding(None, "would do")
         shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
         if allowed != draft.mask and not self._missing_values(draft, signature, step):
             left = limits_left(template.pool.limits, self._state.limits[template.index].left)
@@ -84,7 +84,7 @@ class NewNodeRefusal:
         for name in (name for name in limits.left if name != quantity.NODES and types):
             least = min(found.capacity.get(name, 0) for found in types)
             mine = [claim for claim in self._claims if claim.template is template]
-            held = sum(dearest(template.types, claim.charged, name) for claim in mine)
+            held = sum(largest_amount(template.types, claim.charged, name) for claim in mine)
             if least > limits.left[name]:
                 needed = f"; the smallest instance type that would do has {name} {amount_of(least, name)}"
                 count = (

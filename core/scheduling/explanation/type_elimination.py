@@ -8,9 +8,10 @@ from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.plan_constraints import PlanConstraints
 from core.scheduling.context import SchedulingContext
-from core.scheduling.explanation.verdict import PoolFinding
+from core.scheduling.explanation.findings import PoolFinding
 from core.scheduling.explanation.wording import amount_of, unlike
-from core.scheduling.instance_types.type_offerings import OFFERING_KEYS, meets
+from core.scheduling.instance_types.type_index import OFFERING_KEYS
+from core.scheduling.instance_types.type_offerings import meets
 from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask
@@ -41,13 +42,13 @@ class TypeElimination:
         self._context = context
         self._keep(template.mask, "its own requirements", PodReason.REQUIREMENT_NOT_MET)
         self._by_labels()
-        self._by_market()
+        self._by_offerings()
         blank = InFlightClaim(-1, template, reqs, template.mask, context.axis.zero)
         for constraint in constraints.concerning(pod_group):
             self._keep(constraint.types(blank, pod_group), constraint.label, constraint.reason)
         self._by_room()
 
-    def finding(self, reason: str = "", message: str = "") -> PoolFinding:
+    def finding(self, reason: str | None = None, message: str = "") -> PoolFinding:
         """Return the result of the elimination, or the given finding where it left any type."""
         counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
         if counted and not self.left:
@@ -81,7 +82,7 @@ class TypeElimination:
         for key in sorted(self._context.table.needed(self.reqs)):
             self._keep(self.template.types.labels.mask(Requirement(key)), key, PodReason.REQUIREMENT_NOT_MET)
 
-    def _by_market(self) -> None:
+    def _by_offerings(self) -> None:
         types, requirements = self.template.types, self._context.table[self.reqs]
         sold_out = TypeMask(0)
         for position in positions(self.left & ~types.offerings.mask(requirements)):

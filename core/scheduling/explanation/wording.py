@@ -10,7 +10,7 @@ from core import labels
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
-from core.scheduling.instance_types.type_offerings import OFFERING_KEYS
+from core.scheduling.instance_types.type_index import OFFERING_KEYS
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from core.model.values import quantity
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.capacity.node_pool_limits import RemainingLimits, dearest
+from core.scheduling.capacity.node_pool_limits import RemainingLimits, largest_amount
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
@@ -36,7 +36,7 @@ def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: Ope
     small = _no_larger_than_cheapest(claim, limits.left)
     if small == claim.charged:
         return False
-    freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in limits.left)
+    freed = any(largest_amount(types, claim.charged, name) > largest_amount(types, small, name) for name in limits.left)
     limits.refund(types, claim.charged)
     limits.charge(types, small)
     claim.charged = small

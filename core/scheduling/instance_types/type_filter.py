@@ -11,8 +11,8 @@ from core.model.pod import HostPort
 from core.model.values.requirements import Requirement
 from core.model.values.vcpu_quotas import quota_of
 from core.scheduling.instance_types.label_masks import LabelMasks
-from core.scheduling.instance_types.type_index import TypeIndex
-from core.scheduling.instance_types.type_offerings import OFFERING_KEYS, TypeOfferings
+from core.scheduling.instance_types.type_index import OFFERING_KEYS, TypeIndex
+from core.scheduling.instance_types.type_offerings import TypeOfferings
 from core.scheduling.instance_types.type_room import TypeRoom
 from core.scheduling.primitives.bit_set import flags_of
 from core.scheduling.primitives.handles import RequirementId, TypeMask

@@ -17,11 +17,14 @@ from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.memo import memo
 
-Market = tuple[str, ...]
-"""Zone, capacity type, and id, type and interruptibility of a reservation: where and how a type is available."""
+OfferingLabels = tuple[str, ...]
+"""Values of the labels that a node gets from its offering, in the order of `OFFERING_KEYS`; empty where it does not get one."""
 
 RESERVATION_KEYS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 """Labels that a node gets from its reservation."""
+
+OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, *RESERVATION_KEYS)
+"""Labels that a node gets from its offering."""
 
 LISTS_REMEMBERED: Final = 16
 
@@ -34,9 +37,9 @@ class TypeIndex:
         names: Their names, by position.
         sound: Types whose allocatable is nowhere below zero.
         by_value: Label → value → types that may carry it.
-        markets: Market → types with an available offering there.
-        prices: Market → (price, position) of those offerings, cheapest first.
-        price_order: Some markets → the types on offer there, each at its cheapest offering in any of them.
+        offered: Offering labels → types with an available offering that has them.
+        prices: Offering labels → (price, position) of those offerings, cheapest first.
+        price_order: Several offering labels → the types on offer with any of them, each at its cheapest such offering.
         reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
     """
 
@@ -52,7 +55,7 @@ class TypeIndex:
         self.prices = _prices(self.types)
         self.price_order = _price_orders(self.prices, len(self.types))
         self._cheapest_first = _growing(self.prices)
-        self.markets = {market: masks[-1] for market, masks in self._cheapest_first.items()}
+        self.offered = {values: masks[-1] for values, masks in self._cheapest_first.items()}
         self.reservations = _reservations(self.types)
 
     def below(self, price: int) -> TypeIndex:
@@ -61,9 +64,9 @@ class TypeIndex:
         cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
         cheap.allocatable, cheap.sound = self.allocatable, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
-        counts = {market: bisect_left(entries, (price,)) for market, entries in self.prices.items()}
-        cheap.prices = {market: self.prices[market][:count] for market, count in counts.items() if count}
-        cheap.markets = {market: self._cheapest_first[market][count] for market, count in counts.items() if count}
+        counts = {values: bisect_left(entries, (price,)) for values, entries in self.prices.items()}
+        cheap.prices = {values: self.prices[values][:count] for values, count in counts.items() if count}
+        cheap.offered = {values: self._cheapest_first[values][count] for values, count in counts.items() if count}
         cheap.price_order = _price_orders(cheap.prices, len(self.types))
         cheap._cheapest_first = self._cheapest_first
         return cheap
@@ -73,8 +76,8 @@ index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
 """The index of a tuple of types."""
 
 
-def market_of(offering: Offering) -> Market:
-    """Return where and how an offering is available."""
+def offering_labels(offering: Offering) -> OfferingLabels:
+    """Return the values of `OFFERING_KEYS` on a node that is launched from the offering."""
     if not offering.reservation_id:
         return (offering.zone, offering.capacity_type, "", "", "")
     own = offering.reservation_labels()
@@ -91,37 +94,37 @@ def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:
     return index
 
 
-def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]]:
-    index: dict[Market, list[tuple[int, int]]] = {}
+def _prices(types: Sequence[InstanceType]) -> dict[OfferingLabels, list[tuple[int, int]]]:
+    index: dict[OfferingLabels, list[tuple[int, int]]] = {}
     for position, instance_type in enumerate(types):
         for offering in instance_type.offerings:
             if offering.available:
-                index.setdefault(market_of(offering), []).append((offering.price, position))
-    return {market: sorted(index[market]) for market in sorted(index)}
+                index.setdefault(offering_labels(offering), []).append((offering.price, position))
+    return {values: sorted(index[values]) for values in sorted(index)}
 
 
 def _price_orders(
-    prices: Mapping[Market, Sequence[tuple[int, int]]], length: int
-) -> Callable[[tuple[Market, ...]], PriceOrder]:
+    prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]], length: int
+) -> Callable[[tuple[OfferingLabels, ...]], PriceOrder]:
     return memo(partial(_price_order, prices, length))
 
 
 def _price_order(
-    prices: Mapping[Market, Sequence[tuple[int, int]]], length: int, markets: tuple[Market, ...]
+    prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]], length: int, wanted: tuple[OfferingLabels, ...]
 ) -> PriceOrder:
     cheapest: dict[int, int] = {}
-    for market in markets:
-        for price, position in prices[market]:
+    for values in wanted:
+        for price, position in prices[values]:
             cheapest[position] = min(price, cheapest.get(position, price))
     return PriceOrder(cheapest, length)
 
 
-def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[TypeMask]]:
-    """Market → the set of none, of the cheapest one, of the cheapest two and so on."""
+def _growing(prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]]) -> dict[OfferingLabels, list[TypeMask]]:
+    """Return offering labels → the set of none, of the cheapest one, of the cheapest two and so on."""
     # Prefix sums with `or` in place of `+`: the types below a price are the entry at the number of cheaper offerings.
     return {
-        market: list(accumulate((TypeMask(1 << position) for _, position in entries), or_, initial=TypeMask(0)))
-        for market, entries in prices.items()
+        values: list(accumulate((TypeMask(1 << position) for _, position in entries), or_, initial=TypeMask(0)))
+        for values, entries in prices.items()
     }
 
 

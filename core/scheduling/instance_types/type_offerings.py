@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
 
-from core import labels
 from core.model.catalogue import Offering
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.instance_types.price_order import PriceOrder
-from core.scheduling.instance_types.type_index import RESERVATION_KEYS, Market, TypeIndex, market_of
+from core.scheduling.instance_types.type_index import OFFERING_KEYS, OfferingLabels, TypeIndex, offering_labels
 from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 
-OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, *RESERVATION_KEYS)
-"""Labels that a node gets from its offering; the parts of a `Market`, in its order."""
-
-MarketRequirements = tuple[Requirement | None, ...]
+OfferingRequirements = tuple[Requirement | None, ...]
 """What is required of each of `OFFERING_KEYS`."""
 
 
@@ -34,8 +29,8 @@ class TypeOfferings:
         self._index = index
         self._table = table
         self.reservations: Mapping[str, int] = index.reservations
-        self._mask: Callable[[MarketRequirements], TypeMask] = memo(partial(_mask, index))
-        self._met: Callable[[RequirementId], tuple[Market, ...]] = memo(partial(_met, index, table))
+        self._mask: Callable[[OfferingRequirements], TypeMask] = memo(partial(_mask, index))
+        self._met: Callable[[RequirementId], tuple[OfferingLabels, ...]] = memo(partial(_met, index, table))
         self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
         self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(partial(_cheapest, self._price_order))
 
@@ -45,7 +40,7 @@ class TypeOfferings:
 
     def mask(self, requirements: Requirements) -> TypeMask:
         """Types with an available offering in these zones, capacity types and reservations."""
-        return self._mask(_of_markets(requirements))
+        return self._mask(_of_offerings(requirements))
 
     def in_price_order(self, among: TypeMask, reqs: RequirementId) -> list[tuple[int, int]]:
         """(price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
@@ -57,48 +52,48 @@ class TypeOfferings:
 
     def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Zones and capacity types in which any of these types is on offer under the requirements."""
-        found = [market for market in self._met(reqs) if self._index.markets[market] & among]
+        found = [values for values in self._met(reqs) if self._index.offered[values] & among]
         return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
 
     def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
         """The values of one of `OFFERING_KEYS` with which any of these types is on offer under the requirements; sorted."""
         place = OFFERING_KEYS.index(key)
-        markets = self._index.markets
-        return tuple(sorted({market[place] for market in self._met(reqs) if markets[market] & among} - {""}))
+        offered = self._index.offered
+        return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
 
     def distinct(self, among: TypeMask, key: str) -> int:
         """How many values of one of `OFFERING_KEYS` the offerings of these types have."""
         place = OFFERING_KEYS.index(key)
-        return len({market[place] for market, types in self._index.markets.items() if types & among} - {""})
+        return len({values[place] for values, types in self._index.offered.items() if types & among} - {""})
 
-    def by_market(self, reqs: RequirementId) -> Iterator[tuple[Market, Sequence[tuple[int, int]]]]:
-        """Markets that meet the requirements, each with (price, position) of what is on offer there."""
-        return ((market, self._index.prices[market]) for market in self._met(reqs))
+    def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
+        """Offering labels that meet the requirements, each with (price, position) of the offerings that have them."""
+        return ((values, self._index.prices[values]) for values in self._met(reqs))
 
 
 def meets(offering: Offering, requirements: Requirements) -> bool:
     """Whether an offering, available or not, meets the requirements."""
-    return _meets(market_of(offering), _of_markets(requirements))
+    return _meets(offering_labels(offering), _of_offerings(requirements))
 
 
-def _of_markets(requirements: Requirements) -> MarketRequirements:
+def _of_offerings(requirements: Requirements) -> OfferingRequirements:
     return tuple(requirements.get(key) for key in OFFERING_KEYS)
 
 
-def _mask(index: TypeIndex, required: MarketRequirements) -> TypeMask:
+def _mask(index: TypeIndex, required: OfferingRequirements) -> TypeMask:
     found = TypeMask(0)
-    for market, types in index.markets.items():
-        found |= types if _meets(market, required) else 0
+    for values, types in index.offered.items():
+        found |= types if _meets(values, required) else 0
     return found
 
 
-def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[Market, ...]:
-    required = _of_markets(table[reqs])
-    return tuple(market for market in index.markets if _meets(market, required))
+def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[OfferingLabels, ...]:
+    required = _of_offerings(table[reqs])
+    return tuple(values for values in index.offered if _meets(values, required))
 
 
 def _price_order(
-    index: TypeIndex, met: Callable[[RequirementId], tuple[Market, ...]], reqs: RequirementId
+    index: TypeIndex, met: Callable[[RequirementId], tuple[OfferingLabels, ...]], reqs: RequirementId
 ) -> PriceOrder:
     return index.price_order(met(reqs))
 
@@ -108,8 +103,8 @@ def _cheapest(price_order: Callable[[RequirementId], PriceOrder], among: TypeMas
     return None if first is None else first[0]
 
 
-def _meets(market: Market, required: MarketRequirements) -> bool:
-    for value, one in zip(market, required, strict=True):
+def _meets(values: OfferingLabels, required: OfferingRequirements) -> bool:
+    for value, one in zip(values, required, strict=True):
         if one is not None and not (one.has(value) if value else one.tolerates_absence):
             return False
     return True

@@ -99,11 +99,11 @@ def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[Requireme
     """Which of the requirements may use an offering → [type], each instance type's lowest price in such offerings."""
     types = template.types
     found: dict[tuple[bool, ...], Ints] = {}
-    priced = [dict(types.offerings.by_market(reqs)) for reqs in requirements]
-    for market in sorted({market for prices in priced for market in prices}):
-        users = tuple(market in prices for prices in priced)
+    priced = [dict(types.offerings.by_labels(reqs)) for reqs in requirements]
+    for values in sorted({values for prices in priced for values in prices}):
+        users = tuple(values in prices for prices in priced)
         lowest = found.setdefault(users, np.full(len(types.types), _NOT_OFFERED))
-        offers = np.array(priced[users.index(True)][market], dtype=np.int64)
+        offers = np.array(priced[users.index(True)][values], dtype=np.int64)
         lowest[offers[:, 1]] = np.minimum(lowest[offers[:, 1]], offers[:, 0])
     return found
 

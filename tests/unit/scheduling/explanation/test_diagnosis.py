@@ -22,7 +22,7 @@ LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
 
 
 def test_every_code_is_ranked() -> None:
-    """Otherwise, no verdict can be chosen."""
+    """Otherwise, no reason can be chosen."""
     assert list(RANK) == list(PodReason)
 
 
@@ -38,14 +38,14 @@ def test_the_message_counts_the_excluded_types_and_names_the_nearest() -> None:
     )
 
 
-def test_the_verdict_is_that_of_the_nearest_pool() -> None:
+def test_the_finding_is_that_of_the_nearest_pool() -> None:
     """Otherwise, the taint of an unrelated pool hides that the right pool's types are too small."""
     pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("plain"), a_pool("off", is_ready=False))
     planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="9"),)))
-    verdict = planner.verdict("default/p")
-    assert verdict is not None
-    assert verdict.reason == PodReason.NO_OFFERING_FITS
-    assert {finding.node_pool: finding.reason for finding in verdict.pools} == {
+    found = planner.finding("default/p")
+    assert found is not None
+    assert found.reason == PodReason.NO_OFFERING_FITS
+    assert {finding.node_pool: finding.reason for finding in found.pools} == {
         "gpu": PodReason.TAINT_NOT_TOLERATED,
         "plain": PodReason.NO_OFFERING_FITS,
         "off": PodReason.NO_NODE_POOL,
@@ -76,19 +76,19 @@ def test_without_any_pool_the_answer_says_so() -> None:
 def test_a_placed_pod_has_a_suitable_pool() -> None:
     """Otherwise, `explain` lists obstacles for a pod that has none."""
     planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p"),)))
-    verdict = planner.verdict("default/p")
-    assert verdict is not None
-    assert [finding.reason for finding in verdict.pools] == [""]
-    assert planner.verdict("default/unknown") is None
+    found = planner.finding("default/p")
+    assert found is not None
+    assert [finding.reason for finding in found.pools] == [None]
+    assert planner.finding("default/unknown") is None
 
 
 def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
     """A common mistake with the first GPU nodes; the type sizes of other pools would mislead."""
     pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("off", taints=(Taint("x", NO_SCHEDULE),)))
     planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p"),)))
-    verdict = planner.verdict("default/p")
-    assert verdict is not None
-    assert {pool.node_pool: pool.nearest for pool in verdict.pools} == {
+    found = planner.finding("default/p")
+    assert found is not None
+    assert {pool.node_pool: pool.nearest for pool in found.pools} == {
         "gpu": "a toleration of gpu:NoSchedule is missing",
         "off": "a toleration of x:NoSchedule is missing",
     }
@@ -96,7 +96,7 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
         a_snapshot(types=(SMALL,), node_pools=(*pools, a_pool("full", limits={"cpu": 1000})), pods=(a_pod("p"),))
     )
     assert small.plan().unschedulable[0].reason == PodReason.LIMIT_REACHED
-    huge = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="99"),))).verdict("default/p")
+    huge = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="99"),))).finding("default/p")
     assert huge is not None
     assert [finding.nearest for finding in huge.pools] == ["", ""]
 
@@ -117,9 +117,9 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
 def test_a_misspelt_label_value_is_shown_beside_the_existing_ones(selector: Requirement, nearest: str) -> None:
     """Seven hundred excluded types do not show that the value has a typo."""
     planner = Planner(a_snapshot(types=(SMALL, LARGE), pods=(a_pod("p", node_selector=(selector,)),)))
-    verdict = planner.verdict("default/p")
-    assert verdict is not None
-    assert verdict.pools[0].nearest == nearest
+    found = planner.finding("default/p")
+    assert found is not None
+    assert found.pools[0].nearest == nearest
 
 
 def test_a_misspelt_topology_key_is_named() -> None:
@@ -133,9 +133,9 @@ def test_a_misspelt_topology_key_is_named() -> None:
 def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:
     """A type that lacks one unit of it is no nearer than all others."""
     planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p", extra={"example.com/fpga": "1"}),)))
-    verdict = planner.verdict("default/p")
-    assert verdict is not None
-    assert verdict.pools[0].nearest == "none of its types has example.com/fpga"
+    found = planner.finding("default/p")
+    assert found is not None
+    assert found.pools[0].nearest == "none of its types has example.com/fpga"
 
 
 def test_the_nearest_pool_gives_the_code() -> None:
@@ -145,9 +145,9 @@ def test_the_nearest_pool_gives_the_code() -> None:
     context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)
     queue = queue_of(context, [(context.pending, False)])
     solution = GreedyScheduler(context, queue, frozenset(), frozenset()).run()
-    verdict = Diagnosis(context, solution).of(group_of(context, "p"))
-    assert verdict.reason == PodReason.NO_OFFERING_FITS
-    assert {pool.node_pool: pool.reason for pool in verdict.pools} == {
+    found = Diagnosis(context, solution).of(group_of(context, "p"))
+    assert found.reason == PodReason.NO_OFFERING_FITS
+    assert {pool.node_pool: pool.reason for pool in found.pools} == {
         "far": PodReason.REQUIREMENT_NOT_MET,
         "near": PodReason.NO_OFFERING_FITS,
     }

@@ -11,7 +11,7 @@ from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 
-def reason_for(cpu: int) -> str:
+def reason_for(cpu: int) -> str | None:
     context = context_of(types=(a_type("a", cpu="4"),), pods=(a_pod("p"),), node_pools=(a_pool(limits={"cpu": cpu}),))
     (template,), group = context.templates, group_of(context, "p")
     state = PlanState(context, DomainCounts(context.topology, ()), context.plan_constraints(()))
@@ -23,4 +23,4 @@ def reason_for(cpu: int) -> str:
 
 def test_limits_are_the_reason_only_if_they_leave_nothing() -> None:
     """Otherwise, a user raises a limit that has room."""
-    assert (reason_for(3_999), reason_for(4_000)) == (PodReason.LIMIT_REACHED, "")
+    assert (reason_for(3_999), reason_for(4_000)) == (PodReason.LIMIT_REACHED, None)

@@ -56,7 +56,7 @@ def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
             yield [types.values(among, reqs, key) for key in (labels.ZONE, labels.CAPACITY_TYPE, "family")]
             yield [types.distinct(among, key) for key in (labels.ZONE, labels.INSTANCE_TYPE, "family")]
             yield types.room.fits(among, (1500,)), types.room.survivors(among, (1500,)), types.room.front(among)
-        yield list(types.offerings.by_market(reqs))
+        yield list(types.offerings.by_labels(reqs))
 
 
 @pytest.mark.parametrize("price", [0.05, 0.11, 0.25, 1.0])

@@ -1,4 +1,4 @@
-"""The reason why a pod has no place, as data."""
+"""Why a pod has no place, as data: what each NodePool lacks, and the pool that came nearest."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from core.reasons.pod import RANK, PodReason
 
 
 class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The reason why one NodePool could not place a pod.
+    """What keeps a pod off the nodes of one NodePool.
 
     Attributes:
-        reason: A code, empty where the pool would suit.
+        reason: A code, None where nothing does.
         message: The same for people, without the pool's name.
         ruled_out: What ruled out how many instance types, each counted once, by the first constraint that it fails.
         nearest: The type that comes nearest to having room, and what it lacks; empty where that is not the point.
@@ -20,14 +20,14 @@ class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     node_pool: str
-    reason: str
+    reason: str | None
     message: str
     ruled_out: dict[str, int] = {}
     nearest: str = ""
     is_asked_for: bool = False
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class PodFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Why a pod has no place, over all NodePools: the code of the pool that came nearest."""
 
     reason: str
@@ -36,10 +36,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearness(finding: PoolFinding) -> int:
-    """Return how near a NodePool came, by its reason.
+    """Return how near a NodePool came, by its reason; one that would suit is nearest.
 
     A taint keeps pods out on purpose: it ranks last, but before lack of room if the pod asks for what the pool provides.
     """
+    if finding.reason is None:
+        return 2 * len(RANK)
     if finding.reason == PodReason.TAINT_NOT_TOLERATED:
         return 2 * RANK[PodReason.NO_OFFERING_FITS] + 1 if finding.is_asked_for else -1
     return 2 * RANK[finding.reason]

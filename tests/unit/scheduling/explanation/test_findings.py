@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.reasons.pod import PodReason
-from core.scheduling.explanation.verdict import PoolFinding, nearness
+from core.scheduling.explanation.findings import PoolFinding, nearness
 
 
 def finding(reason: str, *, is_asked_for: bool = False) -> PoolFinding:
