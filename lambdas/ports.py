@@ -28,6 +28,7 @@ from core.errors import FleetwrightError
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
 from core.model.values.quota_reading import QuotaReading
 from core.reasons.run import FailureReason
 
@@ -293,8 +294,11 @@ class CloudProvider(Protocol):
         """Delete launch templates that have long been unused, and return how many: an account may have 5,000."""
         ...
 
-    def resolve(self, node_class: JsonObject) -> JsonObject:
-        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions."""
+    def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
+        """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
+
+        `node_pools` are those of the class: EC2 is asked about what they may launch.
+        """
         ...
 
 

@@ -8,29 +8,28 @@ from typing import Final
 
 from core import labels
 from core.model.node_pool import NodePool
-from core.model.values.quota_reading import USED_FRESH_FOR, QuotaReading
+from core.model.values.quota_reading import QuotaReading
 from core.model.values.requirements import Requirements
 from core.model.values.vcpu_quotas import QUOTAS, VcpuQuota, quota_of
 from core.pools.pool_template import template_requirements
 
-SHORT_PERCENT: Final = 90
-"""From this share on a quota is short: a raise takes Service Quotas hours to days."""
+_GENERATION: Final = "0123456789"
 
 
 def short_quotas(pool: NodePool, reading: QuotaReading, now: datetime) -> tuple[str, ...]:
     """Return each short quota with its code and numbers, for people; none where the reading is old."""
-    return () if now - reading.used_read_at > USED_FRESH_FOR else tuple(_short(template_requirements(pool), reading))
+    return tuple(_short(template_requirements(pool), reading)) if reading.is_fresh(now) else ()
 
 
 def _short(requirements: Requirements, reading: QuotaReading) -> Iterator[str]:
+    named = set[str]()
     for quota in QUOTAS:
         for capacity_type in (labels.SPOT, labels.ON_DEMAND):
             code = quota.code(capacity_type)
-            limit = reading.limits.get(code, 0)
-            used = sum(own.get(code, 0) for own in reading.used.values())
-            is_short = limit > 0 and used * 100 >= limit * SHORT_PERCENT
-            if is_short and _admits(requirements, quota, capacity_type):
-                yield f"{quota.described(capacity_type)}: {used} of {limit} vCPUs run in the account"
+            if code not in named and reading.is_short(code) and _admits(requirements, quota, capacity_type):
+                named.add(code)
+                numbers = f"{reading.used_of(code)} of {reading.limits[code]} vCPUs run in the account"
+                yield f"{quota.described(capacity_type)}: {numbers}"
 
 
 def _admits(requirements: Requirements, quota: VcpuQuota, capacity_type: str) -> bool:
@@ -43,4 +42,4 @@ def _admits(requirements: Requirements, quota: VcpuQuota, capacity_type: str) ->
         if named is not None and named.is_finite:
             return any(quota_of(value) == quota for value in named.values)
     category = requirements.get(f"{labels.AWS_GROUP}/instance-category")
-    return category is None or any(category.has(family) for family in quota.families)
+    return category is None or any(category.has(family.rstrip(_GENERATION)) for family in quota.families)

@@ -54,7 +54,7 @@ class RunReason(ReasonCode):
     )
     QUOTAS_NOT_READ = (
         "QuotasNotRead",
-        "EC2's vCPU quotas could not be read, so the last reading stays in use for half an hour; then plans know of none.",
+        "EC2's vCPU quotas could not be read: the last count stays in use for half an hour, limits for three; then none bind.",
         "Read the message: most often a permission (servicequotas:ListServiceQuotas, ec2:DescribeInstances).",
     )
     USAGE_RECOUNTED = (

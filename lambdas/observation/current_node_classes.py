@@ -6,12 +6,16 @@ old spec, and nodes of the new hash would be launched from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.api import node_pool
 from core.api.status import is_stale
+from core.errors import InvalidInputError
 from core.launch.denials.denial import revision_of
+from core.model.node_pool import NodePool
 from lambdas.ports import JsonObject, PortError
 
 KEPT_FOR: Final = timedelta(minutes=1)
@@ -19,7 +23,8 @@ KEPT_FOR: Final = timedelta(minutes=1)
 
 _STALE: Final = "the spec has changed since it was resolved"
 
-Resolve = Callable[[JsonObject], JsonObject]
+Resolve = Callable[[JsonObject, Sequence[NodePool]], JsonObject]
+"""Returns the status of a class with these NodePools (`CloudProvider.resolve`)."""
 
 
 class CurrentNodeClasses:
@@ -38,17 +43,22 @@ class CurrentNodeClasses:
         """Whether edited classes are resolved here."""
         return self._resolve is not None
 
-    def all(self, manifests: Iterable[JsonObject], now: datetime) -> tuple[JsonObject, ...]:
-        """Return the classes, each with a status of its current spec, or not ready."""
-        return tuple(self._current(manifest, now) if is_stale(manifest) else manifest for manifest in manifests)
+    def all(
+        self, manifests: Iterable[JsonObject], now: datetime, node_pools: Sequence[JsonObject] = ()
+    ) -> tuple[JsonObject, ...]:
+        """Return the classes, each with a status of its current spec, or not ready; `node_pools` are those of the cluster."""
+        return tuple(
+            self._current(manifest, now, node_pools) if is_stale(manifest) else manifest for manifest in manifests
+        )
 
-    def _current(self, manifest: JsonObject, now: datetime) -> JsonObject:
+    def _current(self, manifest: JsonObject, now: datetime, node_pools: Sequence[JsonObject]) -> JsonObject:
         key = (str(manifest["metadata"].get("name", "")), revision_of(manifest))
         known = self._known.get(key)
         if known is not None and now < known[0] + KEPT_FOR:
             return {**manifest, "status": known[1]}
         try:
-            status = self._resolve(manifest) if self._resolve is not None else _not_ready()
+            pools = _pools_of(key[0], node_pools)
+            status = self._resolve(manifest, pools) if self._resolve is not None else _not_ready()
         except PortError:
             return {**manifest, "status": _not_ready()}
         self._known[key] = now, status
@@ -57,6 +67,15 @@ class CurrentNodeClasses:
 
 CURRENT_ONLY: Final = CurrentNodeClasses()
 """For functions that do not resolve classes."""
+
+
+def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool]:
+    """Return the NodePools of a class, without those that cannot be read: they launch nothing."""
+    found = []
+    for manifest in manifests:
+        with suppress(InvalidInputError):
+            found.append(node_pool(manifest))
+    return [pool for pool in found if pool.node_class.name == node_class]
 
 
 def _not_ready() -> JsonObject:

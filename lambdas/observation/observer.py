@@ -266,7 +266,9 @@ class Observer:
             The classes for those who launch from them or write their status.
         """
         written = objects[kinds.EC2_NODE_CLASSES]
-        current = objects[kinds.EC2_NODE_CLASSES] = self._current.all(written, self._clock.now())
+        current = objects[kinds.EC2_NODE_CLASSES] = self._current.all(
+            written, self._clock.now(), objects[kinds.NODE_POOLS]
+        )
         return current if self._current.resolves else written
 
     def node_class(self, name: str) -> JsonObject:

@@ -15,6 +15,7 @@ from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
 from infra.cluster_role import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
@@ -256,7 +257,7 @@ class FakeCloud:
         self.before_call("prune_templates")
         return 0
 
-    def resolve(self, node_class: JsonObject) -> JsonObject:
+    def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         self.before_call("resolve")
         return self.resolution
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.model.catalogue import OfferingKey
-from core.model.values.vcpu_quotas import quota_of
+from core.model.values.vcpu_quotas import quota_of, sharing
 
 TYPES_MAX: Final = 120
 """Most instance types that a scope names; a denial of more, two whole requests of them, is not about the types."""
@@ -44,8 +44,9 @@ class DenialScope(msgspec.Struct, frozen=True, omit_defaults=True):
     def of_quotas(cls, offerings: Iterable[OfferingKey]) -> DenialScope:
         """Everything that shares a vCPU quota with these offerings."""
         keys = tuple(offerings)
-        quotas = _sorted(quota_of(key.instance_type).name for key in keys)
-        return cls(capacity_types=_sorted(key.capacity_type for key in keys), quotas=quotas)
+        capacity_types = _sorted(key.capacity_type for key in keys)
+        quotas = sharing((quota_of(key.instance_type) for key in keys), capacity_types)
+        return cls(capacity_types=capacity_types, quotas=_sorted(quota.name for quota in quotas))
 
     def covers(self, key: OfferingKey) -> bool:
         """Whether the scope contains an offering."""

@@ -1,8 +1,12 @@
-"""Launches that EC2 is asked about for a changed EC2NodeClass: one on-demand instance from each of its images."""
+"""Launches that EC2 is asked about for a changed EC2NodeClass: one instance from each of its images.
+
+Only types that its NodePools may launch are asked about (Karpenter): a policy of the organization may forbid others, and that
+does not concern the class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -10,30 +14,45 @@ import msgspec
 from core import labels
 from core.catalogue.node_class import EC2NodeClass
 from core.launch.images import image_for
-from core.model.catalogue import InstanceType, Offering, cheapest_first
+from core.model.catalogue import InstanceType, Offering, OfferingKey
 from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
+from core.pools.admitted_types import admitted_types
+from core.pools.pool_template import template_requirements
 
 NAME: Final = "fleetwright-validation"
 IMAGES_MAX: Final = 4
 """Most images that are asked about; an alias has one for each architecture and kind of accelerator."""
+
+_ASKED: Final = (labels.ON_DEMAND, labels.SPOT)
+"""In this order; a reservation is bound to one type and tells nothing about others."""
 
 _PLAIN_TYPES: Final = (("m5.large", "amd64"), ("m6g.large", "arm64"))
 """What is asked about before the market was read (Karpenter)."""
 
 
 def validation_orders(
-    node_class: EC2NodeClass, manifest: dict[str, Any], types: Iterable[InstanceType], *, uses_reservations: bool = True
+    node_class: EC2NodeClass,
+    manifest: dict[str, Any],
+    types: Iterable[InstanceType],
+    node_pools: Iterable[NodePool] = (),
+    *,
+    uses_reservations: bool = True,
 ) -> tuple[LaunchOrder, ...]:
     """Return one order for each of the first images that a type boots from, of the cheapest such type.
+
+    On-demand comes first, spot only where the NodePools admit nothing else.
 
     Args:
         node_class: The class, resolved.
         manifest: The same as an object.
         types: Types as the class shapes them; none: the market was never read.
+        node_pools: NodePools of the class. Where none of them admits a type, all count.
         uses_reservations: As of an order.
     """
     chosen: dict[str, InstanceType] = {}
-    for instance_type in _by_price(types) or _plain_types(node_class):
+    every = tuple(types)
+    for instance_type in _by_price(_admitted(every, node_pools)) or _by_price(every) or _plain_types(node_class):
         ami = image_for(instance_type, node_class)
         if ami is not None:
             chosen.setdefault(ami.id, instance_type)
@@ -56,17 +75,30 @@ def _order(instance_type: InstanceType, manifest: dict[str, Any], *, uses_reserv
     )
 
 
+def _admitted(types: tuple[InstanceType, ...], node_pools: Iterable[NodePool]) -> Iterator[InstanceType]:
+    """Yield the types that each NodePool admits, with the offerings that it admits."""
+    keys = frozenset(key for instance_type in types for key in instance_type.labels)
+    for pool in node_pools:
+        asked = template_requirements(pool)
+        for found in admitted_types(types, asked, keys):
+            offerings = tuple(o for o in found.offerings if o.requirements().conflict(asked) is None)
+            yield msgspec.structs.replace(found, offerings=offerings)
+
+
 def _by_price(types: Iterable[InstanceType]) -> list[InstanceType]:
-    """Return the types with available on-demand offerings, each with its cheapest; cheapest first."""
-    found: list[tuple[Offering, InstanceType]] = []
+    """Return the types with available offerings, each with one: on-demand before spot, cheapest first."""
+    found: list[tuple[tuple[int, int, OfferingKey], InstanceType]] = []
     for instance_type in types:
-        ordered = cheapest_first(
-            o for o in instance_type.offerings if o.available and o.capacity_type == labels.ON_DEMAND
-        )
-        if ordered:
-            found.append((ordered[0], msgspec.structs.replace(instance_type, offerings=(ordered[0],))))
-    found.sort(key=lambda pair: (pair[0].price, pair[0].key))
+        offerings = [o for o in instance_type.offerings if o.available and o.capacity_type in _ASKED]
+        best = min(offerings, key=_rank, default=None)
+        if best is not None:
+            found.append((_rank(best), msgspec.structs.replace(instance_type, offerings=(best,))))
+    found.sort(key=lambda pair: pair[0])
     return [instance_type for _, instance_type in found]
+
+
+def _rank(offering: Offering) -> tuple[int, int, OfferingKey]:
+    return _ASKED.index(offering.capacity_type), offering.price, offering.key
 
 
 def _plain_types(node_class: EC2NodeClass) -> list[InstanceType]:

@@ -11,6 +11,12 @@ import msgspec
 USED_FRESH_FOR: Final = timedelta(minutes=30)
 """An older count of what others run says too little about now."""
 
+LIMITS_FRESH_FOR: Final = timedelta(hours=3)
+"""Three readings in vain: limits may have been raised since, and an outdated one would keep pods out forever."""
+
+SHORT_PERCENT: Final = 90
+"""From this share on a quota is short: a raise takes Service Quotas hours to days."""
+
 
 class QuotaReading(msgspec.Struct, frozen=True, kw_only=True):
     """EC2's vCPU quotas of one account and region.
@@ -30,10 +36,23 @@ class QuotaReading(msgspec.Struct, frozen=True, kw_only=True):
 
     def left_to(self, cluster: str, now: datetime) -> dict[str, int]:
         """Return quota code → vCPUs that a cluster may run in all: what others do not; empty where the reading is old."""
-        if now - self.used_read_at > USED_FRESH_FOR:
+        if not self.is_fresh(now):
             return {}
         others = Counter[str]()
         for owner in sorted(self.used):
             if owner != cluster:
                 others.update(self.used[owner])
         return {code: max(0, self.limits[code] - others[code]) for code in sorted(self.limits)}
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether both parts are recent enough to bound plans: EC2 applies its quotas itself."""
+        return now - self.used_read_at <= USED_FRESH_FOR and now - self.limits_read_at <= LIMITS_FRESH_FOR
+
+    def is_short(self, code: str) -> bool:
+        """Whether most of a quota runs; never for one without a known limit, or with none at all."""
+        limit = self.limits.get(code, 0)
+        return limit > 0 and self.used_of(code) * 100 >= limit * SHORT_PERCENT
+
+    def used_of(self, code: str) -> int:
+        """Return how many vCPUs of a quota run in the account."""
+        return sum(own.get(code, 0) for own in self.used.values())

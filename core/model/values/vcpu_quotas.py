@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -15,8 +16,8 @@ class VcpuQuota(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         name: EC2's name of the group.
-        on_demand, spot: Quota codes, empty where there is no such quota.
-        families: The letters with which the names of its types begin.
+        on_demand, spot: Quota codes, empty where there is no such quota. Groups may share one of the two.
+        families: The letters with which the names of its types begin, with the generation where that decides.
     """
 
     name: str
@@ -43,7 +44,9 @@ QUOTAS: Final = (
     VcpuQuota("HPC", "L-F7808C92", "", ("hpc",)),
     VcpuQuota("High Memory", "L-43DA4232", "", ("u",)),
     VcpuQuota("Inf", "L-1945791B", "L-B5D1601B", ("inf",)),
-    VcpuQuota("P", "L-417A185B", "L-7212CCBC", ("p",)),
+    VcpuQuota("P", "L-417A185B", "L-7212CCBC", ("p",)),  # spot: p2, p3, p4
+    VcpuQuota("P5", "L-417A185B", "L-C4BD4855", ("p5",)),
+    VcpuQuota("P6", "L-417A185B", "", ("p6",)),
     VcpuQuota("Trn", "L-2C3B7624", "L-6B0D517C", ("trn",)),
     VcpuQuota("X", "L-7295265B", "L-E3A00192", ("x",)),
 )
@@ -54,11 +57,21 @@ CODES: Final = frozenset(code for quota in QUOTAS for code in (quota.on_demand, 
 BY_NAME: Final = {quota.name: quota for quota in QUOTAS}
 
 _OWN: Final = {family: quota for quota in QUOTAS for family in quota.families}
-_LETTERS: Final = re.compile(r"[a-z]*")
+_NAME: Final = re.compile(r"([a-z]*)(\d*)")
 
 
 def quota_of(instance_type: str) -> VcpuQuota:
-    """Return the quota that an instance of this type counts in: that of its letters, else of the first (`im4gn` is an i)."""
-    found = _LETTERS.match(instance_type)
-    letters = found.group() if found is not None else ""
-    return _OWN.get(letters) or _OWN.get(letters[:1]) or STANDARD
+    """Return the quota that an instance of this type counts in.
+
+    That of its letters and generation, else of its letters, else of the first letter (`im4gn` is an i).
+    """
+    found = _NAME.match(instance_type)
+    letters, generation = found.groups() if found is not None else ("", "")
+    return _OWN.get(letters + generation) or _OWN.get(letters) or _OWN.get(letters[:1]) or STANDARD
+
+
+def sharing(quotas: Iterable[VcpuQuota], capacity_types: Iterable[str]) -> tuple[VcpuQuota, ...]:
+    """Return these groups and all that have a quota code in common with one of them, for one of the capacity types."""
+    given, kinds = tuple(quotas), tuple(capacity_types)
+    codes = {quota.code(kind) for quota in given for kind in kinds} - {""}
+    return tuple(found for found in QUOTAS if found in given or any(found.code(kind) in codes for kind in kinds))

@@ -18,7 +18,7 @@ from core.model.values.vcpu_quotas import CODES, quota_of
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, PortError
 
-LIMITS_FRESH_FOR: Final = timedelta(minutes=55)
+LIMITS_DUE_AFTER: Final = timedelta(minutes=55)
 """An hour less one period of `refresh_catalogue`, so that a run that starts slightly early still reads."""
 
 _COUNTED: Final = ("pending", "running")
@@ -29,7 +29,7 @@ _HOST: Final = "host"
 
 
 class AwsQuotas:
-    """Reads limits every hour, and counts instances at each reading."""
+    """Reads limits every hour, or each time while one is short, and counts instances at each reading."""
 
     def __init__(self, service_quotas: AwsService, ec2: AwsService, *, clock: Clock) -> None:
         self._service_quotas = service_quotas
@@ -47,7 +47,7 @@ class AwsQuotas:
             return QuotaReading(limits=self._limits(), used=self._used(), limits_read_at=now, used_read_at=now)
         reading, problems = previous, list[str]()
         try:
-            if now - previous.limits_read_at >= LIMITS_FRESH_FOR:
+            if now - previous.limits_read_at >= LIMITS_DUE_AFTER or any(map(previous.is_short, previous.limits)):
                 reading = msgspec.structs.replace(reading, limits=self._limits(), limits_read_at=now)
         except PortError as error:
             problems.append(str(error))
@@ -59,8 +59,8 @@ class AwsQuotas:
 
     def _limits(self) -> dict[str, int]:
         listed = self._service_quotas.items("ListServiceQuotas", "Quotas", ServiceCode="ec2", MaxResults=100)
-        found = {str(quota["QuotaCode"]): int(quota["Value"]) for quota in listed if quota["QuotaCode"] in CODES}
-        return dict(sorted(found.items()))
+        known = [quota for quota in listed if quota.get("QuotaCode") in CODES and quota.get("Value") is not None]
+        return dict(sorted((str(quota["QuotaCode"]), int(quota["Value"])) for quota in known))
 
     def _used(self) -> dict[str, dict[str, int]]:
         states = [{"Name": "instance-state-name", "Values": list(_COUNTED)}]
@@ -82,9 +82,10 @@ def _code(described: Mapping[str, Any]) -> str:
 
 
 def _owner(described: Mapping[str, Any]) -> str:
-    """Return the cluster whose functions launched an instance; empty for one of somebody else."""
+    """Return the cluster whose functions launched an instance; empty for one of somebody else, such as Karpenter beside us."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()}
-    return tags.get(labels.CLUSTER_TAG, "") if labels.NODECLAIM in tags else ""
+    is_ours = labels.CLAIM in tags or labels.LAUNCH in tags
+    return tags.get(labels.CLUSTER_TAG, "") if is_ours else ""
 
 
 def _vcpus(described: Mapping[str, Any]) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+from botocore.exceptions import BotoCoreError
 
 from core.model.values.quota_reading import QuotaReading
+from lambdas.adapters.aws.errors import translate
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import NotFoundError
 
@@ -21,12 +23,14 @@ class S3QuotaStore:
         self._bucket = bucket
 
     def reading(self) -> QuotaReading | None:
-        """Return the last reading, None before the first. Raises PortError."""
+        """Return the last reading, None before the first, or where another version wrote it. Raises PortError."""
         try:
             answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY)
-        except NotFoundError:
+            return msgspec.json.decode(answer["Body"].read(), type=QuotaReading)
+        except (NotFoundError, msgspec.DecodeError):
             return None
-        return msgspec.json.decode(answer["Body"].read(), type=QuotaReading)
+        except BotoCoreError as error:  # the body breaks off
+            raise translate("s3:GetObject", error) from error
 
     def save(self, reading: QuotaReading) -> None:
         """Replace the reading. Raises PortError."""

@@ -87,7 +87,8 @@ class ObjectStatus:
         def write_class(name: str, manifest: JsonObject) -> None:
             more = [denied_launches(name, denials)] if are_denials_read else []
             self._keep_memory(manifest, view)
-            ready[name] = self._write_class(manifest, known[name], more, report)
+            own = [pool for pool in pools.values() if pool.node_class.name == name]
+            ready[name] = self._write_class(manifest, known[name], own, more, report)
 
         breakers: dict[str, Breaker] = {}
         are_read = attempt(
@@ -115,9 +116,14 @@ class ObjectStatus:
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
 
     def _write_class(
-        self, manifest: JsonObject, node_class: NodeClass, more: list[JsonObject], report: RunReport
+        self,
+        manifest: JsonObject,
+        node_class: NodeClass,
+        node_pools: list[NodePool],
+        more: list[JsonObject],
+        report: RunReport,
     ) -> bool | None:
-        """Resolve and write the class, with `more` conditions; return whether it is ready now."""
+        """Resolve and write the class of these NodePools, with `more` conditions; return whether it is ready now."""
         name = node_class.name
         if node_class.problem:
             report.count("invalidNodeClasses")
@@ -131,7 +137,7 @@ class ObjectStatus:
         if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + every:
             self._patch(kinds.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
-        status, places = _without_places(self._cloud.resolve(manifest))
+        status, places = _without_places(self._cloud.resolve(manifest, node_pools))
         validated = str(status.pop("launchValidation", ""))
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[key] = now

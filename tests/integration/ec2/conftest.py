@@ -16,6 +16,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
+from lambdas.adapters.aws.ec2.launch_validator import TypesFor, unread
 from lambdas.adapters.aws.service import PATIENT, AwsService
 from lambdas.ports import JsonObject
 from tests.builders import NOW, a_class_manifest, a_type
@@ -47,7 +48,7 @@ class Account:
     Attributes:
         answer_fleet: Answers CreateFleet in moto's place; None lets moto launch.
         denied: Operation → error code and message with which EC2 answers it in moto's place.
-        fleets: Every CreateFleet request that was sent.
+        fleets, tries: Every CreateFleet and every RunInstances request that was sent.
         called: Every operation that was sent.
     """
 
@@ -70,11 +71,13 @@ class Account:
             self.ec2.delete_launch_template(LaunchTemplateId=template["LaunchTemplateId"])
         self.cloud = self.new_sandbox()
         self.fleets: list[JsonObject] = []
+        self.tries: list[JsonObject] = []
         self.called: list[str] = []
 
-    def new_sandbox(self) -> Ec2Cloud:
-        """The adapter as a cold function has it."""
-        return Ec2Cloud(AwsServices(*self._services, region=REGION), cluster=CLUSTER, clock=self.clock)
+    def new_sandbox(self, types_for: TypesFor = unread) -> Ec2Cloud:
+        """The adapter as a cold function has it, after this reading of the market."""
+        services = AwsServices(*self._services, region=REGION)
+        return Ec2Cloud(services, cluster=CLUSTER, clock=self.clock, types_for=types_for)
 
     def _service(self, name: str) -> Any:
         service = AwsService(boto3.client(name, region_name=REGION, config=PATIENT))
@@ -86,8 +89,8 @@ class Account:
 
     def _note(self, params: JsonObject, model: Any, **_: Any) -> None:
         self.called.append(model.name)
-        if model.name == "CreateFleet":
-            self.fleets.append(dict(params))
+        if model.name in ("CreateFleet", "RunInstances"):
+            (self.fleets if model.name == "CreateFleet" else self.tries).append(dict(params))
 
     def _maybe_deny(self, model: Any, **_: Any) -> Any:
         if model.name not in self.denied:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from core import labels
+from core.model.values.requirements import Requirement
 from lambdas.ports import JsonObject, TransientError
+from tests.builders import a_pool, a_type
 from tests.integration.ec2.conftest import DISCOVERY, VERSION, Account, a_manifest, set_parameter
 
 
@@ -165,6 +168,55 @@ def test_a_denial_ends_when_ec2_agrees(account: Account) -> None:
     assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "False"
     account.clock.pass_by(timedelta(minutes=1))
     assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "True"
+
+
+UNKNOWN_PROFILE = (
+    "InvalidParameterValue",
+    "Value (shop_1) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
+)
+
+
+def test_a_new_instance_profile_is_given_time(account: Account) -> None:
+    """IAM makes it known within seconds; a denial would keep every new class waiting for a minute, with a warning."""
+    account.denied = {"RunInstances": UNKNOWN_PROFILE}
+    with pytest.raises(TransientError, match="makes a new profile known"):
+        account.cloud.resolve(a_manifest())
+    account.clock.pass_by(timedelta(seconds=10))
+    account.denied = {}
+    assert condition(account.cloud.resolve(a_manifest()), "Ready")["status"] == "True"
+
+
+def test_a_profile_that_stays_unknown_is_a_denial(account: Account) -> None:
+    """People must hear of it; and of one that the class itself names at once."""
+    account.denied = {"RunInstances": UNKNOWN_PROFILE}
+    with pytest.raises(TransientError):
+        account.cloud.resolve(a_manifest())
+    account.clock.pass_by(timedelta(minutes=1))
+    named = a_manifest(instanceProfile="own")
+    del named["spec"]["role"]
+    for manifest in (a_manifest(), named):
+        assert UNKNOWN_PROFILE[1] in condition(account.cloud.resolve(manifest), "ValidationSucceeded")["message"]
+
+
+def test_a_deleted_instance_profile_is_made_again(account: Account) -> None:
+    """Otherwise, launches fail for as long as the sandbox lives."""
+    name = account.cloud.resolve(a_manifest("tidied"))["instanceProfile"]
+    account.iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName="NodeRole")
+    account.iam.delete_instance_profile(InstanceProfileName=name)
+    account.clock.pass_by(timedelta(minutes=15))
+    assert account.cloud.resolve(a_manifest("tidied"))["instanceProfile"] == name
+    roles = account.iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]
+    assert [role["RoleName"] for role in roles] == ["NodeRole"]
+
+
+def test_spot_is_asked_for_where_the_pools_admit_nothing_else(account: Account) -> None:
+    """RunInstances would ask for on-demand capacity by default, which a policy may forbid."""
+    spot = a_pool("spot", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
+    types = (a_type("m5.large", zones=("us-east-1a",)),)
+    account.new_sandbox(lambda _: types).resolve(a_manifest(), (spot,))
+    (request,) = account.tries
+    assert request["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert account.fleets[-1]["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
 
 
 @pytest.mark.parametrize("code", ["InsufficientInstanceCapacity", "VcpuLimitExceeded"])

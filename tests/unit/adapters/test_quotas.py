@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.exceptions import IncompleteReadError
 
 from core import labels
 from core.model.values.quota_reading import QuotaReading
 from core.model.values.vcpu_quotas import STANDARD
 from core.reasons.run import RunReason
-from lambdas.adapters.aws.quotas import LIMITS_FRESH_FOR, AwsQuotas
+from lambdas.adapters.aws.quotas import LIMITS_DUE_AFTER, AwsQuotas
 from lambdas.adapters.aws.s3_quotas import S3QuotaStore
 from lambdas.adapters.aws.service import AwsService
 from lambdas.controllers.maintenance.quotas import QuotaRefresh
@@ -28,7 +29,7 @@ class FakeEc2(AwsService):
     def __init__(self, *instances: dict[str, Any]) -> None:
         super().__init__()
         self.instances = instances
-        self.limit = 64.0
+        self.limit: float | None = 64.0
         self.fails: set[str] = set()
         self.called: list[str] = []
 
@@ -53,15 +54,19 @@ def an_instance(name: str, cores: int, *, tenancy: str = "default", **more: Any)
     }
 
 
-OURS = {labels.CLUSTER_TAG: "prod", labels.NODECLAIM: "default-1"}
+OURS = {labels.CLUSTER_TAG: "prod", labels.NODECLAIM: "default-1", labels.CLAIM: "default-1"}
+OF_A_SHARED_LAUNCH = {labels.CLUSTER_TAG: "prod", labels.LAUNCH: "launch-1"}
+KARPENTERS = {labels.CLUSTER_TAG: "prod", labels.NODECLAIM: "default-x2x4z"}
 NODE_GROUP = {labels.CLUSTER_TAG: "prod"}
 
 
 def test_instances_count_by_quota_and_by_whose_they_are() -> None:
-    """Other clusters' nodes are others' to this one; those of a managed node group of ours, too."""
+    """Other clusters' nodes are others' to this one; those of a managed node group of ours, too, and of Karpenter beside us."""
     aws = FakeEc2(
-        an_instance("m5.xlarge", 2, tags=OURS),
-        an_instance("m5.xlarge", 2, tags=NODE_GROUP),
+        an_instance("m5.large", 1, tags=OURS),
+        an_instance("m5.large", 1, tags=OF_A_SHARED_LAUNCH),
+        an_instance("m5.large", 1, tags=NODE_GROUP),
+        an_instance("m5.large", 1, tags=KARPENTERS),
         an_instance("c7g.large", 1, InstanceLifecycle="spot"),
         an_instance("r5.2xlarge", 4, tenancy="host"),
     )
@@ -80,9 +85,26 @@ def test_limits_are_read_every_hour_and_instances_every_time() -> None:
     quotas.read(first)
     assert aws.called == ["DescribeInstances"]
     aws.limit = 128.0
-    clock.advance(seconds=LIMITS_FRESH_FOR.total_seconds())
+    clock.advance(seconds=LIMITS_DUE_AFTER.total_seconds())
     later = quotas.read(first)
     assert (later.limits[STANDARD.on_demand], later.limits_read_at) == (128, clock.now())
+
+
+def test_limits_are_read_each_time_while_one_is_short() -> None:
+    """Pods wait for the raise, and it counts within minutes."""
+    aws, clock = FakeEc2(an_instance("m5.16xlarge", 30)), FakeClock(NOW)
+    quotas = AwsQuotas(aws, aws, clock=clock)
+    first = quotas.read(None)
+    aws.limit = 640.0
+    clock.advance(minutes=5)
+    assert quotas.read(first).limits[STANDARD.on_demand] == 640
+
+
+def test_a_quota_without_a_value_bounds_nothing() -> None:
+    """Service Quotas lists some that it cannot read, with a reason for the error."""
+    aws = FakeEc2()
+    aws.limit = None
+    assert AwsQuotas(aws, aws, clock=FakeClock(NOW)).read(None).limits == {}
 
 
 @pytest.mark.parametrize("operation", ["ListServiceQuotas", "DescribeInstances"])
@@ -123,3 +145,31 @@ def test_the_simulated_account_answers_alike_and_the_store_keeps_it() -> None:
     kept = store.reading()
     assert isinstance(kept, QuotaReading)
     assert kept.left_to("prod", account.clock.now()) == {STANDARD.spot: 8}
+
+
+class FakeS3(AwsService):
+    """S3 with one object; `breaks` where its body breaks off."""
+
+    def __init__(self, body: bytes, *, breaks: bool = False) -> None:
+        super().__init__()
+        self.body, self.breaks = body, breaks
+
+    def call(self, operation: str, **_: Any) -> dict[str, Any]:
+        return {"Body": self}
+
+    def read(self) -> bytes:
+        if self.breaks:
+            raise IncompleteReadError(actual_bytes=1, expected_bytes=2)
+        return self.body
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"limits": 3}'])
+def test_a_reading_that_another_version_wrote_is_none(body: bytes) -> None:
+    """Every plan reads it: one that fails would stop all launches, and the next refresh would not replace it."""
+    assert S3QuotaStore(FakeS3(body), "bucket").reading() is None
+
+
+def test_a_reading_that_breaks_off_is_a_fault_of_the_port() -> None:
+    """Plans go on without it."""
+    with pytest.raises(PortError):
+        S3QuotaStore(FakeS3(b"{", breaks=True), "bucket").reading()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from core import labels
 from core.api.status import is_stale
 from core.manifests.wire import api_resources as kinds
+from core.model.node_pool import NodePool
 from lambdas.observation.current_node_classes import KEPT_FOR, CurrentNodeClasses
 from lambdas.ports import JsonObject, TransientError
 from tests.builders import NOW, a_class_manifest
-from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
 def resolved(generation: int, ami: str = "ami-old") -> JsonObject:
@@ -44,7 +46,7 @@ def test_without_resolving_an_edited_class_is_not_ready() -> None:
 def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
     calls: list[str] = []
 
-    def resolve(manifest: JsonObject) -> JsonObject:
+    def resolve(manifest: JsonObject, _: Sequence[NodePool]) -> JsonObject:
         calls.append(manifest["metadata"]["name"])
         return resolved(2, "ami-new")
 
@@ -55,8 +57,23 @@ def test_with_resolving_it_is_resolved_again_once_a_while() -> None:
     assert len(calls) == 2
 
 
+def test_ec2_is_asked_about_what_the_pools_of_the_class_may_launch() -> None:
+    """A NodePool of another class, or one that cannot be read, says nothing about it."""
+    asked: list[str] = []
+
+    def resolve(_: JsonObject, node_pools: Sequence[NodePool]) -> JsonObject:
+        asked.extend(pool.name for pool in node_pools)
+        return resolved(2)
+
+    unreadable = {**a_node_pool("unreadable"), "spec": {"template": 3}}
+    other = a_node_pool("other")
+    other["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "other"
+    CurrentNodeClasses(resolve).all([edited()], NOW, [a_node_pool("own"), unreadable, other])
+    assert asked == ["own"]
+
+
 def test_a_class_that_cannot_be_resolved_is_not_ready() -> None:
-    def fail(_: JsonObject) -> JsonObject:
+    def fail(_: JsonObject, __: Sequence[NodePool]) -> JsonObject:
         raise TransientError("ec2:DescribeSubnets", "timed out")
 
     (found,) = CurrentNodeClasses(fail).all([edited()], NOW)

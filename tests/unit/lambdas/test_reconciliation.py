@@ -335,7 +335,7 @@ def test_a_class_that_ec2_denies_blocks_its_pools_and_a_warning_has_the_message(
 
 
 def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(node_class: object) -> object:
+    def fail(node_class: object, node_pools: object) -> object:
         raise TransientError("ec2:DescribeSubnets", "throttled")
 
     monkeypatch.setattr(lab.cloud, "resolve", fail)

@@ -10,6 +10,7 @@ from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodePool
 from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
@@ -68,7 +69,7 @@ class Ec2Cloud:
             self._cluster,
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
-            InstanceProfiles(services.iam, cluster=cluster, region=services.region),
+            InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock),
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
             validator.validate,
             clock,
@@ -99,12 +100,12 @@ class Ec2Cloud:
         """Set tags of an instance. Raises NotFoundError."""
         self._instances.tag(instance_id, tags)
 
-    def resolve(self, node_class: JsonObject) -> JsonObject:
+    def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
 
-        Besides, EC2's answer about launches from it as `launchValidation`.
+        Besides, EC2's answer about launches from it as `launchValidation`. `node_pools` are those of the class.
         """
-        return self._resolver.resolve(node_class)
+        return self._resolver.resolve(node_class, node_pools)
 
     def prune_templates(self) -> int:
         """Delete old launch templates and return how many: an account may have 5,000."""

@@ -6,8 +6,9 @@ by their content, and is pruned like them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from core import labels
 from core.ami_families.bootstrap import Cluster
@@ -23,6 +24,7 @@ from core.launch.validation.launch_validation import (
 from core.launch.validation.template_fields import template_fields
 from core.launch.validation.validation_orders import validation_orders
 from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError, TransientError
@@ -31,6 +33,10 @@ TypesFor = Callable[[JsonObject], Iterable[InstanceType]]
 """Returns the instance types as a resolved EC2NodeClass shapes them, none before the market was read."""
 
 _Denied = tuple[str, str, str]
+
+_UNKNOWN_PROFILE: Final = "Invalid IAM Instance Profile name"
+PROFILE_SPREADS: Final = timedelta(minutes=1)
+"""How long EC2 may take to know a new instance profile; seconds mostly. After it, the profile is missing."""
 
 
 def unread(_: JsonObject) -> Iterable[InstanceType]:
@@ -56,20 +62,25 @@ class LaunchValidator:
         self._types_for = types_for
         self._uses_reservations = uses_reservations
         self._known: dict[str, LaunchValidation] = {}
+        self._profile_seen: dict[str, datetime] = {}
 
-    def validate(self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster) -> LaunchValidation:
-        """Return EC2's answer about the resolved class. `manifest` has the resolved status.
+    def validate(
+        self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool] = ()
+    ) -> LaunchValidation:
+        """Return EC2's answer about the resolved class with these NodePools. `manifest` has the resolved status.
 
         Raises:
             InvalidInputError: If a launch cannot be rendered.
-            TransientError: If EC2 cannot answer now.
+            TransientError: If EC2 cannot answer now, or does not know a new instance profile yet.
         """
         fields, now = template_fields(node_class, cluster), self._clock.now()
         before = self._before(node_class)
         if before is not None and before.answers(fields, now):
             return before
-        launches = self._launches(node_class, manifest, cluster)
+        launches = self._launches(node_class, manifest, cluster, node_pools)
         denied = next((found for found in map(self._denied, launches) if found is not None), None)
+        if denied is not None:
+            self._wait_for_profile(node_class, denied)
         answer = next_validation(before, fields if launches else {}, denied, now)
         self._known[_key(node_class)] = answer
         return answer
@@ -80,10 +91,21 @@ class LaunchValidator:
         found = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
         return max(found, key=lambda known: known.asked_at, default=None)
 
-    def _launches(self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster) -> list[RenderedLaunch]:
+    def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
+        """Raise TransientError where EC2 may not know the profile yet that was made for the class' role a moment ago."""
+        call, _, said = denied
+        if not node_class.spec.role or _UNKNOWN_PROFILE not in said:
+            return
+        now, profile = self._clock.now(), node_class.status.instance_profile
+        if now < self._profile_seen.setdefault(profile, now) + PROFILE_SPREADS:
+            raise TransientError(call, f"{said}; IAM makes a new profile known within seconds")
+
+    def _launches(
+        self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]
+    ) -> list[RenderedLaunch]:
         """Return the launches to ask about; none where no type goes with an image and a subnet: nothing could be launched."""
         orders = validation_orders(
-            node_class, manifest, self._types_for(manifest), uses_reservations=self._uses_reservations
+            node_class, manifest, self._types_for(manifest), node_pools, uses_reservations=self._uses_reservations
         )
         rendered = [render_launch(order, node_class, cluster) for order in orders]
         return [launch for launch in rendered if launch.offerings]
@@ -122,7 +144,9 @@ def _one_instance(rendered: RenderedLaunch) -> JsonObject:
     offering, template = rendered.offerings[0], rendered.templates[0]
     subnet = rendered.subnets[offering.zone]
     interfaces = [{**interface, "SubnetId": subnet} for interface in template.data["NetworkInterfaces"]]
+    is_spot = offering.capacity_type == labels.SPOT
     return {
+        **({"InstanceMarketOptions": {"MarketType": labels.SPOT}} if is_spot else {}),
         "MinCount": 1,
         "MaxCount": 1,
         "InstanceType": offering.instance_type,

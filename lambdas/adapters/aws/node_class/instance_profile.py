@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
 from core.catalogue.node_class import EC2NodeClass
 from core.launch.template import tag_list
 from lambdas.adapters.aws.service import AwsService
-from lambdas.ports import ConflictError, DeniedError, NotFoundError
+from lambdas.ports import Clock, ConflictError, DeniedError, NotFoundError
 
 _NAME_MAX: Final = 128
 _ROLE_TAKEN: Final = "LimitExceeded"
 """IAM's error when a profile has its one role already."""
+
+
+KNOWN_FOR: Final = timedelta(minutes=15)
+"""How long a profile counts as present: one that somebody deletes is made again after it (Karpenter)."""
 
 
 class InstanceProfiles:
@@ -23,11 +28,12 @@ class InstanceProfiles:
     profile: nodes that still run under the old one keep their permissions.
     """
 
-    def __init__(self, iam: AwsService, *, cluster: str, region: str) -> None:
+    def __init__(self, iam: AwsService, *, cluster: str, region: str, clock: Clock) -> None:
         self._iam = iam
         self._cluster = cluster
         self._region = region
-        self._known: set[str] = set()
+        self._clock = clock
+        self._known: dict[str, datetime] = {}
 
     def resolve(self, node_class: EC2NodeClass) -> str:
         """Return the name of the profile, created if it does not exist.
@@ -37,10 +43,11 @@ class InstanceProfiles:
         if node_class.spec.instance_profile or not node_class.spec.role:
             return node_class.spec.instance_profile
         role = node_class.spec.role.rpartition("/")[2]
-        name = self._name(node_class, role)
-        if name not in self._known:
+        name, now = self._name(node_class, role), self._clock.now()
+        seen = self._known.get(name)
+        if seen is None or now - seen >= KNOWN_FOR:
             self._ensure(name, role, node_class)
-            self._known.add(name)
+            self._known[name] = now
         return name
 
     def _ensure(self, name: str, role: str, node_class: EC2NodeClass) -> None:

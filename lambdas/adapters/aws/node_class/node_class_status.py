@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from core.catalogue.sizing import SizingSettings, sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from core.launch.validation.launch_validation import LaunchValidation, written_validation
+from core.model.node_pool import NodePool
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
@@ -30,8 +31,8 @@ LAUNCH_VALIDATION: Final = "launchValidation"
 """A member of what is resolved that is no part of the status: the new value of annotation `labels.LAUNCH_VALIDATION`."""
 
 
-Validate = Callable[[EC2NodeClass, JsonObject, Cluster], LaunchValidation]
-"""Returns EC2's answer about a resolved class, given twice. Raises InvalidInputError, TransientError."""
+Validate = Callable[[EC2NodeClass, JsonObject, Cluster, Sequence[NodePool]], LaunchValidation]
+"""Returns EC2's answer about a resolved class, given twice, and its NodePools. Raises InvalidInputError, TransientError."""
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -63,10 +64,17 @@ class NodeClassResolver:
         self._reservations = reservations
         self._clock = clock
 
-    def resolve(self, manifest: JsonObject, *, is_validated: bool = True) -> JsonObject:
+    def resolve(
+        self, manifest: JsonObject, node_pools: Sequence[NodePool] = (), *, is_validated: bool = True
+    ) -> JsonObject:
         """Return the whole status, the `places` of each capacity reservation, and what EC2 said as `launchValidation`.
 
-        `is_validated`: EC2 is asked whether it would launch. A part that AWS denies or does not find makes its condition False.
+        A part that AWS denies or does not find makes its condition False.
+
+        Args:
+            manifest: The class.
+            node_pools: The NodePools of the class, which say what may be launched from it.
+            is_validated: Whether EC2 is asked if it would launch.
 
         Raises:
             TransientError: If AWS cannot answer now; the current status stays valid.
@@ -108,18 +116,18 @@ class NodeClassResolver:
         if self._reservations is not None:
             verdicts["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
         if is_validated and not verdicts[VALID].reason:
-            verdicts[VALID] = self._asked({**manifest, "status": found}, found)
+            verdicts[VALID] = self._asked({**manifest, "status": found}, found, node_pools)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
     def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
         problem = family_of("", node_class.alias).why_not_published(described.version)
         return _Verdict("UnsupportedAlias", problem) if problem else None
 
-    def _asked(self, resolved: JsonObject, found: JsonObject) -> _Verdict:
+    def _asked(self, resolved: JsonObject, found: JsonObject, node_pools: Sequence[NodePool]) -> _Verdict:
         """Have EC2 judge the resolved class, and put its answer into the status."""
         try:
             node_class = read_node_class(resolved)
-            answer = self._validate(node_class, resolved, self._cluster.describe().cluster)
+            answer = self._validate(node_class, resolved, self._cluster.describe().cluster, node_pools)
         except InvalidInputError as error:
             return _Verdict("InvalidConfiguration", str(error))
         found[LAUNCH_VALIDATION] = written_validation(answer)

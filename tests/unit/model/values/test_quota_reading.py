@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.model.values.quota_reading import USED_FRESH_FOR, QuotaReading
+import msgspec
+
+from core.model.values.quota_reading import LIMITS_FRESH_FOR, USED_FRESH_FOR, QuotaReading
 from tests.builders import NOW
 
 READING = QuotaReading(
@@ -25,3 +27,19 @@ def test_an_old_reading_says_nothing() -> None:
     """EC2 applies its quotas itself; a plan under outdated ones could hold back pods for nothing."""
     assert READING.left_to("ours", NOW + USED_FRESH_FOR)
     assert READING.left_to("ours", NOW + USED_FRESH_FOR + timedelta(seconds=1)) == {}
+
+
+def test_limits_that_could_not_be_read_for_hours_bound_nothing() -> None:
+    """A permission was taken away, the quota was raised since, and instances are still counted."""
+    later = NOW + LIMITS_FRESH_FOR
+    counted = msgspec.structs.replace(READING, used_read_at=later)
+    assert counted.left_to("ours", later)
+    assert counted.left_to("ours", later + timedelta(seconds=1)) == {}
+
+
+def test_a_quota_is_short_from_nine_tenths_on() -> None:
+    """What others run counts, too; a quota of zero was never wanted."""
+    assert READING.is_short("L-1216C47A")
+    assert READING.is_short("L-34B43A08")
+    fewer = msgspec.structs.replace(READING, limits={"L-1216C47A": 101, "L-34B43A08": 0})
+    assert not any(fewer.is_short(code) for code in (*fewer.limits, "L-unknown"))

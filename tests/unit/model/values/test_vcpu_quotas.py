@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
-from core.model.values.vcpu_quotas import BY_NAME, quota_of
+from core.model.values.vcpu_quotas import BY_NAME, quota_of, sharing
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,9 @@ from core.model.values.vcpu_quotas import BY_NAME, quota_of
         ("d3en.xlarge", "Standard"),
         ("t3.small", "Standard"),
         ("hpc7a.96xlarge", "HPC"),
-        ("p5.48xlarge", "P"),
+        ("p4de.24xlarge", "P"),
+        ("p5en.48xlarge", "P5"),
+        ("p6-b200.48xlarge", "P6"),
         ("g5g.xlarge", "G and VT"),
         ("gr6.4xlarge", "G and VT"),
         ("inf2.xlarge", "Inf"),
@@ -36,3 +38,13 @@ def test_a_quota_has_the_code_that_a_person_can_request_more_of() -> None:
     assert "L-34B43A08" in BY_NAME["Standard"].described(labels.SPOT)
     assert "L-417A185B" in BY_NAME["P"].described(labels.ON_DEMAND)
     assert BY_NAME["HPC"].described(labels.SPOT) == "HPC spot"
+
+
+def test_p5_shares_its_quota_on_demand_and_has_one_of_its_own_on_spot() -> None:
+    """Otherwise, spot plans of p5 are bounded by the quota of p2, p3 and p4."""
+    older, p5 = BY_NAME["P"], BY_NAME["P5"]
+    assert older.code(labels.ON_DEMAND) == p5.code(labels.ON_DEMAND)
+    assert older.code(labels.SPOT) != p5.code(labels.SPOT)
+    assert [quota.name for quota in sharing([p5], [labels.ON_DEMAND])] == ["P", "P5", "P6"]
+    assert [quota.name for quota in sharing([p5], [labels.SPOT])] == ["P5"]
+    assert [quota.name for quota in sharing([BY_NAME["HPC"]], [labels.SPOT])] == ["HPC"]
