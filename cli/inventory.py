@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cli.errors import InputError
+from cli.output import counted
 from cli.reading import Document
 from core import labels
 from core.errors import InvalidInputError
@@ -16,6 +18,9 @@ from core.manifests.wire.api_resources import Resource
 
 _LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
+_KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
+_ALIKE: Final = 0.85
+"""Closer than kinds of other groups are to ours: ClusterRole, PodMonitor, NodeMetrics."""
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
@@ -43,10 +48,18 @@ class Inventory:
     def warnings(self) -> Iterator[str]:
         """Return warnings about input that did not fail."""
         if self.skipped:
-            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.skipped.items()))
-            yield f"skipped {sum(self.skipped.values())} objects of kinds that are not read here: {counts}"
+            yield skipped_kinds(self.skipped)
         for subject in self.repeated:
             yield f"{subject} is given more than once: the last one counts"
+
+
+def skipped_kinds(counts: Mapping[str, int]) -> str:
+    """A line about objects that are not read: how many of which kind, and what a misspelt kind probably means."""
+    named = []
+    for kind, count in sorted(counts.items()):
+        near = difflib.get_close_matches(kind, _KINDS, n=1, cutoff=_ALIKE)
+        named.append(f"{kind} {count}" + (f" (did you mean {near[0]}?)" if near and near[0] != kind else ""))
+    return f"skipped {counted(sum(counts.values()), 'object')} of kinds that are not read here: {', '.join(named)}"
 
 
 def take_inventory(documents: Iterable[Document]) -> Inventory:

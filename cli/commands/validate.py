@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from typing import Final
 
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given
+from cli.inventory import skipped_kinds
 from cli.output import show
 from cli.reading import Document, files_in, parse, read_text
 from cli.terminal import say, tell
 from cli.validation.examine import examine
 from cli.validation.finding import Finding, Severity
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
-from cli.validation.unmatched_values import KnownValues
+from core.api import problems
+from core.api.conversion import is_old
 from core.api.objects import is_ours
 from core.manifests.wire.api_resources import BY_KIND
 
@@ -46,10 +49,15 @@ def run(arguments: argparse.Namespace) -> int:
     documents = [document for source, text in texts.items() for document in parse(text, source)]
     shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
-    known = KnownValues(builtin_or_given(arguments, ()))
-    findings = examine(documents, texts, known, is_lenient=arguments.lenient)
+    catalogue = builtin_or_given(arguments, [doc.object for doc in documents if _shapes_types(doc)])
+    findings = examine(documents, texts, catalogue, is_lenient=arguments.lenient)
     _show(findings, arguments.output, len(documents))
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE
+
+
+def _shapes_types(document: Document) -> bool:
+    """Whether it is an EC2NodeClass without a fault: its image and kubelet decide what instance types offer."""
+    return document.kind == "EC2NodeClass" and not is_old(document.object) and not problems(document.object)
 
 
 def _show(findings: list[Finding], form: str, objects: int) -> None:
@@ -71,5 +79,4 @@ def _warn_of_unknown(documents: list[Document]) -> None:
     known = (*BY_KIND, "")
     unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
     if unknown:
-        counts = ", ".join(f"{kind} {unknown.count(kind)}" for kind in sorted(set(unknown)))
-        tell(f"warning: skipped {len(unknown)} objects of kinds that are not read here: {counts}")
+        tell(f"warning: {skipped_kinds(Counter(unknown))}")

@@ -10,9 +10,14 @@ import msgspec
 
 from cli.inventory import field_in, kind_read
 from cli.reading import Document
+from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
+from cli.validation.node_labels import label_findings, provided_labels
+from cli.validation.pod_template import template_findings
+from cli.validation.pool_demands import empty_pools, idle_limits
 from cli.validation.positions import Positions
-from cli.validation.references import dangling_references
+from cli.validation.references import dangling_references, repeated_objects
+from cli.validation.suggestions import probably_meant
 from cli.validation.unknown_fields import unknown_fields
 from cli.validation.unmatched_values import KnownValues, unmatched_values
 from core.api import conversion
@@ -31,43 +36,80 @@ _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def examine(
-    documents: Sequence[Document], texts: Mapping[str, str], known: KnownValues, *, is_lenient: bool
+    documents: Sequence[Document], texts: Mapping[str, str], catalogue: Catalogue, *, is_lenient: bool
 ) -> list[Finding]:
     """Every finding.
 
     Args:
         documents: The objects.
         texts: Source → its text, for lines and columns.
-        known: What requirements are held against.
+        catalogue: What requirements are held against.
         is_lenient: Unknown fields are warnings.
     """
-    dangling = {id(finding.document): finding for finding in dangling_references(documents)}
+    of_all = _of_all(documents)
     positions = {source: Positions(text) for source, text in texts.items()}
+    examined = _Examination(catalogue, provided_labels(documents), is_lenient)
     found: list[Finding] = []
     for document in documents:
-        own = list(_of_one(document, known, is_lenient=is_lenient))
-        if id(document) in dangling:
-            own.append(dangling[id(document)])
+        own = [*examined.of_one(document), *of_all.get(id(document), ())]
         found += [_placed(finding, positions) for finding in own]
     return found
 
 
-def _of_one(document: Document, known: KnownValues, *, is_lenient: bool) -> Iterator[Finding]:
-    if conversion.is_old(document.object):
-        yield finding_in(document, Code.OLD_VERSION, "apiVersion", _old(document), severity=Severity.WARNING)
-    faults = list(_faults(document))
-    yield from faults
-    yield from unknown_fields(document, is_lenient=is_lenient)
-    broken = {fault.field for fault in faults}
-    yield from (cron for cron in _bad_schedules(document) if cron.field not in broken)
-    yield from (lost for lost in unmatched_values(document, known) if lost.field not in broken)
+def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
+    """Findings that only the whole input shows, by the identity of their document."""
+    found: dict[int, list[Finding]] = {}
+    for finding in (*dangling_references(documents), *repeated_objects(documents)):
+        found.setdefault(id(finding.document), []).append(finding)
+    return found
+
+
+class _Examination:
+    """What every document is held against."""
+
+    def __init__(self, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool) -> None:
+        self._catalogue = catalogue
+        self._known = KnownValues(catalogue)
+        self._provided = provided
+        self._is_lenient = is_lenient
+
+    def of_one(self, document: Document) -> Iterator[Finding]:
+        """The findings of one document; of two about one field the first counts."""
+        if conversion.is_old(document.object):
+            yield finding_in(document, Code.OLD_VERSION, "apiVersion", _old(document), severity=Severity.WARNING)
+        lost = list(unmatched_values(document, self._known))
+        closer = {one.field.rpartition("[")[0] for one in lost if one.severity is Severity.ERROR}
+        faults = [fault for fault in _faults(document) if fault.field not in closer]
+        yield from faults
+        yield from unknown_fields(document, is_lenient=self._is_lenient)
+        broken = {fault.field for fault in faults}
+        more = [*_bad_schedules(document), *lost, *self._of_labels_and_values(document)]
+        if not any(one.code is Code.MATCHES_NOTHING for one in more):
+            more += empty_pools(document, self._catalogue)
+        yield from (finding for finding in more if finding.field not in broken)
+
+    def _of_labels_and_values(self, document: Document) -> Iterator[Finding]:
+        yield from label_findings(document, self._known, self._provided)
+        yield from idle_limits(document, self._catalogue)
+        yield from refused_values(document)
+        yield from template_findings(document)
 
 
 def _faults(document: Document) -> Iterable[Finding]:
     """What Karpenter's schemas and rules refuse; for other kinds what would keep a plan from reading them."""
     found = problems(document.object)
     if found:
-        return [finding_in(document, Code.INVALID_VALUE, p.field, p.message, subject=(p.kind, p.name)) for p in found]
+        return [
+            finding_in(
+                document,
+                Code.INVALID_VALUE,
+                p.field,
+                p.message,
+                suggestion=probably_meant(document, p.field),
+                subject=(p.kind, p.name),
+            )
+            for p in found
+        ]
     resource = kind_read(document)
     if resource is None or is_ours(document.object):
         return []

@@ -28,6 +28,8 @@ class Code(StrEnum):
     MATCHES_NOTHING = "MatchesNothing"
     NOT_FOUND = "NotFound"
     OLD_VERSION = "OldVersion"
+    NO_EFFECT = "NoEffect"
+    DUPLICATE = "Duplicate"
 
 
 MEANINGS: Final = {
@@ -37,7 +39,11 @@ MEANINGS: Final = {
     Code.INVALID_CRON: "A budget's schedule is no cron schedule or never comes round; its budget then lets no node go.",
     Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
     Code.NOT_FOUND: "An object names another object that is not in the input.",
-    Code.OLD_VERSION: "The object has an older version; `fleetwright convert` writes it in the present one.",
+    Code.OLD_VERSION: "The object has an older version, which `fleetwright convert` writes in the present one, or uses a label "
+    "or an annotation that Karpenter has given up.",
+    Code.NO_EFFECT: "What is written changes nothing: a limit on a resource that no instance type has, a label that no node "
+    "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
+    Code.DUPLICATE: "The object is in the input more than once; the last one counts.",
 }
 """Code → what it means, for the reference page."""
 

@@ -73,7 +73,7 @@ def _line(finding: Finding) -> str:
     inside = f"document {document.index}" + (f", {document.item}" if document.item else "")
     is_warning = finding.severity is Severity.WARNING
     mark = f"{style.painted('warning', 'yellow')}: " if is_warning else ""
-    subject = f"{finding.kind} {finding.name}"
+    subject = f"{finding.kind} {finding.name or 'without a name'}"
     field = style.painted(finding.field, "yellow" if is_warning else "red")
     line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
     return line.replace("\n", "\\n")  # a line of its own could be a workflow command of the CI that shows it

@@ -31,6 +31,19 @@ def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
             )
 
 
+def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
+    """A warning for each object but the first of one kind, namespace and name in a file: variants have files of their own."""
+    first: dict[tuple[str, ...], Document] = {}
+    for document in documents:
+        if not document.name:
+            continue
+        group = group_and_version(document.object)[0]
+        known = first.setdefault((document.source, group, document.kind, document.namespace, document.name), document)
+        if known is not document:
+            message = f"is given in document {known.index} already; the last one counts"
+            yield finding_in(document, Code.DUPLICATE, "metadata.name", message, severity=Severity.WARNING)
+
+
 def _class_of(document: Document) -> str:
     """The EC2NodeClass that a NodePool names, empty for other objects."""
     if group_and_version(document.object)[0] != labels.CORE_GROUP or kind_of(document.object) != "NodePool":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.reading import Document
+from cli.validation.field_places import right_place
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core.api import conversion
 from core.api.objects import group_and_version, kind_of
@@ -22,7 +23,7 @@ POD_FIELDS: Final = Path(__file__).parents[1] / "assets" / "pod-fields.json"
 
 _OBJECT_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA: Final = "V1ObjectMeta"
-_TEMPLATES: Final[Mapping[str, Location]] = {
+TEMPLATES: Final[Mapping[str, Location]] = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
@@ -42,16 +43,16 @@ Unknown = tuple[Location, str]
 def unknown_fields(document: Document, *, is_lenient: bool) -> Iterator[Finding]:
     """A finding for each field that is not known; older versions of Karpenter's objects are not looked at.
 
-    In the pod template of a workload each is an error. In other objects a field that is spelled like a known one is an
-    error; one that is like none may be of a newer version than this release knows, and the API server drops it: a warning.
+    In the pod template of a workload each is an error. In other objects a field that is spelled like a known one, or that is
+    known in another place, is an error; any other may be of a newer version than this release knows: a warning.
     """
-    is_template = document.kind in _TEMPLATES
+    is_template = document.kind in TEMPLATES
     for location, suggestion in _found(document):
-        severity = Severity.ERROR if (suggestion or is_template) and not is_lenient else Severity.WARNING
-        message = "there is no such field"
-        yield finding_in(
-            document, Code.UNKNOWN_FIELD, path_of(location), message, severity=severity, suggestion=suggestion
-        )
+        elsewhere = "" if is_template else right_place(document.object, location)
+        meant = elsewhere or suggestion
+        severity = Severity.ERROR if (meant or is_template) and not is_lenient else Severity.WARNING
+        message = "there is no such field here" if elsewhere else "there is no such field"
+        yield finding_in(document, Code.UNKNOWN_FIELD, path_of(location), message, severity=severity, suggestion=meant)
 
 
 def _found(document: Document) -> Iterator[Unknown]:
@@ -63,8 +64,8 @@ def _found(document: Document) -> Iterator[Unknown]:
         yield from _in_struct(obj.get("metadata"), _METADATA, ("metadata",))
         if "spec" in dict(parts(model)):
             yield from _in_model(obj.get("spec"), dict(parts(model))["spec"], ("spec",))
-    elif group in _WORKLOAD_GROUPS and document.kind in _TEMPLATES:
-        place = _TEMPLATES[document.kind]
+    elif group in _WORKLOAD_GROUPS and document.kind in TEMPLATES:
+        place = TEMPLATES[document.kind]
         yield from _in_struct(_at(obj, place), "V1PodTemplateSpec", place)
     elif not group and document.kind == "Pod":
         yield from _in_struct(obj.get("metadata"), _METADATA, ("metadata",))

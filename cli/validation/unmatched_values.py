@@ -10,17 +10,23 @@ from cli.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import labels
 from core.api.objects import kind_of, mapping, sequence
-from core.api.problem import path_of
+from core.api.problem import Location, path_of
+from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
+from core.model.values.requirements import Requirement
 
 _CLOSED: Final[Mapping[str, frozenset[str]]] = {
     labels.ARCH: frozenset({"amd64", "arm64"}),
     labels.OS: frozenset({"linux", "windows"}),
+    labels.CAPACITY_TYPE: frozenset(labels.CAPACITY_TYPES),
 }
-"""Keys whose values do not depend on the catalogue (karpenter.sh/capacity-type has a rule of its own)."""
+"""Keys whose values do not depend on the catalogue."""
 
 _USUALLY_MEANT: Final = {"x86_64": "amd64", "x86": "amd64", "x64": "amd64", "aarch64": "arm64", "arm": "arm64"}
 _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
+_REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
+_ZONE_ID: Final = re.compile(r"[a-z]+\d-az\d")
+_BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
 _PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spec",)}
 
 
@@ -45,8 +51,10 @@ class KnownValues:
 
     def is_elsewhere(self, key: str, value: str) -> bool:
         """Whether the value is a zone of a region that the catalogue is not about."""
+        if labels.normalized(key) != labels.ZONE or _REGION.fullmatch(value) or _ZONE_ID.fullmatch(value):
+            return False
         match = _ZONE.fullmatch(value)
-        return labels.normalized(key) == labels.ZONE and (match is None or match.group(1) not in self._regions)
+        return match is None or match.group(1) not in self._regions
 
 
 def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding]:
@@ -58,25 +66,57 @@ def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding
     for part in place:
         owner = mapping(owner).get(part)
     for index, entry in enumerate(sequence(mapping(owner).get("requirements"))):
-        key, values = str(mapping(entry).get("key") or ""), sequence(mapping(entry).get("values"))
-        exist = known.of(key)
-        if mapping(entry).get("operator") != "In" or not exist:
-            continue
-        lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
-        leaves_nothing = len(lost) == len(values) and not any(known.is_elsewhere(key, value) for _, value in lost)
-        for number, value in lost:
-            is_elsewhere = known.is_elsewhere(key, value)
-            yield finding_in(
-                document,
-                Code.MATCHES_NOTHING,
-                path_of((*place, "requirements", index, "values", number)),
-                _message(key, value, is_elsewhere=is_elsewhere),
-                severity=Severity.ERROR if leaves_nothing else Severity.WARNING,
-                suggestion="" if is_elsewhere else _USUALLY_MEANT.get(value, "") or nearest(value, exist),
-            )
+        yield from unmatched_entry(document, mapping(entry), (*place, "requirements", index), known)
+
+
+def unmatched_entry(
+    document: Document, entry: Mapping[str, Any], place: Location, known: KnownValues
+) -> Iterator[Finding]:
+    """The same for one entry: a key with an operator and values."""
+    key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
+    exist = known.of(key)
+    if operator in _BOUNDS and len(values) == 1:
+        yield from _out_of_bounds(document, entry, (*place, "values"), exist)
+    if operator != "In" or not exist:
+        return
+    lost = [(number, str(value)) for number, value in enumerate(values) if str(value) not in exist]
+    leaves_nothing = len(lost) == len(values) and not any(known.is_elsewhere(key, value) for _, value in lost)
+    for number, value in lost:
+        is_elsewhere = known.is_elsewhere(key, value)
+        yield finding_in(
+            document,
+            Code.MATCHES_NOTHING,
+            path_of((*place, "values", number)),
+            _message(key, value, is_elsewhere=is_elsewhere),
+            severity=Severity.ERROR if leaves_nothing else Severity.WARNING,
+            suggestion="" if is_elsewhere else _meant(key, value, exist),
+        )
+
+
+def _out_of_bounds(
+    document: Document, entry: Mapping[str, Any], place: Location, exist: frozenset[str]
+) -> Iterator[Finding]:
+    try:
+        wanted = Requirement.of(str(entry["key"]), str(entry["operator"]), [str(entry["values"][0])])
+    except InvalidInputError:
+        return
+    numbers = sorted(int(value) for value in exist if value.isdecimal())
+    if numbers and not any(wanted.has(str(number)) for number in numbers):
+        text = f"no instance type has such a {wanted.key}: they have {numbers[0]} to {numbers[-1]}"
+        yield finding_in(document, Code.MATCHES_NOTHING, path_of(place), text)
+
+
+def _meant(key: str, value: str, exist: frozenset[str]) -> str:
+    if labels.normalized(key) == labels.ZONE:
+        return ""
+    return _USUALLY_MEANT.get(value, "") or nearest(value, exist)
 
 
 def _message(key: str, value: str, *, is_elsewhere: bool) -> str:
     if is_elsewhere:
         return f"no zone {value!r} is in the catalogue that was asked; give another with --region or --catalog"
+    if labels.normalized(key) == labels.ZONE and _REGION.fullmatch(value):
+        return f"{value!r} is a region, not one of its zones, such as {value}a"
+    if labels.normalized(key) == labels.ZONE and _ZONE_ID.fullmatch(value):
+        return f"{value!r} is the id of a zone: its label is {labels.ZONE_ID}"
     return f"no instance type has {key} {value!r}"

@@ -13,6 +13,7 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
+from core.manifests.partial import explained
 from core.manifests.pods import topology_spread
 from core.manifests.wire.pod import TopologySpreadConstraint
 from core.model.pod import SCHEDULE_ANYWAY, TopologySpread
@@ -106,7 +107,8 @@ def _constraint(entry: Mapping[str, Any], field: str) -> TopologySpread:
     try:
         written = msgspec.convert(entry, TopologySpreadConstraint)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(str(error).replace("`$.", "`"), field=field) from error
+        problem, place = explained(str(error))
+        raise InvalidInputError(problem, field=f"{field}.{place}") from error
     return topology_spread(written, field=field)
 
 

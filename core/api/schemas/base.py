@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, ClassVar, Final, TypeVar, get_args
+from typing import Any, ClassVar, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -135,6 +135,27 @@ def parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
     return tuple((name, part) for name, part in found if part is not None)
 
 
+def allowed_values(model: type[ApiModel], location: Location) -> tuple[str, ...]:
+    """Return the closed list of values that the field at this place may have; empty where its type is another."""
+    owner = model
+    for part in location[:-1]:
+        if isinstance(part, str):
+            inner = dict(parts(owner)).get(part)
+            if inner is None:
+                return ()
+            owner = inner
+    named = [part for part in location if isinstance(part, str)][-1:]
+    found = [field for name, field in owner.model_fields.items() if [field.alias or name] == named]
+    return _literals(found[0].annotation) if found else ()
+
+
+def _literals(annotation: Any) -> tuple[str, ...]:
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return tuple(value for value in arguments if isinstance(value, str))
+    return tuple(value for inner in arguments for value in _literals(inner))
+
+
 def _model_in(annotation: Any) -> type[ApiModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         return annotation
@@ -150,9 +171,9 @@ def _message(detail: ErrorDetails) -> str:
     if kind == "extra_forbidden":
         return "there is no such field"
     if kind == "string_pattern_mismatch":
-        return f"{given!r} is not {fields.MEANING[context['pattern']]}"
+        return f"{fields.shown(given)} is not {fields.MEANING[context['pattern']]}"
     if kind == "literal_error":
-        return f"{given!r} is not one of {context['expected']}"
+        return f"{fields.shown(given)} is not one of {context['expected']}"
     if kind in _EXPECTED_TYPES:
         return f"must be {_EXPECTED_TYPES[kind]}, not {_type_name(given)}"
     if kind in _BOUNDS:

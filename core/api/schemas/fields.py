@@ -6,6 +6,7 @@ subdomain of up to 253 before it).
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any, Final
 
@@ -83,6 +84,11 @@ def cel_is_qualified(key: str) -> str:
     return f"{key}.matches(r'{QUALIFIED_NAME}') && {cel_is_short(key)}"
 
 
+def shown(value: object) -> str:
+    """Return a value as users write it: text in quotes, all else as in JSON."""
+    return repr(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
 def _short_enough(key: str) -> str:
     fault = length_fault(key)
     if fault is not None:
@@ -93,7 +99,7 @@ def _short_enough(key: str) -> str:
 def _quantity(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str) or not _QUANTITY_SHAPE.fullmatch(str(value)):
         raise PydanticCustomError(
-            "quantity", "{given} is not a quantity such as 500m, 2 or 1.5Gi", {"given": repr(value)}
+            "quantity", "{given} is not a quantity such as 500m, 2 or 1.5Gi", {"given": shown(value)}
         )
     if isinstance(value, int) and abs(value) > WHOLE_MAX:
         raise PydanticCustomError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -44,15 +45,15 @@ def _fewer_than_min_values(entry: JsonObject) -> list[Location]:
     return [("minValues",)] if is_short else []
 
 
-def _no_known_value(entry: JsonObject, *, least: int = 1) -> list[Location]:
-    known, values = _KNOWN_VALUES.get(labels.normalized(entry["key"])), entry.get("values", [])
-    if known is None or entry["operator"] != "In" or not values:
+def _no_known_value(entry: JsonObject, key: str, *, least: int = 1) -> list[Location]:
+    values = entry.get("values", [])
+    if labels.normalized(entry["key"]) != key or entry["operator"] != "In" or not values:
         return []
-    return [("values",)] if sum(value in known for value in values) < least else []
+    return [("values",)] if sum(value in _KNOWN_VALUES[key] for value in values) < least else []
 
 
-def _too_few_known_values(entry: JsonObject) -> list[Location]:
-    return _no_known_value(entry, least=entry.get("minValues", 1))
+def _too_few_known_values(entry: JsonObject, key: str) -> list[Location]:
+    return _no_known_value(entry, key, least=entry.get("minValues", 1))
 
 
 def _restricted_key(entry: JsonObject) -> list[Location]:
@@ -71,19 +72,20 @@ def _not_in_without_values(entry: JsonObject) -> list[Location]:
     return [("values",)] if entry["operator"] == "NotIn" and not entry.get("values") else []
 
 
-def _known_value(broken: Callable[[JsonObject], list[Location]], *, least: str) -> Rule:
-    """The rule on keys with known values; `least` is how many there must be, as the API server sees it."""
-    cel = " && ".join(
-        f"(!(self.key in {[key, *(alias for alias, meant in labels.ALIASES.items() if meant == key)]})"
-        " || self.operator != 'In' || !has(self.values) || self.values.size() == 0"
-        f" || self.values.filter(value, value in {list(known)}).size() >= {least})"
-        for key, known in _KNOWN_VALUES.items()
-    )
+def _known_values(broken: Callable[..., list[Location]], *, least: str) -> tuple[Rule, ...]:
+    """The rules on keys with known values; `least` is how many there must be, as the API server sees it."""
+    return tuple(_known_values_of(key, partial(broken, key=key), least=least) for key in _KNOWN_VALUES)
+
+
+def _known_values_of(key: str, broken: Callable[[JsonObject], list[Location]], *, least: str) -> Rule:
+    known = list(_KNOWN_VALUES[key])
+    spellings = [key, *(alias for alias, meant in labels.ALIASES.items() if meant == key)]
     return Rule(
         ("key", "operator", "values", "minValues"),
         broken,
-        "too few of its values exist; there are spot, on-demand and reserved, and default and dedicated for tenancy",
-        cel,
+        f"too few of them exist: {key} has the values {', '.join(known)}",
+        f"!(self.key in {spellings}) || self.operator != 'In' || !has(self.values) || self.values.size() == 0"
+        f" || self.values.filter(value, value in {known}).size() >= {least}",
     )
 
 
@@ -129,7 +131,7 @@ class ClaimRequirement(RequirementEntry):
         _IN_HAS_VALUES,
         _BOUND_IS_NUMBER,
         _ENOUGH_VALUES,
-        _known_value(_too_few_known_values, least="(has(self.minValues) ? self.minValues : 1)"),
+        *_known_values(_too_few_known_values, least="(has(self.minValues) ? self.minValues : 1)"),
     )
 
 
@@ -157,5 +159,5 @@ class OverlayRequirement(RequirementEntry):
             f"self.operator != 'NotIn' || {_HAS_VALUES}",
         ),
         _BOUND_IS_NUMBER,
-        _known_value(_no_known_value, least="1"),
+        *_known_values(_no_known_value, least="1"),
     )

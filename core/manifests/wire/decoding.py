@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.partial import explained, readable_rest
+from core.manifests.partial import explained, located, readable_rest
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import buffer as wire_buffer
 from core.manifests.wire import cluster as wire_cluster
@@ -137,6 +137,7 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
         return msgspec.convert(_without_nulls(obj), type_)
     except msgspec.ValidationError as error:
         problem, field = explained(str(error))
+        field = located(field, problem, obj)
         raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.manifests.partial import explained, readable_rest
+from core.manifests.partial import explained, located, readable_rest
 from core.manifests.wire.pod import WirePod
 
 
@@ -22,7 +22,23 @@ def test_an_object_without_a_name_is_dropped(obj: object) -> None:
 
 def test_the_place_is_given_in_the_users_notation() -> None:
     assert explained("Expected `str`, got `int` - at `$.spec.tolerations[...].key`") == (
-        "Expected `str`, got `int`",
+        "must be text, not a number",
         "spec.tolerations.*.key",
     )
-    assert explained("Expected `str` - at `key` in `$.metadata.labels`") == ("a key: Expected `str`", "metadata.labels")
+    assert explained("Expected `str` - at `key` in `$.metadata.labels`") == ("a key: must be text", "metadata.labels")
+
+
+def test_what_is_missing_or_of_another_type_is_said_without_names_of_types() -> None:
+    assert explained("Object missing required field `topologyKey` - at `$.spec`") == ("is required", "spec.topologyKey")
+    assert explained("Object missing required field `name`") == ("is required", "name")
+    assert explained("Expected `datetime | null`, got `int` - at `$.t`") == ("must be a time, not a number", "t")
+    assert explained("Expected `int | str`, got `array` - at `$.z`") == ("must be a number or text, not a list", "z")
+
+
+def test_the_entry_at_fault_is_named() -> None:
+    obj = {"spec": {"tolerations": [{"labels": {"team": "a", "example.com/gen": 5}}], "selector": {"gen": True}}}
+    assert located("spec.selector.*", "must be text, not true or false", obj) == "spec.selector.gen"
+    place = "spec.tolerations[0].labels"
+    assert located(f"{place}.*", "must be text, not a number", obj) == f"{place}[example.com/gen]"
+    assert located(f"{place}.*", "must be text, not a list", obj) == f"{place}.*"
+    assert located("spec.selector", "must be a list, not an object", obj) == "spec.selector"

@@ -51,7 +51,10 @@ def test_each_format_of_users_is_read(document: dict[str, Any], spreads: tuple[T
         (karpenters({**ZONES, "maxSkew": 0}), "podTopologySpread.defaultConstraints[0].maxSkew: 0 is not one or more"),
         (karpenters({**ZONES, "topologyKey": ""}), "podTopologySpread.defaultConstraints[0].topologyKey: is missing"),
         (karpenters({**ZONES, "maxskew": 1}), "podTopologySpread.defaultConstraints[0].maxskew: is not a field"),
-        (karpenters({**ZONES, "maxSkew": "1"}), "podTopologySpread.defaultConstraints[0]: Expected `int`, got `str`"),
+        (
+            karpenters({**ZONES, "maxSkew": "1"}),
+            "podTopologySpread.defaultConstraints[0].maxSkew: must be a number, not text",
+        ),
         (karpenters({**ZONES, "labelSelector": {}}), "defaultConstraints[0].labelSelector: must be left out"),
         (karpenters({**ZONES, "whenUnsatisfiable": "Never"}), "defaultConstraints[0].whenUnsatisfiable: unknown value"),
         (karpenters(ZONES, {**ZONES, "maxSkew": 1}), "defaultConstraints[1]: repeats topologyKey"),

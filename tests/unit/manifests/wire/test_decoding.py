@@ -35,7 +35,7 @@ def test_one_bad_object_does_not_lose_the_list() -> None:
     good = {"metadata": {"name": "a"}}
     page = wire.decode_page(kinds.SERVICES, a_page(good, bad))
     assert [found.metadata.name for found in page.items] == ["a"]
-    assert page.rejected == (("shop/bad", "spec.selector: Expected `object`, got `int`"),)
+    assert page.rejected == (("shop/bad", "spec.selector: must be an object, not a number"),)
 
 
 def test_the_readable_part_of_an_unreadable_pod_is_kept() -> None:
@@ -47,7 +47,7 @@ def test_the_readable_part_of_an_unreadable_pod_is_kept() -> None:
     assert page.rejected == ()
     odd = page.items[1]
     assert (odd.metadata.namespace, odd.metadata.uid, odd.node_name) == ("shop", "u", "n")
-    assert odd.unreadable == "metadata.labels.*: Expected `str`, got `int`"
+    assert odd.unreadable == "metadata.labels.*: must be text, not a number"
 
 
 @pytest.mark.parametrize("item", [5, {}, {"metadata": {"name": 7}}, {"metadata": "x"}])
