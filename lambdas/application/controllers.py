@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.maintenance.quotas import QuotaRefresh
     from lambdas.controllers.maintenance.reconciliation import Reconciliation
     from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+    from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
     from lambdas.controllers.provisioning.provisioning import Provisioning
     from lambdas.controllers.provisioning.shadow_provisioning import ShadowProvisioning
@@ -142,20 +143,20 @@ class Application:
         from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
         from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 
-        given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
+        given, work = self.adapters, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
         validator = CommandValidator(self.observer, stores, leases, given.queues.looks, clock)
         news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
-        giving_up = CommandRollback(kubernetes, stores, claim_work, given.queues, clock)
-        commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
+        giving_up = CommandRollback(kubernetes, stores, self.claim_deletion, given.queues, clock)
+        commands = CommandWork(stores, validator, start, giving_up, self.claim_deletion, work, clock)
         tasks = given.run_tasks.messages
         binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
         mirror, deleted = self.node_claims, DeletedNodeClaims(kubernetes, stores.claims, self._terminator)
         hand_made = HandMadeClaims(
             kubernetes, stores.claims, self.observer, self._launcher, mirror, stores.brakes, clock
         )
-        looks = ClaimChecks(claim_work, deleted, hand_made)
+        looks = ClaimChecks(self.claim_work, deleted, hand_made)
         return Execution(kubernetes, given.cloud, looks, commands, binder, work, clock, tasks)
 
     @cached_property
@@ -167,7 +168,7 @@ class Application:
         # Involuntary changes of a node wait only for the kill switch, and an event needs no further look-ups.
         given = self.adapters
         stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
-        return Interruptions(stores, self.claim_work, given.queues, given.settings, given.clock)
+        return Interruptions(stores, self.claim_deletion, given.queues, given.settings, given.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
@@ -221,19 +222,22 @@ class Application:
     @cached_property
     def claim_work(self) -> ClaimWork:
         """Advances a claim to its next step."""
+        from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
-        given = self.adapters
+        given, wake_ups = self.adapters, self.adapters.queues.wake_ups
+        launch = ClaimLaunch(given.stores.claims, self._launcher, self.observer, wake_ups, given.clock)
         return ClaimWork(
-            given.kubernetes,
-            given.cloud,
-            given.stores,
-            self._launcher,
-            self.observer,
-            given.settings,
-            given.queues,
-            given.clock,
+            given.kubernetes, given.stores, launch, self.claim_deletion, given.settings, given.queues, given.clock
         )
+
+    @cached_property
+    def claim_deletion(self) -> ClaimDeletion:
+        """Stores that claims leave, and ends them."""
+        from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
+
+        given, stores = self.adapters, self.adapters.stores
+        return ClaimDeletion(given.cloud, stores.claims, stores.breakers, given.queues.wake_ups, given.clock)
 
     @cached_property
     def node_claims(self) -> NodeClaimMirror:
@@ -253,7 +257,7 @@ class Application:
         from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 
         given, work = self.adapters, self.adapters.queues.work
-        return ClaimTerminator(given.stores.claims, self.claim_work, given.brakes, work, given.clock)
+        return ClaimTerminator(given.stores.claims, self.claim_deletion, given.brakes, work, given.clock)
 
     @cached_property
     def _launcher(self) -> Launcher:

@@ -14,7 +14,7 @@ from lambdas.ports import PortError, reason_of
 from lambdas.run_report import RunReport
 
 
-def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
+def count_failure(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
     """Record that the claim is removed for `reason`: its pool's breaker counts it if its node never became ready.
 
     Never raises PortError. A claim without a NodePool has no breaker.

@@ -19,7 +19,8 @@ from lambdas.controllers.disruption.command_validator import CommandValidator
 from lambdas.controllers.disruption.outcomes import done
 from lambdas.controllers.disruption.rollback import CommandRollback
 from lambdas.controllers.disruption.start import CommandStarter
-from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
+from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
+from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import work_on_claim
 from lambdas.observation.observer import Stores
@@ -40,7 +41,7 @@ class CommandWork:
         validator: CommandValidator,
         start: CommandStarter,
         giving_up: CommandRollback,
-        claim_work: ClaimWork,
+        deletion: ClaimDeletion,
         work: Queue,
         clock: Clock,
     ) -> None:
@@ -48,7 +49,7 @@ class CommandWork:
         self._validator = validator
         self._start = start
         self._giving_up = giving_up
-        self._claim_work = claim_work
+        self._deletion = deletion
         self._work = work
         self._clock = clock
 
@@ -120,7 +121,7 @@ class CommandWork:
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
-            self._claim_work.begin_termination(claim, reason, message, report)
+            self._deletion.begin(claim, reason, message, report)
         now = self._clock.now()
         if step.is_last:
             self._stores.commands.remove(record)

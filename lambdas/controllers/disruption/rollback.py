@@ -12,7 +12,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.disruption.rollout_gates import failed_rollouts
-from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
@@ -26,11 +26,11 @@ class CommandRollback:
     """Undoes the effects of a command. The command's row is deleted last, so the next check undoes whatever a crash left."""
 
     def __init__(
-        self, kubernetes: Kubernetes, stores: Stores, claim_work: ClaimWork, queues: FunctionQueues, clock: Clock
+        self, kubernetes: Kubernetes, stores: Stores, deletion: ClaimDeletion, queues: FunctionQueues, clock: Clock
     ) -> None:
         self._kubernetes = kubernetes
         self._stores = stores
-        self._claim_work = claim_work
+        self._deletion = deletion
         self._work, self._looks = queues.work, queues.looks
         self._clock = clock
 
@@ -54,7 +54,7 @@ class CommandRollback:
                 has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
                 # Only a replacement that did not become ready counts in its NodePool's breaker.
                 not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
-                self._claim_work.begin_termination(claim, not_ready if has_failed else unused, message, report)
+                self._deletion.begin(claim, not_ready if has_failed else unused, message, report)
                 self._work.send([work_on_claim(name, self._clock.now())])
         failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)

@@ -23,7 +23,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, ConflictError, FunctionQueues, PortError, TransientError, reason_of
@@ -55,10 +55,10 @@ class Interruptions:
     """Controller of `interrupt`."""
 
     def __init__(
-        self, stores: Stores, claim_work: ClaimWork, queues: FunctionQueues, settings: Settings, clock: Clock
+        self, stores: Stores, deletion: ClaimDeletion, queues: FunctionQueues, settings: Settings, clock: Clock
     ) -> None:
         self._stores = stores
-        self._claim_work = claim_work
+        self._deletion = deletion
         self._wake_ups, self._work = queues.wake_ups, queues.work
         self._settings = settings
         self._clock = clock
@@ -129,7 +129,7 @@ class Interruptions:
 
     def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         message = f"instance {record.instance_id}"
-        self._claim_work.begin_termination(record, found.reason, message, report, ends_at=found.ends_at)
+        self._deletion.begin(record, found.reason, message, report, ends_at=found.ends_at)
         if record.deletion is not None:  # the planner now has to record what its pods wait for
             self._wake_ups.send([wake_up(found.reason)])
 

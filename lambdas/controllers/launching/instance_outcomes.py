@@ -1,4 +1,4 @@
-"""Tells the ledger when an instance came and when it went, so that a report can count its hours."""
+"""When an instance was launched and when it ended, for the ledger: a report counts its hours from that."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.claim import ClaimReason
 
 
-def came(record: ClaimRecord, launched_at: datetime) -> list[DecisionOutcome]:
-    """The claim's instance was launched; nothing where it is not known which."""
+def launch_outcome(record: ClaimRecord, launched_at: datetime) -> list[DecisionOutcome]:
+    """Return the launch of the claim's instance; nothing where it is not known which instance it is."""
     return _outcome(record, launched_at, launched_at, None, ClaimReason.LAUNCHED)
 
 
-def went(record: ClaimRecord, reason: str, now: datetime) -> list[DecisionOutcome]:
-    """The claim's instance costs nothing from now on. When it came is told more precisely by `came`, if that was kept."""
+def end_outcome(record: ClaimRecord, reason: str, now: datetime) -> list[DecisionOutcome]:
+    """Return the end of the claim's instance, which costs nothing from now on.
+
+    Its launch is as the claim remembers it; the entry of `launch_outcome` is more precise, if the ledger has it.
+    """
     return _outcome(record, record.moments.launched_at or record.requested_at, now, now, reason)
 
 

@@ -22,10 +22,10 @@ from core.reasons.claim import ClaimReason
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
-from lambdas.brakes.joining import went
+from lambdas.brakes.joining import count_failure
 from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
 from lambdas.controllers.launching.instance_description import machine_of
-from lambdas.controllers.launching.instance_outcomes import came
+from lambdas.controllers.launching.instance_outcomes import launch_outcome
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
 from lambdas.observation.observer import Stores
@@ -115,7 +115,7 @@ class Launcher:
             return LaunchAnswer(asked=asked, error=error)
         except DeniedError as error:
             self._gate.learn(first, node_class, _denied_offerings(first, error), error.call, now, report)
-            went(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
+            count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
             return LaunchAnswer(asked=asked, error=error)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=asked, error=error)
@@ -161,7 +161,7 @@ class Launcher:
         report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(instance, record))
         report.outcomes.append(_ended(record, OutcomeState.DONE, ClaimReason.LAUNCHED, "", now))
         stored = self._stored(record, instance, catalogue, now)
-        report.outcomes += came(stored, instance.launched_at)
+        report.outcomes += launch_outcome(stored, instance.launched_at)
         return stored
 
     def _asked(

@@ -12,7 +12,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import Brakes, skipped
-from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.messages import work_on_claim
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
@@ -23,9 +23,9 @@ from lambdas.store import ClaimStore
 class ClaimTerminator:
     """Begins terminations that brakes and budgets allow."""
 
-    def __init__(self, claims: ClaimStore, claim_work: ClaimWork, brakes: Brakes, work: Queue, clock: Clock) -> None:
+    def __init__(self, claims: ClaimStore, deletion: ClaimDeletion, brakes: Brakes, work: Queue, clock: Clock) -> None:
         self._claims = claims
-        self._claim_work = claim_work
+        self._deletion = deletion
         self._brakes = brakes
         self._work = work
         self._clock = clock
@@ -39,7 +39,7 @@ class ClaimTerminator:
         """
         record = self._staying(name, reason, report)
         if record is not None:
-            self._claim_work.begin_termination(record, reason, message, report, ends_at=ends_at)
+            self._deletion.begin(record, reason, message, report, ends_at=ends_at)
             self._work.send([work_on_claim(name, self._clock.now())])
 
     def begin_within(
@@ -56,7 +56,7 @@ class ClaimTerminator:
         record = self._staying(name, reason, report)
         if record is None:
             return True
-        if not self._claim_work.begin_within(record, reason, message, bounds, report, ends_at=ends_at):
+        if not self._deletion.begin_within(record, reason, message, bounds, report, ends_at=ends_at):
             return False
         self._work.send([work_on_claim(name, self._clock.now())])
         return True

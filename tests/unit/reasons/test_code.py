@@ -85,8 +85,8 @@ FILES = sorted(path for package in ("core", "lambdas", "cli") for path in (ROOT 
 
 CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
 TAKES_A_CODE = re.compile(
-    r"^(decide|leave|refuse|begin|begin_within|begin_termination|leaving|hurried|went|_drop|_has_begun|"
-    r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|Verdict|"
+    r"^(decide|leave|refuse|begin|begin_within|leaving|hurried|count_failure|end_outcome|_drop|_has_begun|"
+    r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|PodFinding|PoolFinding|"
     r"BeginTermination|Forget|Abandon|CancelDrain|ReportNode|Deletion|Interruption)$"
 )
 
@@ -108,7 +108,7 @@ def literals_of(tree: ast.AST) -> Iterator[ast.Constant]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "reason":
             for side in node.comparators:
-                if isinstance(side, ast.Constant) and CODE.fullmatch(str(side.value)):
+                if isinstance(side, ast.Constant) and isinstance(side.value, str) and CODE.fullmatch(side.value):
                     yield side
 
 
