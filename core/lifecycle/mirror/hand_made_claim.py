@@ -15,6 +15,7 @@ from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import resources
+from core.model.values.label_syntax import labels_fault
 from core.model.values.requirements import Requirements
 from core.pools.admitted_types import admitted_types
 from core.pools.pool_types import pool_types
@@ -76,11 +77,16 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     if isinstance(offered, Refusal):
         return offered
     offerings = [offering for found in offered.values() for offering in found]
+    node_labels = _labels(claim, asked, node_class)
+    if fault := labels_fault(node_labels):
+        return Refusal(
+            ClaimReason.NODE_CLAIM_INVALID, f"its name, class and labels become labels of its node, and {fault}"
+        )
     return PlannedClaim(
         name=claim.name,
         node_pool=claim.node_pool,
         node_class=ObjectRef(labels.AWS_GROUP, NODE_CLASS_KIND, node_class.name),
-        labels=_labels(claim, asked, node_class),
+        labels=node_labels,
         annotations=_annotations(claim, str(metadata.get("uid") or "")),
         taints=claim.taints,
         startup_taints=claim.startup_taints,

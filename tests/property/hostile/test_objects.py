@@ -1,4 +1,4 @@
-"""No text in a pod, a NodePool or an EC2NodeClass changes anything in user data but its own value."""
+"""No text in a pod, a NodePool, a NodeClaim or an EC2NodeClass changes anything in user data but its own value."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.render import render_launch
+from core.lifecycle.mirror.hand_made_claim import hand_made_plan
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
@@ -24,6 +25,7 @@ from core.model.launch_order import LaunchOrder
 from core.model.plan import Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.label_syntax import is_label_key, is_label_value
+from core.model.values.taints import Taint
 from core.scheduling import Planner
 from tests.builders import NOW, ZONES, a_class_manifest, a_type
 from tests.property.hostile.reading import outline
@@ -140,6 +142,28 @@ CLASS = a_class_manifest(
     context="c",
     blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi", "volumeType": "gp3"}}],
 )
+NODE_CLAIM: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodeClaim",
+    "metadata": {
+        "name": "mine",
+        "uid": "u-2",
+        "labels": {"company.com/own": "x", "karpenter.sh/nodepool": "default"},
+        "annotations": {"company.com/note": "n"},
+    },
+    "spec": {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [
+            {"key": TEAM, "operator": "In", "values": ["b"]},
+            {"key": "company.com/rank", "operator": "Gt", "values": ["3"]},
+        ],
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        "taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}],
+        "startupTaints": [{"key": "company.com/starting", "value": "yes", "effect": "NoSchedule"}],
+        "expireAfter": "720h",
+        "terminationGracePeriod": "1h",
+    },
+}
 TYPES = (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
 FAMILY_NAMES = ("AL2", "AL2023", "Bottlerocket", "Windows2022")
 STORAGE = {"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -188,11 +212,22 @@ def check(claims: Iterable[PlannedClaim]) -> None:
     """Labels and taints keep their format, and no value is read as more than a value by any node."""
     for claim in claims:
         assert all(is_label_key(key) and is_label_value(value) for key, value in claim.labels.items())
-        tame = msgspec.structs.replace(claim, labels=dict.fromkeys(claim.labels, HARMLESS))
+        taints = (*claim.taints, *claim.startup_taints)
+        assert all(is_label_key(taint.key) and is_label_value(taint.value) for taint in taints)
+        tame = msgspec.structs.replace(
+            claim,
+            labels=dict.fromkeys(claim.labels, HARMLESS),
+            taints=_tamed(claim.taints),
+            startup_taints=_tamed(claim.startup_taints),
+        )
         for name in FAMILY_NAMES:
             node_class = of_family(name)
             found, expected = (outline(FAMILIES[name], told(c, node_class), "") for c in (claim, tame))
             assert found == expected
+
+
+def _tamed(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    return tuple(Taint(key=taint.key, value=taint.value and HARMLESS, effect=taint.effect) for taint in taints)
 
 
 def examples(manifest: dict[str, Any]) -> st.SearchStrategy[Place]:
@@ -227,6 +262,23 @@ def test_a_node_pool_sets_only_its_own_fields(place: Place, text: str) -> None:
     """An API server with older definitions accepts objects that ours would reject."""
     plan = planned(POD, planted(POOL, place, text))
     check(plan.claims)
+
+
+def test_a_harmless_node_claim_made_by_hand_gets_a_node() -> None:
+    """Otherwise, the next law would hold only because nothing is launched."""
+    claim = hand_made_plan(NODE_CLAIM, seen(POD, POOL))
+    assert isinstance(claim, PlannedClaim)
+    assert claim.labels[TEAM] == "b"
+    check([claim])
+
+
+@settings(max_examples=120, deadline=None)
+@given(place=examples(NODE_CLAIM), text=hostile)
+def test_a_node_claim_made_by_hand_sets_only_its_own_fields(place: Place, text: str) -> None:
+    """Otherwise, whoever may create NodeClaims could run commands on the node."""
+    claim = hand_made_plan(planted(NODE_CLAIM, place, text), seen(POD, POOL))
+    if isinstance(claim, PlannedClaim):
+        check([claim])
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)

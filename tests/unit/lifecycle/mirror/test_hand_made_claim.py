@@ -108,6 +108,7 @@ def test_without_a_node_pool_it_has_no_such_label() -> None:
             "NodeClaimValidationFailed",
             "metadata.finalizers: a.io/b",
         ),
+        (written(metadata={"labels": {"a": "$(b)"}}), CLASS, "NodeClaimValidationFailed", "labels of its node"),
         (
             written(nodeClassRef={"group": labels.AWS_GROUP, "kind": "X", "name": "default"}),
             CLASS,
