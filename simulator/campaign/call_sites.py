@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain, count, islice
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,10 @@ RARE: Final = 0.25
 MET_TOGETHER: Final = 3
 """In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
 
+LAPS: Final = 60
+"""Laps until the last begins again with the first: nothing of a lap but its first site depends on its number modulo more than
+the numbers up to `DEEPEST`, of which this is the least common multiple."""
+
 Site = tuple[str, str]
 
 
@@ -54,6 +58,10 @@ class Crash(msgspec.Struct, frozen=True):
     site: Site
     nth: int
     kinds: tuple[str, str]
+
+
+Turn = tuple[int, tuple[Crash, ...]]
+"""A world to play, and where functions die in it."""
 
 
 class Meetings(msgspec.Struct):
@@ -146,25 +154,21 @@ class Deaths:
         return kinds[nth - first] if 0 <= nth - first < len(kinds) else ""
 
 
-def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]]:
+def scheduled(turn: int) -> Turn:
     """The world and the crashes of this turn.
 
     A lap takes all sites, some of them together each turn, in a world that has them; the next lap begins with others, in other
     worlds, and dies at another repetition of the call.
     """
-    number = 0
-    while turn >= len(lap(number)):
-        turn -= len(lap(number))
-        number += 1
-    return lap(number)[turn]
+    return _in_turn(turns(), turn)
 
 
-def aimed(turn: int) -> tuple[int, tuple[Crash, ...]]:
+def aimed(turn: int) -> Turn:
     """The world and the crashes of this turn at rare sites, the rarest first.
 
     The world takes the course that was recorded until the first of the crashes, so that one is certain.
     """
-    return next(islice(chain.from_iterable(map(rare_lap, count())), turn, None))
+    return _in_turn(rare_turns(), turn)
 
 
 def looked_out_for(turn: int) -> tuple[Crash, ...]:
@@ -178,7 +182,19 @@ def looked_out_for(turn: int) -> tuple[Crash, ...]:
 
 
 @cache
-def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+def turns() -> tuple[Turn, ...]:
+    """The turns of all laps."""
+    return tuple(chain.from_iterable(map(lap, range(LAPS))))
+
+
+@cache
+def rare_turns() -> tuple[Turn, ...]:
+    """The turns of all laps over the rare sites."""
+    return tuple(chain.from_iterable(map(rare_lap, range(LAPS))))
+
+
+@cache
+def lap(number: int) -> tuple[Turn, ...]:
     """The worlds and crashes of the turns of one lap."""
     wanted = sorted(recorded().sites())
     start = number * TOGETHER % len(wanted)
@@ -186,24 +202,28 @@ def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
 
 
 @cache
-def rare_lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+def rare_lap(number: int) -> tuple[Turn, ...]:
     """The same for the sites that fewer than `RARE` of the recorded worlds have, the rarest first."""
     most = RARE * len(recorded().worlds)
     found = sorted((homes, site) for site, homes in seldom() if homes < most)
     return _turns(number, [site for _, site in found])
 
 
-def _turns(number: int, wanted: Sequence[Site]) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
+    return found[turn % len(found)]
+
+
+def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
     """The worlds and crashes of one lap over these sites."""
     record, left = recorded(), list(wanted)
-    turns: list[tuple[int, tuple[Crash, ...]]] = []
+    found: list[Turn] = []
     while left:
         homes = _homes(left[0], record)
-        world = homes[(len(turns) + number) % len(homes)]
+        world = homes[(len(found) + number) % len(homes)]
         together = _together(left, record.worlds[world])
         left = [site for site in left if site not in together]
-        turns.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
-    return tuple(turns)
+        found.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
+    return tuple(found)
 
 
 def _homes(site: Site, record: Record) -> list[int]:

@@ -47,7 +47,7 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
 def read(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this be what was recorded last."""
     monkeypatch.setattr(call_sites, "recorded", lambda: record)
-    for name in ("lap", "rare_lap", "seldom"):
+    for name in ("lap", "rare_lap", "seldom", "turns", "rare_turns"):
         monkeypatch.setattr(call_sites, name, cache(getattr(call_sites, name).__wrapped__))
 
 
@@ -132,6 +132,13 @@ def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_kno
     assert [deaths.at(planned, nth) for nth in (1, 2, 3, 4)] == ["", calls.CRASH_AFTER, calls.CRASH_BEFORE, ""]
     assert [deaths.at(unknown, nth) for nth in (1, 2, 3)] == [calls.CRASH_BEFORE, calls.CRASH_AFTER, ""]
     assert [deaths.at(known, nth) for nth in (1, 2, 3)] == ["", "", ""]
+
+
+def test_laps_begin_again(sites: Record) -> None:
+    """If this failed, the seeds of a later campaign would take minutes to plan, or miss sites."""
+    assert scheduled(len(call_sites.turns())) == scheduled(0)
+    assert all(call_sites.rare_lap(number) == call_sites.rare_lap(number + call_sites.LAPS) for number in range(3))
+    assert plan_of(10**9).crashes
 
 
 def test_two_hundred_seeds_crash_at_every_site() -> None:
