@@ -39,7 +39,7 @@ HYPOTHESIS ?= ci
 wheel: setup ## Build the wheel, install it in a clean environment, and run plan, validate, diff and simulate there
 	$(BIN)/python -m tests.wheel build/wheel
 
-TESTS := -n auto -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
+TESTS := -n auto --dist worksteal -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
 test: setup ## All tests (under ten minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
@@ -47,7 +47,7 @@ coverage: setup ## The same run with branch coverage of core/ by its own tests, 
 	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
 
 test-long: setup ## The long tests: many more random cases and seeds
-	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=$(HYPOTHESIS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow --hypothesis-profile=$(HYPOTHESIS)
 
 LAMBDA_VENV := build/lambda-python
 test-lambda-python: setup ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
