@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from core import labels
@@ -12,11 +12,22 @@ from core.model.values.requirements import Requirement
 SHARED: Final = "default"
 DEDICATED: Final = "dedicated"
 
+_CONFINING: Final = ("placementGroupSelector", "cpuOptions")
+
 
 def tenancy(requirements: Iterable[Requirement]) -> str:
     """Return the tenancy that a claim is launched with: dedicated only where shared hardware is ruled out (Karpenter)."""
     asked = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
     return DEDICATED if asked is not None and not asked.has(SHARED) and asked.has(DEDICATED) else SHARED
+
+
+def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, Any]) -> bool:
+    """Whether a launch may use part of an offering's capacity only, so that a refusal says nothing about other launches.
+
+    Dedicated hardware, a placement group, or hardware with a feature that few machines have. `node_class` is the manifest.
+    """
+    spec = node_class.get("spec") or {}
+    return tenancy(requirements) != SHARED or any(spec.get(field) for field in _CONFINING)
 
 
 def placement(spec: NodeClassSpec, node_tenancy: str) -> dict[str, Any]:

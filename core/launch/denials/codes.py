@@ -14,7 +14,7 @@ class Remembered(DocumentedCode):
 
     OFFERINGS = (
         "Offerings",
-        "The offerings that were refused, for all NodePools: 3 minutes, twice as long each time up to 48.",
+        "The offerings, for all NodePools, 3 to 48 minutes; of dedicated hardware or a placement group for the EC2NodeClass.",
     )
     SUBNET = (
         "Subnet",

@@ -50,6 +50,7 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         message: EC2's message.
         offerings: The denied offerings.
         revision: The revision of the EC2NodeClass.
+        is_confined: Whether it asked for part of an offering's capacity only (`core.launch.placement`).
     """
 
     node_class: str
@@ -59,6 +60,7 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     offerings: tuple[OfferingKey, ...]
     node_pool: str
     revision: str
+    is_confined: bool = False
 
     @property
     def scope(self) -> DenialScope:
@@ -107,7 +109,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         before = self if self._continues(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
         in_vain = before.in_vain + 1
         until, pauses = before.until, before.pauses
-        if (until is None or now >= until) and in_vain >= _patience(found.code):
+        if (until is None or now >= until) and in_vain >= _patience(found):
             until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(pauses, 10))
             pauses += 1
         return LaunchDenial(
@@ -163,9 +165,10 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         return last is not None and now - last < IN_A_ROW and found.revision == self.revision
 
 
-def _patience(code: str) -> int:
-    """Return how many denials in a row cause a pause."""
-    return PATIENCE if rule_of(code).remembered is Remembered.OFFERINGS else 1
+def _patience(found: DeniedLaunch) -> int:
+    """Return how many denials in a row cause a pause. Offerings are remembered one by one, unless the launch was confined."""
+    is_of_offerings = rule_of(found.code).remembered is Remembered.OFFERINGS
+    return PATIENCE if is_of_offerings and not found.is_confined else 1
 
 
 def _scope(before: LaunchDenial, found: DeniedLaunch, in_vain: int) -> DenialScope:

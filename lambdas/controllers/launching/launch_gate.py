@@ -12,6 +12,7 @@ import msgspec
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial, revision_of
 from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_key, subnets_of
+from core.launch.placement import is_confined
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Offering, OfferingKey
 from core.reasons.claim import ClaimReason
@@ -98,7 +99,7 @@ class LaunchGate:
         A failure to store it only costs a wasted launch, so it does not lose this launch's answer.
         """
         refused = tuple(refused)
-        self._mark(refused, now, report)
+        self._mark(record, node_class, refused, now, report)
         for found in _by_code(refused):
             if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
                 self._deny(_denied(record, node_class, found, call), now, report)
@@ -115,7 +116,7 @@ class LaunchGate:
     ) -> None:
         """Remember the refusals on the way to a successful launch, and drop the denials that it disproved."""
         refused = tuple(refused)
-        self._mark(refused, now, report)
+        self._mark(record, node_class, refused, now, report)
         for found in _by_code(refused):
             denied = _denied(record, node_class, found, "ec2:CreateFleet")
             if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not denied.scope.covers(launched):
@@ -169,9 +170,18 @@ class LaunchGate:
                 f"no longer {denial.code}",
             )
 
-    def _mark(self, refused: Iterable[RefusedOffering], now: datetime, report: RunReport) -> None:
-        refused = tuple(refused)
-        keys = {found.offering for found in refused if rule_of(found.code).remembered is Remembered.OFFERINGS}
+    def _mark(
+        self,
+        record: ClaimRecord,
+        node_class: JsonObject,
+        refused: tuple[RefusedOffering, ...],
+        now: datetime,
+        report: RunReport,
+    ) -> None:
+        """Remember offerings and subnets for all clusters; of a confined launch only subnets (the rest is a denial)."""
+        is_shared = not is_confined(record.plan.requirements, node_class)
+        capacity = (found for found in refused if rule_of(found.code).remembered is Remembered.OFFERINGS)
+        keys = {found.offering for found in capacity if is_shared}
         full = (found.subnet for found in refused if rule_of(found.code).remembered is Remembered.SUBNET)
         keys |= {subnet_key(subnet) for subnet in full if subnet}
         if not keys:
@@ -199,6 +209,7 @@ def _denied(
         offerings=tuple(found.offering for found in refused),
         node_pool=record.plan.node_pool,
         revision=revision_of(node_class),
+        is_confined=is_confined(record.plan.requirements, node_class),
     )
 
 

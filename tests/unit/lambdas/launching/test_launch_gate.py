@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import labels
 from core.launch.denials.denial import FIRST_PAUSE
 from core.launch.denials.subnets import subnet_key
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
+from core.model.values.requirements import Requirement
 from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import requested
@@ -115,3 +117,26 @@ def test_a_zone_whose_subnets_are_all_full_is_left_out(world: World) -> None:
     found = world.admit()
     zones = {offering.zone for offering in found.offerings} if isinstance(found, Admission) else set()
     assert world.first.zone not in zones
+
+
+@pytest.mark.parametrize("confining", ["tenancy", "placementGroupSelector", "cpuOptions"])
+def test_a_refusal_of_part_of_the_capacity_closes_no_pool_for_others(confining: str, world: World) -> None:
+    """Other clusters share what is remembered: a full placement group would keep them from free capacity for 48 minutes."""
+    if confining == "tenancy":
+        dedicated = Requirement.one_of(labels.TENANCY, "dedicated")
+        plan = msgspec.structs.replace(world.record.plan, requirements=(*world.record.plan.requirements, dedicated))
+        world.record = msgspec.structs.replace(world.record, plan=plan)
+    else:
+        world.node_class["spec"] = {**world.node_class["spec"], confining: {"name": "cluster"}}
+    world.learn("InsufficientInstanceCapacity")
+    assert world.rows.refused == {}
+    assert isinstance(world.admit(), Refusal)
+    assert admitted(world.admit(NOW + FIRST_PAUSE)).offerings
+    assert isinstance(world.admit(NOW + FIRST_PAUSE), Refusal), "one claim asks again"
+
+
+def test_a_refusal_on_the_common_hardware_is_for_all(world: World) -> None:
+    """Every launch uses the same machines."""
+    world.learn("InsufficientInstanceCapacity")
+    assert set(world.rows.refused) == {offering.key for offering in world.record.offerings}
+    assert not world.rows.denials or all(not denial.is_engaged for denial in world.rows.denials.values())
