@@ -13,7 +13,6 @@ from tests.mutation.areas import ROOT
 
 FILE: Final = ROOT / "build" / "mutants-map.json"
 _CODE: Final = ("core", "lambdas")
-_NO_TESTS: Final = ("tests/mutation", "tests/e2e", "tests/infra", "tests/tidy")
 
 
 class TestRun(msgspec.Struct):
@@ -38,14 +37,17 @@ class TestFile(msgspec.Struct):
 class CoverageMap(msgspec.Struct):
     """All that is known of this state of the code.
 
+    Fakes and builders that tests share are not watched: where one has changed, a test that now runs another line is not asked
+    about it, so a mutant may seem to survive and none to be killed.
+
     Attributes:
-        digest: Of the code and of what tests share; another one makes everything unknown.
+        code: Module → digest of its text. Tests that executed a module are unknown once it has changed.
         imported: Module → the lines that ran while tests were collected, bit by bit. A mutant there comes too late for
             functions that exist.
         files: By path.
     """
 
-    digest: str
+    code: dict[str, str] = msgspec.field(default_factory=dict)
     imported: dict[str, bytes] = msgspec.field(default_factory=dict)
     files: dict[str, TestFile] = msgspec.field(default_factory=dict)
 
@@ -53,6 +55,11 @@ class CoverageMap(msgspec.Struct):
         """How long a test took; zero for one that was never run."""
         run = self._run(test)
         return run.seconds if run is not None else 0.0
+
+    def lines_run(self, test: str, path: str) -> int:
+        """How many lines of a module a test executes."""
+        run = self._run(test)
+        return int.from_bytes(run.lines.get(path, b""), "little").bit_count() if run is not None else 0
 
     def tests_of(self, path: str, first: int, last: int) -> list[str]:
         """The tests that execute one of the lines from the first to the last, by name."""
@@ -108,24 +115,19 @@ class CoverageMap(msgspec.Struct):
 
 
 def kept_map() -> CoverageMap:
-    """What earlier runs found, if the code is still the same; otherwise, an empty one."""
-    digest = _digest(_shared_files())
+    """What earlier runs found, as far as the code is still the same."""
+    files = sorted(file for folder in _CODE for file in (ROOT / folder).rglob("*.py"))
+    code = {str(file.relative_to(ROOT)): _digest([file]) for file in files}
     try:
         kept = msgspec.json.decode(FILE.read_bytes(), type=CoverageMap)
     except (OSError, msgspec.ValidationError, msgspec.DecodeError):
-        return CoverageMap(digest)
-    return kept if kept.digest == digest else CoverageMap(digest)
-
-
-def _shared_files() -> list[Path]:
-    """The code, and what modules of tests import from each other; a module of tests itself answers for its own tests."""
-    code = [file for folder in _CODE for file in (ROOT / folder).rglob("*.py")]
-    beside = [
-        file
-        for file in (ROOT / "tests").rglob("*.py")
-        if not file.name.startswith("test_") and not str(file.relative_to(ROOT)).startswith(_NO_TESTS)
-    ]
-    return [*code, *beside]
+        return CoverageMap(code)
+    changed = {path for path in kept.code.keys() | code.keys() if kept.code.get(path) != code.get(path)}
+    for file in kept.files.values():
+        file.tests = {name: run for name, run in file.tests.items() if changed.isdisjoint(run.lines)}
+    kept.imported = {path: bits for path, bits in kept.imported.items() if path not in changed}
+    kept.code = code
+    return kept
 
 
 def _digest(files: Iterable[Path]) -> str:

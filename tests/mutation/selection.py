@@ -13,7 +13,7 @@ from tests.mutation.mutants import Mutant
 from tests.mutation.places import Place
 
 _STEPS: Final = (0.02, 0.1, 0.5, 2.0, 8.0)
-"""Cheap tests are asked first; within a step, those of the module's own."""
+"""Cheap tests are asked first; within a step, those of the module's own, then those that run most of the module."""
 
 _LATE_TESTS_MAX: Final = 400
 """A mutant that its module must be imported with is asked of so many tests at most: each module of tests is imported for it."""
@@ -30,9 +30,9 @@ def tests_for(mutant: Mutant, place: Place, known: CoverageMap, collected: Itera
     area, own = area_of(mutant.path), own_tests(mutant.path)
     tests = set(known.tests_of(mutant.path, place.first, place.last)).intersection(collected)
 
-    def order(test: str) -> tuple[int, bool, str]:
-        seconds = known.seconds(test)
-        return sum(seconds > step for step in _STEPS), test.partition("::")[0] != own, test
+    def order(test: str) -> tuple[int, bool, int, str]:
+        steps = sum(known.seconds(test) > step for step in _STEPS)
+        return steps, test.partition("::")[0] != own, -known.lines_run(test, mutant.path), test
 
     return sorted((test for test in tests if is_of_area(test, area)), key=order)
 

@@ -9,7 +9,14 @@ import pytest
 from core import labels
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from lambdas.messages import CLAIMS_A_MESSAGE, WorkItem, work_on_claim, work_on_claims
+from lambdas.messages import (
+    CLAIMS_A_MESSAGE,
+    WorkItem,
+    deleted_node_claim,
+    made_node_claim,
+    work_on_claim,
+    work_on_claims,
+)
 from lambdas.ports import ConflictError, JsonObject, LostReplyError, TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -69,6 +76,25 @@ def test_a_claim_whose_call_fails_continues_alone(lab: Lab) -> None:
     alone = [(message["claim"], message["failures"]) for message, _ in lab.work.sent if message.get("failures")]
     assert alone == [(failing, 1)]
     assert sorted(claim.phase for claim in lab.claims).count(ClaimPhase.INITIALIZED) == 2
+
+
+def test_a_claim_that_continues_alone_is_still_one_whose_node_claim_was_deleted(lab: Lab) -> None:
+    """Otherwise, a single failure leaves a node that somebody has deleted."""
+    claim = names(lab)[0]
+    lab.work.take()
+    for written in (deleted_node_claim, made_node_claim):
+        lab.kubernetes.before_call = _fails
+        report = lab.execute(written(claim, lab.clock.now()))
+        lab.kubernetes.before_call = lambda _: None
+        assert report.failed_messages == []
+        ((message, _),) = lab.work.sent
+        said = message.get("is_deleted", False), message.get("is_made", False)
+        assert said == (written is deleted_node_claim, written is made_node_claim)
+        lab.work.take()
+
+
+def _fails(_: str) -> None:
+    raise TransientError("kube:get nodeclaims", "500")
 
 
 def test_a_claim_that_raises_is_delivered_again_without_the_others(lab: Lab) -> None:

@@ -81,6 +81,18 @@ def test_two_concurrent_validations_do_not_both_spend_the_budget() -> None:
     assert max(usage.disrupting for usage in lab.rows.usage.values()) <= 1
 
 
+def test_of_commands_that_are_validated_together_each_is_judged_without_the_nodes_of_those_before() -> None:
+    """Each alone would hold: its pods fit on the node that the other removes, and the budget has room for one."""
+    lab = fleet("2", nodes=2)
+    lab.disrupt()
+    messages = lab.work.take()
+    lab.kubernetes.put(pool("1"))
+    lab.clock.advance(seconds=16)
+    reasons = [decision.reason for decision in lab.execute(*messages).decisions]
+    assert CommandReason.VALIDATION_FAILED in reasons
+    assert CommandReason.BUDGET_SPENT not in reasons
+
+
 def test_an_expiry_between_validation_and_start_is_counted() -> None:
     """Found by a seed: two commands and an expiry, each within a budget of two, disrupted three nodes."""
     lab = fleet("1", nodes=2, expireAfter="2m")

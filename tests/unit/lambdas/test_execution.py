@@ -3,14 +3,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
+from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import OfferingKey
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.events.interruption import read_event
+from lambdas.controllers.node_lifecycle import claim_work
 from lambdas.messages import work_on_claim
 from lambdas.ports import DeniedError, TransientError
 from lambdas.run_report import RunReport
@@ -39,6 +42,23 @@ def interrupt(lab: Lab, kind: str = "EC2 Spot Instance Interruption Warning", **
     event = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": lab.claim.instance_id, **detail}}
     lab.app.interruptions.run(event, report)
     return report
+
+
+def test_a_claim_with_many_steps_is_checked_again_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run takes a limited number of steps; the next message must not wait for a node that has already joined."""
+    monkeypatch.setattr(claim_work, "MAX_STEPS", 1)
+    interrupt(lab)
+    lab.work.take()
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    ((message, delay),) = lab.work.sent
+    assert (message["claim"], delay) == (lab.claim.name, claim_work.SOON)
+
+
+def test_a_node_carries_what_its_claim_was_launched_from(lab: Lab) -> None:
+    """From these annotations a lost row is rebuilt, and drift is found."""
+    written = lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["metadata"]["annotations"]
+    wanted = {**lab.claim.plan.annotations, **claim_annotations(lab.claim)}
+    assert {key: written.get(key) for key in wanted} == wanted
 
 
 def test_an_unreadable_message_does_not_fail_the_others(lab: Lab) -> None:
@@ -119,6 +139,21 @@ def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab
     lab.tick()
     assert lab.kubernetes.evicted == ["default/p"]
     assert labels.DISRUPTED_TAINT in taints_of(lab)
+
+
+def test_a_notice_is_acted_on_although_the_claim_has_just_changed(lab: Lab) -> None:
+    """Otherwise, the two minutes are over before EventBridge delivers it again."""
+    changes = lab.rows.stores(lab.brakes).claims.change
+    taken = iter([True])
+
+    def before(call: str) -> None:
+        if call == "change" and next(taken, False):
+            changes(lab.claim, lab.claim)
+
+    lab.rows.before_call = before
+    interrupt(lab)
+    lab.rows.before_call = lambda _: None
+    assert lab.claim.deletion is not None
 
 
 def test_a_second_notice_changes_nothing(lab: Lab) -> None:
@@ -277,6 +312,44 @@ def test_a_replacement_that_is_ready_wakes_its_command(lab: Lab) -> None:
         lab.clock.advance(seconds=20)
         lab.execute({"claim": name})
     assert {"command": command.id} in lab.work.take()
+
+
+def test_a_replacement_has_room_in_limits_that_its_own_node_fills() -> None:
+    """Otherwise, no node of a NodePool at its limit is ever replaced."""
+    lab = Lab()
+    limits = {"nodes": "1"}
+    lab.kubernetes.put(a_node_pool(limits=limits), a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.put(a_node_pool(limits=limits, template={"expireAfter": "1000h"}))
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    lab.tick()
+    old, new = sorted(lab.claims, key=lambda claim: claim.requested_at)
+    assert (old.reserved, old.deletion, new.reserved["nodes"]) == ({}, None, 1)
+
+
+@pytest.mark.parametrize(("boots", "reason"), [(False, "ReplacementNotReady"), (True, "ReplacementUnused")])
+def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(
+    lab: Lab, *, boots: bool, reason: str
+) -> None:
+    """The breaker must not count one that is merely not needed any more."""
+    drift(lab)
+    (command,) = lab.rows.commands.values()
+    (name,) = command.replacements
+    claims = lab.app.adapters.stores.claims
+    if boots:
+        found = claims.get(name)
+        assert found is not None
+        claims.change(found, msgspec.structs.replace(found, phase=ClaimPhase.INITIALIZED))
+        lab.rows.commands[command.id] = msgspec.structs.replace(command, replacements=(name, "gone"))
+    lab.clock.advance(minutes=11)
+    lab.execute({"command": command.id})
+    after = claims.get(name)
+    assert lab.rows.commands == {}
+    assert after is not None
+    assert after.deletion is not None
+    assert after.deletion.reason == reason
 
 
 def test_pods_of_a_command_in_flight_are_not_planned_again(lab: Lab) -> None:

@@ -126,7 +126,8 @@ def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
     """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so there must be one."""
     (ours, others) = (a_pod(name, is_marked_unschedulable=True, nominated_node_name="n") for name in ("a", "b"))
     record = a_record(node_name="n", nominated=("default/a",))
-    assert pending_work([ours, others], [record], NOW) == PendingWork(marked=1)
+    assert pending_work([ours], [record], NOW) == PendingWork(marked=1)
+    assert pending_work([others], [record], NOW) == PendingWork()
 
 
 def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) -> None:

@@ -202,6 +202,8 @@ def test_turns_without_effect_are_further_apart_after_a_while(lab: Lab) -> None:
     assert {delay for _, delay in lab.work.sent} == {NEXT_TURN}
     lab.tick(seconds=STALLED_AFTER.total_seconds())
     assert {delay for _, delay in lab.work.sent} == {STALLED_TURN}
+    lab.tick(seconds=HOLD_AT_MOST.total_seconds())
+    assert {delay for _, delay in lab.work.sent} == {NEXT_TURN}  # the last turn has ended, and the node is to be opened
 
 
 def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: Lab) -> None:

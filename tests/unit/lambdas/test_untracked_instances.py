@@ -404,3 +404,14 @@ def test_claims_of_instances_that_were_never_named_are_rebuilt_under_names_of_th
     assert ids(lab) == running
     assert sorted(claim.instance_id for claim in lab.claims) == running
     assert {found.tags[labels.CLAIM] for found in lab.cloud.instances()} == {claim.name for claim in lab.claims}
+
+
+def test_a_claim_is_launched_though_others_exceed_a_limit_of_which_it_takes_nothing() -> None:
+    """Otherwise, a lowered limit of GPUs keeps every other node away."""
+    lab = Lab(launches_per_run=0)
+    lab.kubernetes.put(a_node_pool(limits={"example.com/gpu": "1"}), a_pending_pod("p"))
+    lab.provision()
+    usage = lab.rows.usage["default"]
+    lab.rows.usage["default"] = msgspec.structs.replace(usage, reserved={**usage.reserved, "example.com/gpu": 10**9})
+    lab.execute()
+    assert len(ids(lab)) == 1

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from core.lifecycle import steps
-from core.lifecycle.claims import needs_instance, next_claim_step
+from core.lifecycle.claims import INSTANCE_CHECK_AFTER, may_have_joined, needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, Deletion
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
@@ -77,3 +77,13 @@ def test_deleting_a_node_object_terminates_its_instance() -> None:
         step = next_claim_step(a_record(), ClaimFacts(nodes=nodes, is_instance_gone=False), NOW)
         assert isinstance(step, steps.BeginTermination)
         assert step.reason == "NodeDeleted"
+
+
+def test_only_an_instance_can_have_joined_unseen() -> None:
+    """Every node would be listed for a claim that was never launched."""
+    leaving = Deletion(reason="Expired", asked_at=NOW)
+    assert may_have_joined(a_record(ClaimPhase.LAUNCHED, deletion=leaving), NOW)
+    assert may_have_joined(a_record(ClaimPhase.LAUNCHED, age=INSTANCE_CHECK_AFTER), NOW)
+    assert not may_have_joined(a_record(ClaimPhase.LAUNCHED), NOW)
+    assert not may_have_joined(a_record(ClaimPhase.REQUESTED, deletion=leaving), NOW)
+    assert not may_have_joined(a_record(ClaimPhase.REGISTERED, deletion=leaving), NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core import labels
@@ -59,3 +60,15 @@ def test_the_claims_phase_is_that_of_its_node(found: dict[str, str], phase: Clai
     record = rebuilt(PLAN, RECORD.machine, a_node(labels=found), NOW - timedelta(days=1), NOW)
     assert (record.phase, bool(record.node_name)) == (phase, phase is not ClaimPhase.LAUNCHED)
     assert record.reserved["nodes"] == 1
+
+
+def test_its_size_is_ec2s_else_the_nodes_else_unknown() -> None:
+    """It is charged to its NodePool's limits; one of which nothing is known counts as a node all the same."""
+    machine = RECORD.machine
+    assert machine is not None
+    sized = msgspec.structs.replace(machine, capacity={"cpu": 2000})
+    node = a_node(capacity={"cpu": 3000}, allocatable={"cpu": 2900})
+    for given, found, capacity in ((sized, node, {"cpu": 2000}), (machine, node, {"cpu": 3000}), (machine, None, {})):
+        record = rebuilt(PLAN, given, found, NOW, NOW)
+        assert record.machine is not None
+        assert (record.reserved, record.machine.capacity) == ({**capacity, "nodes": 1}, capacity)

@@ -2,11 +2,23 @@
 
 from datetime import timedelta
 
+import msgspec
+
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.lifecycle.view import node_claim
-from core.model.node_claim import CONSOLIDATABLE, INITIALIZED, INSTANCE_TERMINATING, LAUNCHED, REGISTERED
+from core.model.node_claim import (
+    CONSOLIDATABLE,
+    INITIALIZED,
+    INSTANCE_TERMINATING,
+    LAUNCHED,
+    REGISTERED,
+    Hold,
+    NodeClaim,
+)
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from tests.builders import NOW, a_pod
-from tests.unit.lifecycle.records_for_tests import a_record
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
 
 HOUR = timedelta(hours=1)
 
@@ -49,3 +61,27 @@ def test_a_terminating_claim_is_marked() -> None:
     seen = node_claim(record, None, NOW)
     assert seen.deleted_at == NOW
     assert seen.is_true(INSTANCE_TERMINATING)
+
+
+def test_every_field_comes_from_the_record() -> None:
+    """A field that is lost here is lost for every decision: a node that was given back would be drained again."""
+    plan = a_plan(
+        annotations={"a": "b"},
+        taints=(Taint("a", "NoSchedule"),),
+        startup_taints=(Taint("b", "NoSchedule"),),
+        requirements=(Requirement.one_of("a", "b"),),
+        expire_after=HOUR,
+        termination_grace_period=HOUR,
+    )
+    record = a_record(
+        plan=plan,
+        deletion=Deletion(reason="Empty", asked_at=NOW),
+        hold=Hold(NOW + HOUR, "DrainBlocked", ""),
+        last_pod_event_at=NOW,
+    )
+    assert record.machine is not None
+    of_ec2 = {"image_id": "ami-1", "subnet_id": "subnet-1", "security_groups": ("sg-1",)}
+    sizes = {"capacity": {"cpu": 2000}, "allocatable": {"cpu": 1900}}
+    record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, **of_ec2, **sizes))
+    seen, empty = node_claim(record, HOUR, NOW), NodeClaim(name="")
+    assert [name for name in NodeClaim.__struct_fields__ if getattr(seen, name) == getattr(empty, name)] == []

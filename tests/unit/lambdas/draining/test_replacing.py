@@ -118,6 +118,17 @@ def test_a_failed_replacement_does_not_count(lab: Lab) -> None:
     assert lab.kubernetes.evicted == []
 
 
+def test_a_replacement_that_is_gone_does_not_count(lab: Lab) -> None:
+    """EC2 had no capacity for it, and its row was dropped."""
+    notice(lab)
+    lab.tick()
+    lab.provision()
+    lab.app.adapters.stores.claims.forget(lab.claims[1])
+    lab.tick(3)
+    assert lab.kubernetes.evicted == []
+    assert lab.claims[0].deletion is not None
+
+
 @pytest.mark.parametrize("late", [timedelta(seconds=80), timedelta(minutes=9)])
 def test_a_late_notice_is_acted_on_at_once(lab: Lab, late: timedelta) -> None:
     notice(lab, late=late)

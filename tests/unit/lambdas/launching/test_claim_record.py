@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
+from core import labels
 from core.api.schemas.ec2_node_class import TAGS_MAX
 from core.catalogue.node_class import read_node_class
 from core.launch.template import ownership_tags
 from core.lifecycle.rebuilding import HASHES
 from core.lifecycle.records import ClaimRecord
+from core.model.launch_order import LaunchOrder
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import order_of, requested
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
@@ -27,3 +31,31 @@ def test_a_class_with_as_many_tags_as_it_may_have_is_launched() -> None:
     node_class = read_node_class({"metadata": {"name": "default"}})
     own = {"Name": "", **order.tags, **ownership_tags(node_class, cluster="shop", node_pool="default")}
     assert len(own) + TAGS_MAX == EC2_TAGS_MAX
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(("dedicated",), "dedicated"), (("default", "dedicated"), "default")])
+def test_an_order_keeps_the_tenancy_that_was_asked_for(asked: tuple[str, ...], expected: str) -> None:
+    """A pod that must not share its machine with other accounts would share it."""
+    snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
+    (planned,) = schedule(snapshot).claims
+    planned = msgspec.structs.replace(planned, requirements=(Requirement.one_of(labels.TENANCY, *asked),))
+    record = requested(planned, "default-1", "token", snapshot, NOW)
+    assert isinstance(record, ClaimRecord)
+    assert order_of(record, {}, snapshot.catalogue, cluster="shop").tenancy == expected
+
+
+def test_every_field_of_an_order_comes_from_the_claim() -> None:
+    """EC2 launches what a lost field would have kept it from."""
+    dedicated = Requirement.one_of(labels.TENANCY, "dedicated")
+    snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
+    (planned,) = schedule(snapshot).claims
+    planned = msgspec.structs.replace(planned, requirements=(dedicated,))
+    record = requested(planned, "default-1", "token", snapshot, NOW)
+    assert isinstance(record, ClaimRecord)
+    record = msgspec.structs.replace(record, shares=2, is_ranked=True)
+    order = order_of(
+        record, {"a": 1}, snapshot.catalogue, cluster="shop", avoided_subnets=("subnet-1",), uses_reservations=False
+    )
+    names = ("claim", "node_pool", "token", "offerings", "node_class", "node_labels", "taints", "tags")
+    empty = LaunchOrder(**dict.fromkeys(names))  # type: ignore[arg-type] - fields without a default
+    assert [name for name in LaunchOrder.__struct_fields__ if getattr(order, name) == getattr(empty, name)] == []

@@ -41,6 +41,12 @@ def test_a_mandatory_reason_replaces_a_voluntary_one() -> None:
     assert hurried(must, TerminationReason.EXPIRED, "", None) is must
 
 
+def test_a_claim_that_holds_its_share_or_has_no_machine_is_not_changed() -> None:
+    """A claim that is written without need loses a race for nothing."""
+    for record in (a_record(reserved={"cpu": 1}), a_record(ClaimPhase.REQUESTED)):
+        assert untainted(record) is record
+
+
 def test_a_node_that_stays_holds_its_share_again() -> None:
     record = a_leaving()
     assert record.machine is not None

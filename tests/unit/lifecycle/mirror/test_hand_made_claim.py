@@ -146,8 +146,11 @@ def test_what_cannot_be_launched_is_named(obj: dict[str, Any], node_class: NodeC
         ({"finalizers": [labels.KARPENTER_FINALIZER]}, {}, False),
         ({"annotations": {labels.CLAIM: "mine"}}, {}, False),
         ({}, {"providerID": "aws:///a/i-1"}, False),
+        ({}, None, True),
     ],
 )
-def test_an_order_is_what_nobody_answers_for(metadata: dict[str, Any], status: dict[str, Any], expected: bool) -> None:
+def test_an_order_is_what_nobody_answers_for(
+    metadata: dict[str, Any], status: dict[str, Any] | None, expected: bool
+) -> None:
     """Taking what is Karpenter's for an order would launch its node a second time."""
     assert is_made_by_hand({**written(metadata=metadata), "status": status}) is expected

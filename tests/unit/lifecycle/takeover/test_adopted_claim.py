@@ -62,6 +62,30 @@ def test_limits_count_what_karpenter_counted() -> None:
     assert record.reserved == {"cpu": 2000, "memory": 8 << 30, "pods": 29, "nodes": 1}
 
 
+def test_its_size_is_karpenters_then_ec2s_then_the_nodes() -> None:
+    """What has no size takes no room of the limits, and every pod seems too large for it."""
+    theirs = node_claim(a_manifest())
+    unsized = msgspec.structs.replace(theirs, capacity={}, allocatable={})
+    node = msgspec.structs.replace(a_karpenter_node(), capacity={"cpu": 7}, allocatable={"cpu": 6})
+    bare = msgspec.structs.replace(MACHINE, capacity={}, allocatable={})
+    sized = msgspec.structs.replace(MACHINE, capacity={"cpu": 5}, allocatable={"cpu": 4})
+    cases = [
+        (theirs, sized, theirs.capacity, theirs.allocatable),
+        (unsized, sized, {"cpu": 5}, {"cpu": 4}),
+        (unsized, bare, {"cpu": 7}, {"cpu": 6}),
+    ]
+    for claim, machine, capacity, allocatable in cases:
+        record = adopted(claim, adopted_plan(claim, POOL, a_class()), machine, node, NOW)
+        assert record.machine is not None
+        assert (record.machine.capacity, record.machine.allocatable) == (capacity, allocatable)
+        assert record.reserved == {**capacity, "nodes": 1}
+
+
+def test_its_pods_are_left_to_the_scheduler() -> None:
+    """They have long been bound: held back, the node would take no others."""
+    assert a_claim_of(node_claim(a_manifest())).is_bound
+
+
 def test_its_age_and_its_quiet_go_on() -> None:
     """Neither expiry nor consolidateAfter starts again."""
     record = a_claim_of(node_claim(a_manifest()))
