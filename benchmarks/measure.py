@@ -24,7 +24,7 @@ from benchmarks.files import Files
 from benchmarks.flexibility import flexibility
 from benchmarks.workloads.manifests import NOW
 from cli.commands import plan as plan_command
-from cli.inputs import read_world
+from cli.inputs import read_inputs
 from cli.inventory import take_inventory
 from cli.reading import read
 from core.catalogue import document
@@ -143,7 +143,7 @@ def _manifests_seconds(files: Files) -> float:
     given = [part for path in files.manifests for part in ("-f", str(path))]
     arguments = parser.parse_args([*given, "--catalog", str(files.catalogue), "--now", NOW])
     with contextlib.redirect_stderr(io.StringIO()):
-        return read_world(arguments).decode_seconds
+        return read_inputs(arguments).decode_seconds
 
 
 def _times(runs: Sequence[_Run]) -> JsonObject:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cli.completeness import KUBECTL
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
 from cli.style import AUTO, choose_style
-from cli.terminal import tell
+from cli.terminal import write_stderr
 from core.errors import InvalidInputError
 from core.version import VERSION
 
@@ -129,7 +129,7 @@ def _ended(code: int) -> int:
 def _report(problem: str, *, traced: bool) -> None:
     if traced:
         traceback.print_exc()
-    tell(f"fleetwright: {problem}")
+    write_stderr(f"fleetwright: {problem}")
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:

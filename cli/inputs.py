@@ -19,7 +19,7 @@ from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
 from cli.output import JsonObject
 from cli.reading import Document, read
-from cli.terminal import tell
+from cli.terminal import write_stderr
 from core import labels
 from core.catalogue import document
 from core.catalogue.reservations import with_reservations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _Read = TypeVar("_Read")
 
 
-class World(msgspec.Struct, frozen=True):
-    """The input of a decision.
+class DecisionInputs(msgspec.Struct, frozen=True):
+    """What a decision is made from.
 
     Attributes:
         decode_seconds: Duration of the reading.
@@ -52,7 +52,7 @@ class World(msgspec.Struct, frozen=True):
     own: OwnState | None = None
 
 
-def read_world(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
+def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> DecisionInputs:
     """Read the manifests (or use `documents`) and the catalogue; warnings go to standard error.
 
     Under `--cluster` the result is the functions' present observation, with their settings, claims and prices.
@@ -76,10 +76,10 @@ def read_world(arguments: argparse.Namespace, documents: Sequence[Document] | No
         warn(lacking)
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return World(snapshot, time.perf_counter() - started, prices_of(arguments))
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices_of(arguments))
 
 
-def _observe_own(arguments: argparse.Namespace, started: float) -> World:
+def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
     from cli.cluster.installation import find_installation
 
     installation = find_installation(
@@ -88,7 +88,7 @@ def _observe_own(arguments: argparse.Namespace, started: float) -> World:
     return observe_installation(installation, arguments, started)
 
 
-def observe_installation(installation: Installation, arguments: argparse.Namespace, started: float) -> World:
+def observe_installation(installation: Installation, arguments: argparse.Namespace, started: float) -> DecisionInputs:
     """Return the functions' present observation. Raises InputError."""
     from cli.cluster.own_state import read_own_state
 
@@ -113,7 +113,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
         "region": str(installation.session.region_name),
         "date": f"{read_at:%Y-%m-%d}" if read_at is not None else "",
     }
-    return World(snapshot, time.perf_counter() - started, prices, own)
+    return DecisionInputs(snapshot, time.perf_counter() - started, prices, own)
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
@@ -127,7 +127,7 @@ def _given(arguments: argparse.Namespace) -> Sequence[Document]:
 
 def warn(text: str) -> None:
     """One warning line."""
-    tell(f"warning: {text}")
+    write_stderr(f"warning: {text}")
 
 
 def read_catalogue(path: str) -> Catalogue:

@@ -14,7 +14,7 @@ import msgspec
 
 from cli.jsonpath import filled
 from cli.style import style
-from cli.terminal import say
+from cli.terminal import write_stdout
 
 JsonObject = dict[str, Any]
 Text = Callable[[JsonObject], str]
@@ -56,7 +56,7 @@ def show(
     else:
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
     if text:
-        say(text.rstrip("\n"))
+        write_stdout(text.rstrip("\n"))
 
 
 def line_width() -> int:

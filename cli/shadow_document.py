@@ -160,9 +160,9 @@ def _worse(
         if theirs is not None and ours_waited is not None and ours_waited > theirs:
             message = f"the {name} wait: {ours_waited:,.0f} s instead of {theirs:,.0f} s"
             found.append({"what": "waits", "message": message, "pods": []})
-    dearer = _dearer(fleet.series, played.series, document)
-    if dearer:
-        found.append({"what": "dearerHours", "message": f"our fleet was the dearer one for {dearer:.2f} h", "pods": []})
+    hours = _hours_of_higher_cost(fleet.series, played.series, document)
+    if hours:
+        found.append({"what": "dearerHours", "message": f"our fleet was the dearer one for {hours:.2f} h", "pods": []})
     late = [pod for pod, wait in ours.items() if wait > LONG_WAIT and fleet.waits.get(pod, wait) <= LONG_WAIT]
     without = set(would["waits"]["withoutPlace"]) - set(did["waits"]["withoutPlace"])
     for what, pods, text in (
@@ -178,7 +178,7 @@ def _worse(
     return found
 
 
-def _dearer(
+def _hours_of_higher_cost(
     theirs: Sequence[tuple[datetime, int]], ours: Sequence[tuple[datetime, int]], document: JsonObject
 ) -> float:
     """Return for how many hours our fleet cost more than theirs."""

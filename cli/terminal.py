@@ -20,11 +20,11 @@ def printable(text: str) -> str:
     return _COLOUR_OR_OBEYED.sub(lambda found: f"\\u{ord(found[1]):04x}" if found[1] else found[0], text)
 
 
-def say(text: str, end: str = "\n") -> None:
+def write_stdout(text: str, end: str = "\n") -> None:
     """Write to standard output."""
     sys.stdout.write(printable(text) + end)
 
 
-def tell(text: str) -> None:
+def write_stderr(text: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(printable(text) + "\n")

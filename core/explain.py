@@ -150,14 +150,16 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
     }
     known = [(name, prices[name]) for name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX] if name in prices]
     shown = [
-        f"{name} {dollars(price):.4f} $/h ({_dearer(price, claim.price)})" for name, price in known if price is not None
+        f"{name} {dollars(price):.4f} $/h ({_above_cheapest(price, claim.price)})"
+        for name, price in known
+        if price is not None
     ]
     if not shown:
         return f"why: {claim.instance_types[0]} is the only type that holds its pods and is on offer"
     return f"why: {claim.instance_types[0]} is the cheapest type that holds its pods; next best: {', '.join(shown)}"
 
 
-def _dearer(price: int, cheapest: int) -> str:
+def _above_cheapest(price: int, cheapest: int) -> str:
     return f"+{100 * (price - cheapest) // cheapest} %" if cheapest else f"+{dollars(price - cheapest):.4f} $/h"
 
 

@@ -56,7 +56,7 @@ class OpenProposals:
             raise InputError(problem, hint=f"`fleetwright approve --list --cluster {self._cluster}` lists them")
         return alike[0]
 
-    def say(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
+    def answer(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
         """Store what a person says of a proposal; return it unchanged where it waits no longer, or is as wanted already."""
         for _ in range(TRIES):
             proposal = self.one(wanted)

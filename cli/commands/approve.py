@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         _show(arguments, found if arguments.output == "wide" else open_proposals(found, now), now)
         return DONE
     verdict = ProposalVerdict(is_approved=not arguments.reject, by=caller(installation.session), at=now)
-    after = proposals.say(arguments.id, verdict)
+    after = proposals.answer(arguments.id, verdict)
     _show(arguments, (after,), now)
     is_said = after.verdict is not None and after.verdict.is_approved == verdict.is_approved
     return DONE if is_said and (after.end is None or after.end.reason in _AS_SAID) else NEGATIVE

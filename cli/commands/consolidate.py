@@ -55,19 +55,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
     from cli.disruption_table import disruption_names, disruption_table
-    from cli.inputs import read_world
+    from cli.inputs import read_inputs
     from cli.plan_document import disruption_document
     from cli.progress import progress
     from cli.search_time import share_of_time
 
     with progress("reading"):
-        world = read_world(arguments)
+        inputs = read_inputs(arguments)
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 
-    with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_paused():
-        plan = disrupt(world.snapshot, out_of_time=share_of_time(arguments))
-    document = disruption_document(plan) | {"prices": world.prices}
+    with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
+        plan = disrupt(inputs.snapshot, out_of_time=share_of_time(arguments))
+    document = disruption_document(plan) | {"prices": inputs.prices}
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE

@@ -10,7 +10,7 @@ import yaml
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.reading import Document, read
-from cli.terminal import tell
+from cli.terminal import write_stderr
 from core.api import conversion
 from core.errors import InvalidInputError
 
@@ -38,13 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_empty(arguments, len(documents))
     refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
     for refusal in refusals:
-        tell(f"fleetwright: {refusal}")
+        write_stderr(f"fleetwright: {refusal}")
     if refusals:
         return NEGATIVE
     converted = conversion.all_as_v1(document.object for document in documents)
     for obj in converted:
         for remark in conversion.remarks(obj):
-            tell(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
+            write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
     yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return DONE
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.terminal import say, tell
+from cli.terminal import write_stderr, write_stdout
 
 if TYPE_CHECKING:
     from cli.difference_document import Side
@@ -77,18 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
     after = _side(arguments, [*common, *read(arguments.after)])
     document = difference_document(before, after)
     if arguments.output == "markdown":
-        say(as_markdown(document))
+        write_stdout(as_markdown(document))
     else:
         output.show(document, arguments.output, as_table)
     broken = [failure for condition in arguments.fail_on if (failure := _broken(condition, document))]
     for failure in broken:
-        tell(f"fleetwright: {failure}")
+        write_stderr(f"fleetwright: {failure}")
     return NEGATIVE if broken else DONE
 
 
 def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from cli.difference_document import Side
-    from cli.inputs import read_world
+    from cli.inputs import read_inputs
     from cli.progress import progress
     from cli.search_time import share_of_time
     from core.disruption.fleet_cost import fleet_price
@@ -96,10 +96,10 @@ def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from core.scheduling import schedule
 
     with progress("planning"), collector_paused():
-        world = read_world(arguments, documents)
-        snapshot = world.snapshot
+        inputs = read_inputs(arguments, documents)
+        snapshot = inputs.snapshot
         plan = schedule(snapshot, share_of_time(arguments))
-    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly, prices=world.prices)
+    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly, prices=inputs.prices)
 
 
 def _condition(text: str) -> str | CostRise:

@@ -44,13 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain one object; 1 where it is a pod that has no place."""
     if arguments.ledger:
         return _explain_past(arguments)
-    from cli.inputs import read_world
+    from cli.inputs import read_inputs
     from cli.progress import progress
     from cli.search_time import share_of_time
     from core.gc_pause import collector_paused
 
     with progress("reading"):
-        snapshot = read_world(arguments).snapshot
+        snapshot = read_inputs(arguments).snapshot
     with progress("deciding"), collector_paused():
         explanation = _explained(snapshot, arguments.target, arguments.namespace, share_of_time(arguments))
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))

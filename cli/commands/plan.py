@@ -38,24 +38,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once. The answer is negative where a pod stays unschedulable."""
-    from cli.inputs import read_world
+    from cli.inputs import read_inputs
     from cli.plan_document import plan_document
     from cli.plan_table import plan_names, plan_table, plan_wide
     from cli.progress import progress
     from cli.search_time import share_of_time
 
     with progress("reading"):
-        world = read_world(arguments)
+        inputs = read_inputs(arguments)
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 
     started, brake = time.perf_counter(), share_of_time(arguments)
-    with progress(f"planning {len(world.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(world.snapshot, brake)
+    with progress(f"planning {len(inputs.snapshot.pods)} pods"), collector_paused():
+        plan = schedule(inputs.snapshot, brake)
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
-    document["timing"] = _timing(world.decode_seconds, solve_seconds, brake)
-    document["prices"] = world.prices
+    document["timing"] = _timing(inputs.decode_seconds, solve_seconds, brake)
+    document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)
     return NEGATIVE if plan.unschedulable else DONE

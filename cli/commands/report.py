@@ -10,7 +10,7 @@ from cli import arguments as shared
 from cli import output
 from cli.errors import DONE
 from cli.ledger.decisions import add_recorded_period
-from cli.terminal import say
+from cli.terminal import write_stdout
 
 _BY: Final = ("nodepool", "namespace", "capacity-type", "instance-type", "zone")
 _FORMS: Final = ("table", "markdown", "html", "csv", "json", "yaml")
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         document = report_of_period(arguments)
     written = {"markdown": report_markdown, "html": report_html, "csv": report_csv}.get(arguments.output)
     if written is not None:
-        say(written(document), end="")
+        write_stdout(written(document), end="")
     else:
         output.show(document, arguments.output, report_table)
     return DONE

@@ -9,7 +9,7 @@ from cli import arguments as shared
 from cli import output
 from cli.errors import DONE
 from cli.ledger.decisions import since
-from cli.terminal import say
+from cli.terminal import write_stdout
 
 _FORMS: Final = ("table", "markdown", "html", "json", "yaml")
 
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         document = shadow_report(arguments)
     written = {"markdown": shadow_markdown, "html": shadow_html}.get(arguments.output)
     if written is not None:
-        say(written(document), end="")
+        write_stdout(written(document), end="")
     else:
         output.show(document, arguments.output, shadow_table)
     return DONE

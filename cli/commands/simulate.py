@@ -18,7 +18,7 @@ from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.inputs import warn
-from cli.terminal import tell
+from cli.terminal import write_stderr
 
 if TYPE_CHECKING:
     from cli.report.comparison import Comparison
@@ -177,7 +177,7 @@ def _complain(result: Result) -> None:
     for text in result.warnings:
         warn(text)
     for violation in result.violations[:_VIOLATIONS_SHOWN]:
-        tell(f"violation: {violation.at:%Y-%m-%dT%H:%M:%SZ} {violation.law}: {violation.message}")
+        write_stderr(f"violation: {violation.at:%Y-%m-%dT%H:%M:%SZ} {violation.law}: {violation.message}")
     if len(result.violations) > _VIOLATIONS_SHOWN:
         print(f"violation: and {len(result.violations) - _VIOLATIONS_SHOWN} more", file=sys.stderr)
     for failure in result.failures[:1]:

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
-    from cli.inputs import read_world
+    from cli.inputs import read_inputs
     from cli.progress import progress
     from cli.status_document import status_document
     from cli.status_table import status_names, status_table
@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all:
         return _all(arguments)
     with progress("reading"):
-        world = read_world(arguments)
-    document = status_document(world.snapshot, world.own, cluster=arguments.cluster) | {"prices": world.prices}
+        inputs = read_inputs(arguments)
+    document = status_document(inputs.snapshot, inputs.own, cluster=arguments.cluster) | {"prices": inputs.prices}
     output.show(document, arguments.output, status_table, partial(status_table, shows_all=True), status_names)
     return DONE
 
@@ -66,9 +66,9 @@ def _all(arguments: argparse.Namespace) -> int:
         raise InputError("--all reads every cluster: leave out --cluster, --context and -f")
 
     def status(found: FoundCluster) -> dict[str, Any]:
-        world = observe_installation(found.installation(), arguments, time.perf_counter())
-        document = status_document(world.snapshot, world.own, cluster=found.name)
-        return document | {"prices": world.prices, **found.where()}
+        inputs = observe_installation(found.installation(), arguments, time.perf_counter())
+        document = status_document(inputs.snapshot, inputs.own, cluster=found.name)
+        return document | {"prices": inputs.prices, **found.where()}
 
     with progress("reading"):
         answers, failed = find_organisation(arguments).ask(status)

@@ -12,7 +12,7 @@ from cli.inputs import builtin_or_given
 from cli.inventory import skipped_kinds
 from cli.output import show
 from cli.reading import Document, files_in, parse, read_text
-from cli.terminal import say, tell
+from cli.terminal import write_stderr, write_stdout
 from cli.validation.examine import examine
 from cli.validation.finding import Finding, Severity
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
@@ -71,7 +71,7 @@ def _show(findings: list[Finding], form: str, objects: int) -> None:
         "junit": lambda: as_junit(findings, objects=objects),
     }[form]()
     if text:
-        say(text)
+        write_stdout(text)
 
 
 def _warn_of_unknown(documents: list[Document]) -> None:
@@ -79,4 +79,4 @@ def _warn_of_unknown(documents: list[Document]) -> None:
     known = (*BY_KIND, "")
     unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
     if unknown:
-        tell(f"warning: {skipped_kinds(Counter(unknown))}")
+        write_stderr(f"warning: {skipped_kinds(Counter(unknown))}")

@@ -9,7 +9,7 @@ from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, InputError
 from cli.ledger.decisions import add_recorded_period
-from cli.terminal import say
+from cli.terminal import write_stdout
 
 if TYPE_CHECKING:
     from core.counterfactual.overrides import Overrides
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         recorded, plays = play_beside(looks, (PlayRules(), after), looks.until)
     document = what_if_document(recorded, plays[0], plays[1])
     if arguments.output == "markdown":
-        say(what_if_markdown(document))
+        write_stdout(what_if_markdown(document))
     else:
         output.show(document, arguments.output, what_if_table)
     return DONE

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from cli.output import JsonObject
 from cli.takeover.environment import TakeoverEnvironment
-from cli.terminal import tell
+from cli.terminal import write_stderr
 from lambdas.ports import DeniedError, PortError
 
 FAILED: Final = "failed"
@@ -39,5 +39,5 @@ def in_turn(
             is_well = False
         else:
             part["state"] = done
-            tell(f"{part['subject']} {done}")
+            write_stderr(f"{part['subject']} {done}")
     return is_well

@@ -61,7 +61,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
         by: Table → name → nano-dollars; each sums to `cost`.
         on_demand: What the same instances would cost on demand, at the last snapshot's prices; None without snapshots.
         idle: Nano-dollars of capacity that no pod requested, as far as snapshots show.
-        causes: The same by what kept the nodes, the dearest first; nodes that nothing kept are left out.
+        causes: The same by what kept the nodes, the largest cost first; nodes that nothing kept are left out.
         minimum: Nano-dollars of the proven minimum of the fleet in `minimum_over`; None if no snapshot proves one.
         minimum_cost: The cost of the fleet in that time, by snapshots.
     """
@@ -113,7 +113,7 @@ class ReportBuilder:
             hours=sum((overlap(life, self._since, self._until) for life in self._lives), timedelta(0))
             / timedelta(hours=1),
             instances=len(self._lives),
-            by={**by, NAMESPACE: _dearest_first(namespaces)},
+            by={**by, NAMESPACE: _largest_first(namespaces)},
             on_demand=self._on_demand(),
             idle=self._idle,
             causes=tuple(sorted(self._causes.items(), key=lambda item: (-item[1], item[0]))),
@@ -157,7 +157,7 @@ class ReportBuilder:
         found: Counter[str] = Counter()
         for life in self._lives:
             found[getattr(life, field)] += self._cost_of(life)
-        return _dearest_first(found)
+        return _largest_first(found)
 
     def _charge(self, until: datetime) -> None:
         if self._last is None:
@@ -202,5 +202,5 @@ class ReportBuilder:
         return total
 
 
-def _dearest_first(found: dict[str, int]) -> dict[str, int]:
+def _largest_first(found: dict[str, int]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

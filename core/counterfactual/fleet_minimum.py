@@ -18,5 +18,5 @@ def fleet_minimum(snapshot: Snapshot) -> int | None:
     """
     foreign = tuple(state.node for state in state_nodes(snapshot) if state.claim is None and state.node is not None)
     without = msgspec.structs.replace(snapshot, node_claims=(), nodes=foreign)
-    world = PlayedFleet(without).world(without, snapshot.now, karpenter_moves_only=False)
-    return schedule(world).cost.lower_bound
+    played = PlayedFleet(without).in_snapshot(without, snapshot.now, karpenter_moves_only=False)
+    return schedule(played).cost.lower_bound

@@ -154,16 +154,16 @@ class FleetPlay:
         only = self._rules.karpenter_moves_only
         if now == asked.now:
             self._fleet.meet(asked)
-        world = self._fleet.world(asked, now, karpenter_moves_only=only)
-        plan = schedule(world)
-        self._fleet.place(plan, world)
+        played = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+        plan = schedule(played)
+        self._fleet.place(plan, played)
         self._unplaced = tuple(found.pod for found in plan.unschedulable)
         self._has_changed = False
         if self._rules.consolidates and self._fleet.claims:
-            world = self._fleet.world(asked, now, karpenter_moves_only=only)
-            commands = startable(disrupt(world))
-            self._broken += broken_rules(commands, world)
-            self._fleet.carry_out(commands, world)
+            played = self._fleet.in_snapshot(asked, now, karpenter_moves_only=only)
+            commands = startable(disrupt(played))
+            self._broken += broken_rules(commands, played)
+            self._fleet.carry_out(commands, played)
             self._has_changed = bool(commands)
         self._prices = self._fleet.prices(asked)
         hourly = sum(price for _, price in self._prices.values())

@@ -72,7 +72,7 @@ class PlayedFleet:
         self._workloads = {pod.key: pod.workload for pod in found}
         self._really_on = {pod.key: pod.node_name for pod in found}
 
-    def world(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
+    def in_snapshot(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
         """Return the snapshot with this fleet, and without what the table recorded of the real one."""
         foreign = {state.name for state in state_nodes(asked) if state.claim is None}
         options = msgspec.structs.replace(

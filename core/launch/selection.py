@@ -70,7 +70,7 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
     left = [offering for found in named.values() for offering in found.offerings if _is_open(offering, claim)]
     if not wanted:
         left = _without_exotic(left, named)
-        left = _without_dear_spot(left)
+        left = _without_spot_above_on_demand(left)
     left = _of_one_capacity_type(left)
     if not left:
         tried = f"none of the {len(claim.instance_types)} instance types of the claim has an offering that is available"
@@ -144,7 +144,7 @@ def _is_exotic(instance_type: InstanceType) -> bool:
     return is_metal or any(instance_type.capacity.get(resource) for resource in _ACCELERATORS)
 
 
-def _without_dear_spot(offerings: list[Offering]) -> list[Offering]:
+def _without_spot_above_on_demand(offerings: list[Offering]) -> list[Offering]:
     on_demand = [offering.price for offering in offerings if offering.capacity_type == labels.ON_DEMAND]
     if not on_demand:
         return offerings

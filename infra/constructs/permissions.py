@@ -90,7 +90,7 @@ class Permissions:
     def _to_act(self) -> Mapping[str, Sequence[Grant]]:
         looks, launches = self._to_observe(), self._to_launch()
         return {
-            "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._tells_pod_ends],
+            "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._records_pod_ends],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
             "disrupt": [
                 *looks,
@@ -105,7 +105,7 @@ class Permissions:
                 *launches,
                 self._wakes_disrupt,
                 self._terminates,
-                self._tells_outcomes,
+                self._records_outcomes,
             ],
             "interrupt": [
                 self._reads_kill_switch,
@@ -170,7 +170,7 @@ class Permissions:
         """The instance is found by its id, so no list is read."""
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 
-    def _tells_pod_ends(self, role: iam.Role) -> None:
+    def _records_pod_ends(self, role: iam.Role) -> None:
         self.table.grant(role, "dynamodb:PutItem")
 
     def _adds_commands(self, role: iam.Role) -> None:
@@ -195,7 +195,7 @@ class Permissions:
         self._allow(role, ["s3:PutObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
 
     def _keeps_ledger(self, role: iam.Role) -> None:
-        self._tells_outcomes(role)
+        self._records_outcomes(role)
         self._keeps_decisions(role)
 
     def _keeps_decisions(self, role: iam.Role) -> None:
@@ -204,7 +204,7 @@ class Permissions:
         bases = [self.bucket.arn_for_objects("ledger/bases/*")]
         self._allow(role, ["s3:GetObject", "s3:PutObject"], bases)
 
-    def _tells_outcomes(self, role: iam.Role) -> None:
+    def _records_outcomes(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
 
     def _asks_for_approval(self, role: iam.Role) -> None:

@@ -45,7 +45,7 @@ class Panel:
             self._read = (self._clock.now(), EngagedBrakes(tuple(sorted(brakes, key=_order))))
         return self._read[1]
 
-    def read_anew(self) -> None:
+    def forget_reading(self) -> None:
         """Read at the next question, however fresh the last reading is."""
         self._read = None
 

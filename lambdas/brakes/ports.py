@@ -27,7 +27,7 @@ class Brakes(Protocol):
         """Return the brakes engaged now. Raises nothing: a brake that cannot be read counts as engaged."""
         ...
 
-    def read_anew(self) -> None:
+    def forget_reading(self) -> None:
         """Forget the last reading: this run has just engaged or released a brake itself."""
         ...
 

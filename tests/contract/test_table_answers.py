@@ -38,18 +38,18 @@ class Draws:
 
     def _put(self) -> tuple[str, dict[str, Any]]:
         returns = self._maybe("ReturnValues", ("NONE", "ALL_OLD"))
-        return "put_item", {"Item": self._item(), **self._conditional({}), **returns, **self._tells()}
+        return "put_item", {"Item": self._item(), **self._conditional({}), **returns, **self._answers()}
 
     def _delete(self) -> tuple[str, dict[str, Any]]:
         returns = self._maybe("ReturnValues", ("NONE", "ALL_OLD"))
-        return "delete_item", {"Key": self._key(), **self._conditional({}), **returns, **self._tells()}
+        return "delete_item", {"Key": self._key(), **self._conditional({}), **returns, **self._answers()}
 
     def _update(self) -> tuple[str, dict[str, Any]]:
         changed = self._changed()
         # For updated list elements, DynamoDB Local returns their new positions.
         updated = () if "[" in changed["UpdateExpression"] else ("UPDATED_OLD", "UPDATED_NEW")
         returns = self._maybe("ReturnValues", ("NONE", "ALL_OLD", "ALL_NEW", *updated))
-        return "update_item", {"Key": self._key(), **changed, **returns, **self._tells()}
+        return "update_item", {"Key": self._key(), **changed, **returns, **self._answers()}
 
     def _get(self) -> tuple[str, dict[str, Any]]:
         return "get_item", {"Key": self._key(), "ConsistentRead": True}
@@ -88,7 +88,7 @@ class Draws:
                 content = {"Key": self._key(), **self._conditional({}, always=True)}
             held = content["Item"] if kind == "Put" else content["Key"]
             held |= {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
-            writes.append({kind: {**content, **self._tells()}})
+            writes.append({kind: {**content, **self._answers()}})
         return "transact_write_items", {"TransactItems": writes}
 
     def _key(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class Draws:
         values[f":{len(values)}"] = value
         return f":{len(values) - 1}"
 
-    def _tells(self) -> dict[str, Any]:
+    def _answers(self) -> dict[str, Any]:
         return self._maybe("ReturnValuesOnConditionCheckFailure", ("ALL_OLD", "NONE"))
 
     def _maybe(self, name: str, values: tuple[Any, ...]) -> dict[str, Any]:
@@ -263,13 +263,13 @@ def answer(client: Any, operation: str, request: dict[str, Any]) -> Any:
 
 def _ordered(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _told(key, content) for key, content in value.items()}
+        return {key: _comparable(key, content) for key, content in value.items()}
     if isinstance(value, list | tuple):
         return [_ordered(element) for element in value]
     return value
 
 
-def _told(key: str, content: Any) -> Any:
+def _comparable(key: str, content: Any) -> Any:
     if key in ("SS", "NS"):
         return sorted(content)
     # Within lists and maps DynamoDB Local keeps numbers as they were written, DynamoDB does not.

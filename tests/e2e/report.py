@@ -11,7 +11,7 @@ import msgspec
 from core.lifecycle.moments import seconds_since_pods
 from core.lifecycle.records import ClaimRecord
 from infra import cluster_role
-from tests.e2e.audit_book import Verb, unused
+from tests.e2e.audit_record import Verb, unused
 from tests.e2e.functions.account import cold_starts, figures
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Elsewhere, Verdict

@@ -19,7 +19,7 @@ from lambdas.adapters.aws.dynamodb.records import partition_of
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.ports import JsonObject, NotFoundError
 from lambdas.wiring import BY_NAME, FunctionSpec
-from tests.e2e.audit_book import WRITES_EVENTS, AuditBook
+from tests.e2e.audit_record import WRITES_EVENTS, AuditRecord
 from tests.e2e.cloud import kubelets
 from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.hollow_kubelets import HollowKubelets, Shrink
@@ -117,7 +117,7 @@ class World(Together):
         """Run a function as its schedule would, now."""
         return self.pump.wake(name)
 
-    def book_now(self) -> AuditBook:
+    def book_now(self) -> AuditRecord:
         """Return the audit log written so far."""
         with self._reading:
             self.book.read()
@@ -184,7 +184,7 @@ class World(Together):
         volumes = VolumeProvisioner(self.admin)
         volumes.start()
         self.opened.callback(volumes.close)
-        self.book = AuditBook(
+        self.book = AuditRecord(
             self.control_plane.audit_log, frozenset(map(cluster_role.group_of, cluster_role.RULES_OF))
         )
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)

@@ -21,7 +21,7 @@ class FakeBrakes:
         opened = [breaker.brake(self._clock.now()) for _, breaker in sorted(self._breakers.items())]
         return EngagedBrakes((*self.held(), *(brake for brake in opened if brake is not None)))
 
-    def read_anew(self) -> None:
+    def forget_reading(self) -> None:
         """Every question is answered anew."""
 
     def held(self) -> tuple[Brake, ...]:

@@ -44,7 +44,7 @@ def fleet_calls(result: Result) -> list[dict[str, Any]]:
     return [call for call in named(result, "call") if call["call"] == "ec2:CreateFleet"]
 
 
-def told(result: Result, kind: str) -> str:
+def last_condition(result: Result, kind: str) -> str:
     """Reason and message of the last condition LaunchDenied of an object of this kind."""
     found = [
         o["object"].get("status", {}).get("conditions", ()) for o in named(result, "objectApplied") if o["kind"] == kind
@@ -68,8 +68,8 @@ def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, tmp_
     assert 2 <= len(fleet_calls(result)) <= CALLS_MAX
     rule = next(rule for rule in RULES if rule.is_for(code))
     for kind in ("NodePool", "EC2NodeClass") if rule.remembered is not Remembered.SUBNET else ():
-        assert rule.advice in told(result, kind)
-        assert "ec2:CreateFleet" in told(result, kind)
+        assert rule.advice in last_condition(result, kind)
+        assert "ec2:CreateFleet" in last_condition(result, kind)
     is_capacity = rule.remembered in (Remembered.OFFERINGS, Remembered.SUBNET)
     assert ("NoOfferingAvailable" if is_capacity else code) in events(result)
 
@@ -100,7 +100,7 @@ def test_denied_spot_leaves_on_demand(tmp_path: Path) -> None:
     steps = [fault, waiting(deployment(3, cpu="12"))]
     result = play(tmp_path, node_pool(), steps=steps, duration="11m")
     assert result.summary["podsScheduled"] == 3
-    assert "create-service-linked-role" in told(result, "NodePool")
+    assert "create-service-linked-role" in last_condition(result, "NodePool")
 
 
 def test_once_it_is_permitted_every_pod_gets_its_node_and_the_condition_goes(tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_once_it_is_permitted_every_pod_gets_its_node_and_the_condition_goes(tmp
     assert_lawful(result)
     assert result.summary["podsScheduled"] == 40
     with pytest.raises(AssertionError):
-        told(result, "NodePool")
+        last_condition(result, "NodePool")

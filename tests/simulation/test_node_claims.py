@@ -35,7 +35,7 @@ def applied(result: Result) -> list[dict[str, Any]]:
     return [found["object"] for found in named(result, "objectApplied") if found["kind"] == "NodeClaim"]
 
 
-def told(obj: dict[str, Any]) -> dict[str, str]:
+def conditions_of(obj: dict[str, Any]) -> dict[str, str]:
     return {c["type"]: c["status"] for c in (obj.get("status") or {}).get("conditions") or ()}
 
 
@@ -59,11 +59,11 @@ def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:
     joined, launched = named(result, "nodeJoined")[0], named(result, "instanceLaunched")[0]
     assert {obj["metadata"]["name"] for obj in objects} == {joined["nodeClaim"]}
     assert [problem for obj in objects for problem in problems(obj)] == []
-    seen = [tuple(told(obj).get(kind, "") for kind in CONDITIONS) for obj in objects if told(obj)]
+    seen = [tuple(conditions_of(obj).get(kind, "") for kind in CONDITIONS) for obj in objects if conditions_of(obj)]
     steps_seen = list(dict.fromkeys(seen))
     booting, ready = ("True", "Unknown", "Unknown", "Unknown"), ("True", "True", "True", "True")
     assert [step for step in steps_seen if step != ("True", "True", "Unknown", "Unknown")] == [booting, ready]
-    last = next(obj for obj in reversed(objects) if told(obj)["Ready"] == "True")
+    last = next(obj for obj in reversed(objects) if conditions_of(obj)["Ready"] == "True")
     assert last["status"]["nodeName"] == joined["node"]
     assert last["status"]["providerID"] == joined["providerID"]
     assert last["status"]["imageID"]
@@ -72,7 +72,7 @@ def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:
     assert last["metadata"]["labels"][labels.CAPACITY_TYPE] == launched["capacityType"]
     deleted = [found for found in named(result, "objectDeleted") if found["kind"] == "NodeClaim"]
     assert [found["name"] for found in deleted] == [joined["nodeClaim"]]
-    assert told(objects[-1])["InstanceTerminating"] == "True"
+    assert conditions_of(objects[-1])["InstanceTerminating"] == "True"
     assert_lawful(result)
 
 
@@ -98,7 +98,7 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
     assert_lawful(result)
 
 
-def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
+def test_a_lost_mirror_is_written_again_and_takes_no_node_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is the source of truth: a NodeClaim that vanishes despite its finalizer costs no node."""
@@ -120,7 +120,7 @@ def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
     again = [event for event in result.events if event.event == "objectApplied" and event.fields["kind"] == "NodeClaim"]
     assert len(lost) == 2
     assert again[-1].t > lost[-1].t
-    assert [told(obj)["Ready"] for obj in last.values()] == ["True", "True"]
+    assert [conditions_of(obj)["Ready"] for obj in last.values()] == ["True", "True"]
     assert_lawful(result)
 
 
@@ -158,7 +158,7 @@ def test_a_node_claim_made_by_hand_is_launched_as_it_says(tmp_path: Path) -> Non
     launched = named(result, "instanceLaunched")
     assert [found["capacityType"] for found in launched] == ["on-demand"]
     obj = mine(result)
-    assert {kind: told(obj).get(kind) for kind in CONDITIONS} == dict.fromkeys(CONDITIONS, "True")
+    assert {kind: conditions_of(obj).get(kind) for kind in CONDITIONS} == dict.fromkeys(CONDITIONS, "True")
     assert obj["metadata"]["labels"]["example.com/team"] == "red"
     assert labels.NODEPOOL not in obj["metadata"]["labels"]
     assert obj["status"]["nodeName"] == named(result, "nodeJoined")[0]["node"]
@@ -237,7 +237,7 @@ def test_a_node_claim_made_by_hand_is_launched_once_without_the_audit_log(
     monkeypatch.setattr("simulator.pump.Pump.audit", lambda *_: None)
     result = play(tmp_path, node_pool(), BY_HAND, duration="20m")
     assert result.summary["nodesLaunched"] == 1
-    assert told(mine(result))["Ready"] == "True"
+    assert conditions_of(mine(result))["Ready"] == "True"
     assert_lawful(result)
 
 

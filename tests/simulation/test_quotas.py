@@ -14,7 +14,7 @@ def _fleet_calls(result: Result) -> int:
     return sum(call["call"] == "ec2:CreateFleet" for call in named(result, "call"))
 
 
-def _told(result: Result) -> str:
+def _pod_messages(result: Result) -> str:
     objects = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
     return " ".join(o["message"] for o in objects if o["involvedObject"]["kind"] == "Pod")
 
@@ -32,7 +32,7 @@ def test_pods_beyond_the_quota_wait_and_ec2_is_not_asked_for_them(tmp_path: Path
     assert not named(result, "launchRefused")
     assert 0 < result.summary["podsPending"] <= 24 - 16
     assert _fleet_calls(result) < 12
-    assert STANDARD.on_demand in _told(result)
+    assert STANDARD.on_demand in _pod_messages(result)
     assert result.summary["podsUnschedulable"] == {PodReason.QUOTA_REACHED: result.summary["podsPending"]}
 
 

@@ -12,13 +12,18 @@ from tests.tidy.test_manners import FILES, ROOT, relative
 METAPHORS = frozenset(
     [
         "accounts",
+        "anew",
         "books",
         "carrying",
         "census",
+        "dear",
+        "dearer",
+        "dearest",
         "fingerprint",
         "garbage",
         "ground",
         "heap",
+        "heed",
         "parties",
         "party",
         "rents",

@@ -37,4 +37,4 @@ class ObservedPoolBrakes:
             self._held.release(BrakeKind.OBSERVED, pool)
             report.decide(DecisionKind.RELEASE, pool, BrakeKind.OBSERVED, "the annotation is gone")
         if wanted != known:
-            self._brakes.read_anew()
+            self._brakes.forget_reading()

@@ -50,7 +50,7 @@ class NodeRegistration:
 
         Raises ConflictError if it is gone.
         """
-        record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
+        record = self._patched_with_retries(step.node, reader, report, lambda seen: self._give_marks(record, seen))
         reader.refresh(step.node)
         seen = reader.node(step.node)
         # Not before: the scheduler clears nominations for a node that is still closed.
@@ -78,7 +78,7 @@ class NodeRegistration:
         )
         return known
 
-    def _patched_anew(
+    def _patched_with_retries(
         self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]
     ) -> T:
         """Patch a node in its last seen version; if it was changed since, read and patch it again, at once.
@@ -105,7 +105,7 @@ class NodeRegistration:
         self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
         """Open the node to all pods; nominate those of its pods that we leave to the scheduler. Raises as `register` does."""
-        was_held = self._patched_anew(step.node, reader, report, self._open)
+        was_held = self._patched_with_retries(step.node, reader, report, self._open)
         nominated = (
             self._nominator.nominate(record, step.node, reader, report)
             if was_held or record.is_bound

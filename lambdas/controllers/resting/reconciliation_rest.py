@@ -46,7 +46,7 @@ class ReconciliationRest:
         self._observed_at: datetime | None = None
         self._whole_at: datetime | None = None
         self._recorded_at: datetime | None = None
-        self._world = self._brakes = b""
+        self._digest = self._brakes = b""
         self._follows_reservations = False
 
     def due(self, instances: Sequence[Instance], now: datetime) -> tuple[ObservationScope, OwnRows | None]:
@@ -76,7 +76,7 @@ class ReconciliationRest:
 
     def suffices(self, view: ClusterState) -> bool:
         """Whether an observation without pods is enough, since nothing in it is new or due."""
-        return _world(view) == self._world and not expired(view.snapshot)
+        return _cluster_digest(view) == self._digest and not expired(view.snapshot)
 
     def seen(self, view: ClusterState, observed_at: datetime, now: datetime, *, is_whole: bool) -> None:
         """Rest on this observation, which began at `observed_at`.
@@ -85,10 +85,10 @@ class ReconciliationRest:
 
         A notification may get lost: `disrupt` then observes some time later, so this round continues.
         """
-        world = _world(view)
-        if world != self._world:
+        digest = _cluster_digest(view)
+        if digest != self._digest:
             self.record_change(now)
-        self._world, self._observed_at = world, observed_at
+        self._digest, self._observed_at = digest, observed_at
         self._follows_reservations = any(map(selects_reservations, view.node_classes.values()))
         if is_whole:
             self._whole_at = observed_at
@@ -115,7 +115,7 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
     return len(running) == len(ours) and running == sorted(claim.instance_id for claim in claims)
 
 
-def _world(view: ClusterState) -> bytes:
+def _cluster_digest(view: ClusterState) -> bytes:
     """Return a digest of what an observation without pods shows and users or kubelets may change."""
     nodes = [
         (node.name, node.uid, node.provider_id, node.is_ready, node.deleted_at, node.labels, node.taints)

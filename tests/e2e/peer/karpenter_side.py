@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from simulator.aws.region import builtin_region
-from tests.e2e.audit_book import AuditBook
+from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds
 from tests.e2e.parts.admin import until
@@ -68,7 +68,7 @@ class KarpenterSide(Together):
         self._program, sources = builds.karpenter(), builds.karpenter_sources()
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
-        self._book = AuditBook(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
+        self._book = AuditRecord(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
         self.start_karpenter()
 
     def start_karpenter(self) -> None:

@@ -119,7 +119,7 @@ def _a_replacement_kept(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None
     return None
 
 
-def _a_dear_replacement(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+def _an_expensive_replacement(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
     """The replacement costs as much as the node that it replaces."""
     for number, command in _first(plan, "single"):
         node = next((n for n in snapshot.nodes if n.name in command.nodes), None)
@@ -213,7 +213,7 @@ def _an_empty_node_left(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None
 
 
 _SABOTAGES: tuple[Sabotage, ...] = (
-    _a_move_forgotten, _all_on_one_node, _a_replacement_kept, _a_dear_replacement, _a_boast, _a_node_kept_by_its_owner,
+    _a_move_forgotten, _all_on_one_node, _a_replacement_kept, _an_expensive_replacement, _a_boast, _a_node_kept_by_its_owner,
     _a_pod_kept_by_its_owner, _a_budget_of_nobody, _closed_pools, _resting_nodes, _nodes_for_empty_ones_only,
     _pools_at_their_limit, _held_nodes, _well_nodes, _an_empty_node_left,
 )  # fmt: skip

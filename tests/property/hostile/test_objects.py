@@ -186,7 +186,7 @@ def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
     return Planner(seen(pod, pool)).outcome().plan
 
 
-def told(claim: PlannedClaim, node_class: EC2NodeClass) -> str:
+def user_data_of(claim: PlannedClaim, node_class: EC2NodeClass) -> str:
     """The user data of the claim's node."""
     order = LaunchOrder(
         claim="general-1",
@@ -222,7 +222,7 @@ def check(claims: Iterable[PlannedClaim]) -> None:
         )
         for name in FAMILY_NAMES:
             node_class = of_family(name)
-            found, expected = (outline(FAMILIES[name], told(c, node_class), "") for c in (claim, tame))
+            found, expected = (outline(FAMILIES[name], user_data_of(c, node_class), "") for c in (claim, tame))
             assert found == expected
 
 
@@ -289,10 +289,10 @@ def test_a_node_class_sets_only_its_own_fields(family: str, place: Place, text: 
     (claim,) = planned(POD, POOL).claims
     try:
         node_class = of_family(family, planted(CLASS, place, text))
-        found = told(claim, node_class)
+        found = user_data_of(claim, node_class)
     except InvalidInputError:
         return
-    expected = told(claim, of_family(family, planted(CLASS, place, _tame(place))))
+    expected = user_data_of(claim, of_family(family, planted(CLASS, place, _tame(place))))
     assert outline(FAMILIES[family], found, text) == outline(FAMILIES[family], expected, _tame(place))
 
 

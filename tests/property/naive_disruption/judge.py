@@ -38,7 +38,7 @@ _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "n
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """The faults of a plan, one line each; the first word names the rule."""
     found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(plan)]
-    found += [*_told_of(snapshot, plan), *wave_violations(snapshot, plan)]
+    found += [*_listed_once(snapshot, plan), *wave_violations(snapshot, plan)]
     world = snapshot
     static: Counter[str] = Counter()
     for number, command in enumerate(plan.commands):
@@ -99,7 +99,7 @@ def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
             yield f"twice: pods move to {command.nodes}, and on when these go"
 
 
-def _told_of(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+def _listed_once(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     """Each node is disrupted once, or is blocked with a reason."""
     gone = Counter(name for command in plan.commands for name in command.nodes)
     kept = {block.node for block in plan.blocked}

@@ -61,7 +61,7 @@ def test_the_scheduler_accepts_plans_that_are_split_by_zone(make: Maker, seed: i
 
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=80, deadline=None)
-def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(make: Maker, seed: int) -> None:
+def test_a_plan_costs_no_more_than_the_greedy_one_and_no_less_than_its_bound(make: Maker, seed: int) -> None:
     """Otherwise, the search raises the cost, or the lower bound is wrong."""
     cluster = make(seed, steps=STEPS)
     plan, greedy = schedule(cluster), schedule(with_steps(cluster, None))

@@ -56,7 +56,7 @@ def _decided(plan: Plan) -> object:
 
 def _without(snapshot: Snapshot, name: str) -> Snapshot:
     """The cluster without a node, whose running pods become pending."""
-    pods = (_homeless(pod) if pod.node_name == name and is_reschedulable(pod) else pod for pod in snapshot.pods)
+    pods = (_unbound(pod) if pod.node_name == name and is_reschedulable(pod) else pod for pod in snapshot.pods)
     return msgspec.structs.replace(
         snapshot,
         nodes=tuple(node for node in snapshot.nodes if node.name != name),
@@ -64,5 +64,5 @@ def _without(snapshot: Snapshot, name: str) -> Snapshot:
     )
 
 
-def _homeless(pod: Pod) -> Pod:
+def _unbound(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, node_name="", phase="Pending")

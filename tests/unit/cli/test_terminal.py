@@ -10,7 +10,7 @@ from cli import output
 from cli.__main__ import main
 from cli.difference_document import as_markdown
 from cli.style import ALWAYS, NEVER, choose_style, style
-from cli.terminal import printable, say, tell
+from cli.terminal import printable, write_stderr, write_stdout
 from cli.written_tables import markdown_table, markdown_text
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\x9be\u202ef\x00"
@@ -37,8 +37,8 @@ def test_answers_in_every_form_are_printable(form: str | None, capsys: pytest.Ca
 
 
 def test_both_streams_are_written_to(capsys: pytest.CaptureFixture[str]) -> None:
-    say("yes\x1bc")
-    tell("no\x1bc")
+    write_stdout("yes\x1bc")
+    write_stderr("no\x1bc")
     assert capsys.readouterr() == ("yes\\u001bc\n", "no\\u001bc\n")
 
 

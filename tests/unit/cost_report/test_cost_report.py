@@ -34,7 +34,7 @@ def a_life(instance: str = "i-node-1", *, hours: float | None = None, price: int
     )
 
 
-def told(life: InstanceLife) -> DecisionOutcome:
+def outcome_of(life: InstanceLife) -> DecisionOutcome:
     at = life.ended_at or life.launched_at
     return DecisionOutcome(decision="d", part=life.instance, state=OutcomeState.DONE, at=at, instance=life)
 
@@ -53,7 +53,9 @@ def test_an_instance_reported_twice_counts_once() -> None:
     """`execute` may terminate it, and `reconcile` may find it gone; a retried message reports it again."""
     launch = a_life()
     end = msgspec.structs.replace(a_life(hours=2), launched_at=NOW - HOUR)
-    (life,) = lives([told(launch), told(end), told(msgspec.structs.replace(end, ended_at=NOW + 3 * HOUR))])
+    (life,) = lives(
+        [outcome_of(launch), outcome_of(end), outcome_of(msgspec.structs.replace(end, ended_at=NOW + 3 * HOUR))]
+    )
     assert (life.launched_at, life.ended_at) == (NOW, NOW + 2 * HOUR)
     assert cost(life.price, overlap(life, NOW + HOUR, NOW + 9 * HOUR)) == 100_000_000
     assert not overlap(life, NOW + 3 * HOUR, NOW + 4 * HOUR)

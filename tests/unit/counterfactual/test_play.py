@@ -112,5 +112,5 @@ def test_a_fleet_starts_without_leaving_nodes_and_keeps_unmanaged_ones() -> None
     fleet = PlayedFleet(msgspec.structs.replace(look, node_claims=(look.node_claims[0], going)))
     assert list(fleet.claims) == ["busy"]
     foreign = msgspec.structs.replace(look, node_claims=look.node_claims[:1])
-    world = PlayedFleet(foreign).world(foreign, NOW, karpenter_moves_only=False)
-    assert sorted(node.name for node in world.nodes) == ["busy", "idle"]
+    played = PlayedFleet(foreign).in_snapshot(foreign, NOW, karpenter_moves_only=False)
+    assert sorted(node.name for node in played.nodes) == ["busy", "idle"]

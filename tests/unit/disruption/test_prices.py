@@ -32,11 +32,6 @@ def claim(**changes: Any) -> PlannedClaim:
     return PlannedClaim(**{**fields, **changes})
 
 
-def dear(text: float) -> int:
-    """Dollars in nano-dollars."""
-    return nanodollars(text)
-
-
 def test_the_price_of_a_node_ignores_availability() -> None:
     """A running node is paid for, sold out or not."""
     _, node = a_node_of(SMALL)
@@ -46,7 +41,7 @@ def test_the_price_of_a_node_ignores_availability() -> None:
         capacity={},
         offerings=(Offering("small", ZONES[0], labels.ON_DEMAND, 7, available=False),),
     )
-    assert node_price(node.labels, SMALL) == dear(0.1)
+    assert node_price(node.labels, SMALL) == nanodollars(0.1)
     assert node_price(node.labels, gone) == 7
 
 
@@ -75,16 +70,16 @@ def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
 def test_below_is_strict() -> None:
     """An equal price is no saving: two equal nodes would replace each other forever."""
     options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
-    assert [t.name for t, _ in options.below(dear(0.4)).types] == ["small"]
-    assert [t.name for t, _ in options.below(dear(0.1)).types] == []
+    assert [t.name for t, _ in options.below(nanodollars(0.4)).types] == ["small"]
+    assert [t.name for t, _ in options.below(nanodollars(0.1)).types] == []
 
 
 def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
     """Every remaining type has an offering that meets all requirements of the claim."""
-    found = ReplacementOptions.of(claim(), BOTH).held_to(labels.SPOT).below(dear(0.1)).planned()
+    found = ReplacementOptions.of(claim(), BOTH).held_to(labels.SPOT).below(nanodollars(0.1)).planned()
     assert found.instance_types == ("small",)
     assert found.capacity_types == (labels.SPOT,)
-    assert found.price == dear(0.04)
+    assert found.price == nanodollars(0.04)
 
 
 def test_requirements_follow_the_narrowing() -> None:

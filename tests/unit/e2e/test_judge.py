@@ -13,7 +13,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Offering
 from core.model.plan import PlannedClaim
 from tests.builders import CLASS_REF, NOW
-from tests.e2e.audit_book import AuditBook, unused
+from tests.e2e.audit_record import AuditRecord, unused
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import judge
 from tests.e2e.latency import percentile, seconds_to_launch
@@ -130,7 +130,7 @@ def test_used_refused_and_unused_verbs_are_reported(tmp_path: Path) -> None:
         event("list", "secrets", 200, {"username": "else", "groups": []}),
     ]
     log.write_text("\n".join(lines) + "\n" + '{"half')
-    book = AuditBook(log, frozenset({"fleetwright"}))
+    book = AuditRecord(log, frozenset({"fleetwright"}))
     book.read()
     assert [str(verb) for verb in book.used] == ["list pods", "create pods/eviction"]
     assert [str(verb) for verb in book.refused] == ["delete nodes"]

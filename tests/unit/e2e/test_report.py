@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import cluster_role
-from tests.e2e.audit_book import Verb
+from tests.e2e.audit_record import Verb
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Verdict
 from tests.e2e.report import NEEDED, Report

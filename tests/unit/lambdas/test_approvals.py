@@ -60,7 +60,7 @@ def logged(lab: Lab, entry: LedgerEntry) -> tuple[str, int]:
     return line.state, line.hourly
 
 
-def disrupt_and_tell(lab: Lab) -> list[tuple[str, str]]:
+def disrupt_and_report(lab: Lab) -> list[tuple[str, str]]:
     """Run `disrupt` as its handler does; return kind and reason of its decisions."""
     report = lab.disrupt()
     lab.app.adapters.ledger.record_outcomes("disrupt", report.outcomes)
@@ -69,7 +69,7 @@ def disrupt_and_tell(lab: Lab) -> list[tuple[str, str]]:
 
 def test_a_command_beyond_the_bound_is_proposed_and_not_begun(lab: Lab) -> None:
     (node,) = lab.kubernetes.names(kinds.NODES)
-    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_report(lab)
     assert lab.rows.commands == {}
     assert lab.work.take() == []
     proposal = the_proposal(lab)
@@ -87,7 +87,7 @@ def test_a_command_beyond_the_bound_is_proposed_and_not_begun(lab: Lab) -> None:
 
 
 def test_what_waits_is_not_proposed_again_and_takes_no_place_in_a_budget(lab: Lab) -> None:
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     lab.settings = msgspec.structs.replace(lab.settings, approve_above_nodes=1)
     lab.kubernetes.put(a_pending_pod("q", cpu="1900m"), a_pending_pod("r", cpu="1900m"))
     first = lab.kubernetes.names(kinds.NODES)[0]
@@ -105,12 +105,12 @@ def test_what_waits_is_not_proposed_again_and_takes_no_place_in_a_budget(lab: La
 
 
 def test_an_approved_command_is_checked_again_and_carried_out_under_its_own_id(lab: Lab) -> None:
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     proposed = the_proposal(lab)
     entry = entries(lab)[-1]
     lab.clock.advance(minutes=40)
     say(lab, approve=True)
-    assert (DecisionKind.APPROVE, CommandReason.APPROVED) in disrupt_and_tell(lab)
+    assert (DecisionKind.APPROVE, CommandReason.APPROVED) in disrupt_and_report(lab)
     assert list(lab.rows.commands) == [proposed.id]
     assert lab.rows.commands[proposed.id].decision == entry.id
     assert the_proposal(lab).end is not None
@@ -122,12 +122,12 @@ def test_an_approved_command_is_checked_again_and_carried_out_under_its_own_id(l
 
 
 def test_a_proposal_lapses_when_the_world_has_moved(lab: Lab) -> None:
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     entry = entries(lab)[-1]
     lab.kubernetes.put(a_pending_pod("late"))
     lab.bind("late")
     say(lab, approve=True)
-    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_tell(lab)
+    assert (DecisionKind.ABANDON, CommandReason.PROPOSAL_LAPSED) in disrupt_and_report(lab)
     assert lab.rows.commands == {}
     end = the_proposal(lab).end
     assert end is not None
@@ -135,11 +135,11 @@ def test_a_proposal_lapses_when_the_world_has_moved(lab: Lab) -> None:
     assert logged(lab, entry) == (f"came to nothing: {CommandReason.PROPOSAL_LAPSED}", 0)
 
 
-def test_a_proposal_expires_and_is_made_anew(lab: Lab) -> None:
-    disrupt_and_tell(lab)
+def test_a_proposal_expires_and_is_made_again(lab: Lab) -> None:
+    disrupt_and_report(lab)
     first = the_proposal(lab)
     lab.clock.pause(EXPIRES_AFTER)
-    found = disrupt_and_tell(lab)
+    found = disrupt_and_report(lab)
     assert (DecisionKind.ABANDON, CommandReason.APPROVAL_EXPIRED) in found
     assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in found
     assert len(lab.rows.proposals) == 2
@@ -148,9 +148,9 @@ def test_a_proposal_expires_and_is_made_anew(lab: Lab) -> None:
 
 
 def test_a_rejected_node_is_left_alone_for_the_rest_of_the_day(lab: Lab) -> None:
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     say(lab, approve=False)
-    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_tell(lab)
+    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_report(lab)
     lab.clock.advance(hours=1)
     lab.restart()
     report = lab.disrupt()
@@ -158,47 +158,47 @@ def test_a_rejected_node_is_left_alone_for_the_rest_of_the_day(lab: Lab) -> None
     assert report.outcomes == []
     lab.clock.pause(EXPIRES_AFTER)
     lab.restart()
-    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_report(lab)
 
 
 def test_an_approved_command_waits_for_a_closed_budget(lab: Lab) -> None:
     """It was proposed while the budget was open; a person reads it when it is closed."""
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     say(lab, approve=True)
     lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]}))
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     assert lab.rows.commands == {}
     assert the_proposal(lab).end is None
     lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "0s", "budgets": [{"nodes": "1"}]}))
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     assert list(lab.rows.commands) == [the_proposal(lab).id]
 
 
 def test_an_approval_ends_a_rest(lab: Lab) -> None:
     """Nothing else in the cluster has changed."""
     for _ in range(3):
-        disrupt_and_tell(lab)
+        disrupt_and_report(lab)
         lab.clock.advance(seconds=10)
     assert "resting" in lab.disrupt().counts
     say(lab, approve=True)
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     assert list(lab.rows.commands) == [the_proposal(lab).id]
 
 
 def test_a_topic_that_fails_is_tried_again(lab: Lab) -> None:
     lab.topic.broken = TransientError("sns:Publish", "503")
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     assert the_proposal(lab).announced_at is None
     lab.topic.broken = None
     lab.restart()
-    disrupt_and_tell(lab)
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
+    disrupt_and_report(lab)
     assert len(lab.topic.told) == 1
 
 
-def test_after_a_crash_before_the_command_is_stored_it_is_proposed_anew(lab: Lab) -> None:
+def test_after_a_crash_before_the_command_is_stored_it_is_proposed_again(lab: Lab) -> None:
     """At worst a person is asked twice; nothing begins twice."""
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     say(lab, approve=True)
     first = the_proposal(lab)
 
@@ -212,14 +212,14 @@ def test_after_a_crash_before_the_command_is_stored_it_is_proposed_anew(lab: Lab
         lab.disrupt()
     lab.restart()
     lab.clock.advance(minutes=1)
-    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_tell(lab)
+    assert (DecisionKind.PROPOSE, CommandReason.AWAITS_APPROVAL) in disrupt_and_report(lab)
     assert lab.rows.commands == {}
     assert sorted(lab.rows.proposals) != [first.id]
 
 
 def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
     """A person may change their mind in time."""
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     say(lab, approve=True)
     kept = lab.app.adapters.proposals.all
 
@@ -229,10 +229,10 @@ def test_a_rejection_of_the_same_moment_wins(lab: Lab) -> None:
         return found
 
     lab.app.adapters.proposals.all = read_too_early  # type: ignore[method-assign]
-    disrupt_and_tell(lab)
+    disrupt_and_report(lab)
     assert lab.rows.commands == {}
     lab.app.adapters.proposals.all = kept  # type: ignore[method-assign]
-    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_tell(lab)
+    assert (DecisionKind.ABANDON, CommandReason.REJECTED) in disrupt_and_report(lab)
 
 
 def test_an_unwritable_ledger_proposes_nothing(lab: Lab) -> None:
@@ -251,5 +251,5 @@ def test_only_so_many_proposals_wait_at_once() -> None:
         lab.kubernetes.drop(kinds.PODS, f"p{n}", "default")
     for _ in range(PROPOSALS_MAX + 3):
         lab.clock.advance(minutes=1)
-        disrupt_and_tell(lab)
+        disrupt_and_report(lab)
     assert len(lab.rows.proposals) == PROPOSALS_MAX

@@ -95,7 +95,7 @@ def test_a_node_that_does_not_start_stays_for_its_running_pods() -> None:
     assert lab.kubernetes.evicted == []
 
 
-def told(lab: Lab, reason: str) -> list[tuple[str, str]]:
+def event_objects(lab: Lab, reason: str) -> list[tuple[str, str]]:
     """Kind and name of the objects of events with that reason."""
     found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
     return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
@@ -107,11 +107,11 @@ def test_a_node_that_does_not_start_in_time_gets_one_event_on_it_and_on_its_pods
     lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds() - 60)
     lab.reconcile()
     lab.tick(2)
-    assert told(lab, "InitializationTimeout") == []
+    assert event_objects(lab, "InitializationTimeout") == []
     lab.clock.advance(minutes=1)
     lab.reconcile()
     lab.tick(4)
-    assert told(lab, "InitializationTimeout") == [("Node", "node"), ("Pod", "p")]
+    assert event_objects(lab, "InitializationTimeout") == [("Node", "node"), ("Pod", "p")]
 
 
 def a_small_node(cpu: str) -> Lab:
@@ -133,7 +133,7 @@ def test_a_node_smaller_than_its_type_is_reported_once_and_stays() -> None:
         lab.tick(2)
         lab.clock.advance(minutes=70)
     (name,) = lab.kubernetes.names(kinds.NODES)
-    assert told(lab, "FailedConsistencyCheck") == [("Node", name)]
+    assert event_objects(lab, "FailedConsistencyCheck") == [("Node", name)]
     assert lab.claim.message == f"node {name} has 1799m of cpu where 2 was expected"
     assert lab.claim.deletion is None
 
@@ -144,7 +144,7 @@ def test_a_node_with_nine_tenths_of_its_type_is_large_enough() -> None:
     report = lab.reconcile()
     lab.tick(2)
     assert not report.counts.get("inconsistentNodes")
-    assert told(lab, "FailedConsistencyCheck") == []
+    assert event_objects(lab, "FailedConsistencyCheck") == []
 
 
 def test_a_deleted_node_is_drained_before_it_goes() -> None:

@@ -34,7 +34,7 @@ def failing(error: Exception) -> object:
     return fail
 
 
-def told(report: RunReport) -> set[tuple[str, str]]:
+def skips(report: RunReport) -> set[tuple[str, str]]:
     return {(d.subject, d.reason) for d in report.decisions if d.kind == "skip"}
 
 
@@ -54,7 +54,7 @@ def test_an_unexpected_error_stops_one_sweep_and_no_other(lab: Lab, monkeypatch:
     mark(lab)
     report = lab.reconcile()
     assert not is_marked(lab)
-    assert ("sweep status", "UnexpectedError") in told(report)
+    assert ("sweep status", "UnexpectedError") in skips(report)
     assert (report.counts[FAILED_SWEEPS], report.counts["unexpectedErrors"]) == (1, 1)
 
 
@@ -67,8 +67,8 @@ def test_sweeps_that_need_no_snapshot_run_without_one(lab: Lab, monkeypatch: pyt
     monkeypatch.setattr(lab.kubernetes, "list", failing(TransientError("kube:list nodes", "503")))
     report = lab.reconcile()
     assert len(lab.work.sent) == 1
-    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= told(report)
-    assert "sweep stalled" not in {subject for subject, _ in told(report)}
+    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= skips(report)
+    assert "sweep stalled" not in {subject for subject, _ in skips(report)}
 
 
 def test_sweeps_that_need_no_instances_run_without_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_sweeps_that_need_no_instances_run_without_them(lab: Lab, monkeypatch: p
     monkeypatch.setattr(lab.cloud, "instances", failing(TransientError("ec2:DescribeInstances", "throttled")))
     report = lab.reconcile()
     assert not is_marked(lab)
-    assert ("sweep lostInstances", "TransientError") in told(report)
+    assert ("sweep lostInstances", "TransientError") in skips(report)
 
 
 def test_a_sweep_that_is_not_clean_for_half_an_hour_is_counted_across_sandboxes(
@@ -132,7 +132,7 @@ def test_sweeps_without_time_left_are_reported_and_none_starves(lab: Lab, monkey
         report = lab.reconcile()
         assert report.counts[SKIPPED_SWEEPS] == len(names) - 2
     assert swept == names
-    assert any(reason == "TimeShort" for _, reason in told(report))
+    assert any(reason == "TimeShort" for _, reason in skips(report))
 
 
 class Named(Sweep):

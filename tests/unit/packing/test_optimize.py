@@ -39,7 +39,7 @@ def test_the_search_comes_close_to_the_bound(make: Callable[[int], PackingProble
 
 
 @pytest.mark.parametrize("steps", [0, 1, 20])
-def test_a_good_packing_never_gets_dearer(steps: int) -> None:
+def test_a_good_packing_never_costs_more(steps: int) -> None:
     """Otherwise, a later stage discards the result of an earlier one."""
     problem = with_small_pods(7)
     good = improved(problem, steps=300).packing

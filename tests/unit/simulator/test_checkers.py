@@ -23,7 +23,7 @@ class Story:
         self.now = START
         self.judges = Judges(lambda name: CAPACITY[name])
 
-    def tell(self, event: str, **fields: Any) -> Story:
+    def record(self, event: str, **fields: Any) -> Story:
         """The next line of the record."""
         self.judges.see(Event(self.now.isoformat(), event, fields))
         return self
@@ -36,29 +36,29 @@ class Story:
     def apply(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> Story:
         """An object of the user's."""
         obj = {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
-        return self.tell("objectApplied", kind=kind, name=name, namespace=namespace, by="user", object=obj)
+        return self.record("objectApplied", kind=kind, name=name, namespace=namespace, by="user", object=obj)
 
     def node(self, name: str, *, pool: str = "default", token: str = "") -> Story:
         """An instance and its initialized node."""
         tags = {"karpenter.sh/nodepool": pool, "karpenter.sh/nodeclaim": f"claim-{name}"}
-        self.tell("instanceLaunched", instance=f"i-{name}", instanceType="m5.large", clientToken=token, tags=tags)
+        self.record("instanceLaunched", instance=f"i-{name}", instanceType="m5.large", clientToken=token, tags=tags)
         obj = {"metadata": {"labels": {"karpenter.sh/nodepool": pool, "karpenter.sh/initialized": "true"}}}
-        self.tell("nodeJoined", node=name, providerID=f"aws:///z/i-{name}", object=obj)
-        return self.tell("objectApplied", kind="Node", name=name, namespace="", object=obj)
+        self.record("nodeJoined", node=name, providerID=f"aws:///z/i-{name}", object=obj)
+        return self.record("objectApplied", kind="Node", name=name, namespace="", object=obj)
 
     def pod(self, name: str, node: str, *, owner: str = "", **metadata: Any) -> Story:
         """A ready pod."""
         obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}, **metadata}}
-        self.tell("podCreated", pod=f"shop/{name}", owner=owner, object=obj)
-        return self.tell("podBound", pod=f"shop/{name}", node=node).tell("podReady", pod=f"shop/{name}", node=node)
+        self.record("podCreated", pod=f"shop/{name}", owner=owner, object=obj)
+        return self.record("podBound", pod=f"shop/{name}", node=node).record("podReady", pod=f"shop/{name}", node=node)
 
     def taint(self, node: str, reason: str) -> Story:
         """A node begins to go."""
-        return self.tell("nodeTainted", node=node, key="karpenter.sh/disrupted", effect="NoSchedule", reason=reason)
+        return self.record("nodeTainted", node=node, key="karpenter.sh/disrupted", effect="NoSchedule", reason=reason)
 
     def evict(self, pod: str, node: str, by: str = "eviction") -> Story:
         """A pod goes."""
-        return self.tell("podEvicted", pod=f"shop/{pod}", node=node, by=by)
+        return self.record("podEvicted", pod=f"shop/{pod}", node=node, by=by)
 
     def verdict(self) -> Verdict:
         """What the judges say."""
@@ -105,8 +105,8 @@ def test_budgets(reason: str, count: int, budgets: list[dict[str, Any]] | None, 
 def test_a_node_that_stays_after_all_counts_no_longer() -> None:
     """If this failed, a command that was called off would block the next one in the judge's eyes."""
     story = Story().apply("NodePool", "default", pool(budgets=[{"nodes": "1"}])).node("a").node("b")
-    story.taint("a", "Empty").tell("nodeUntainted", node="a", key="karpenter.sh/disrupted", effect="NoSchedule")
-    story.taint("b", "Empty").tell("instanceTerminated", instance="i-b", by="api").taint("a", "Empty")
+    story.taint("a", "Empty").record("nodeUntainted", node="a", key="karpenter.sh/disrupted", effect="NoSchedule")
+    story.taint("b", "Empty").record("instanceTerminated", instance="i-b", by="api").taint("a", "Empty")
     assert story.verdict().count("budgetViolations") == 0
 
 
@@ -158,7 +158,7 @@ def test_all_places_of_one_transaction_count() -> None:
 def test_budgets_of_a_deleted_node_pool_hold_nothing() -> None:
     """If this failed, nodes that go with their NodePool would be held to a default that nobody set."""
     story = Story().apply("NodePool", "default", pool()).node("a").node("b")
-    story.tell("objectDeleted", kind="NodePool", name="default", namespace="").taint("a", "Empty").taint("b", "Empty")
+    story.record("objectDeleted", kind="NodePool", name="default", namespace="").taint("a", "Empty").taint("b", "Empty")
     assert story.verdict().count("budgetViolations") == 0
 
 
@@ -221,15 +221,15 @@ def test_a_rollout_has_the_replicas_of_its_deployment() -> None:
     for name, replicas in (("web", 3), ("web-2", 2)):
         metadata = {"name": name, "namespace": "shop", "ownerReferences": [owner]}
         found = {"kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": replicas}}
-        story.tell("objectApplied", kind="ReplicaSet", name=name, namespace="shop", by="controller", object=found)
-    story.pod("new", "n", owner="ReplicaSet/web-2").tell("podUnready", pod="shop/new", node="n")
+        story.record("objectApplied", kind="ReplicaSet", name=name, namespace="shop", by="controller", object=found)
+    story.pod("new", "n", owner="ReplicaSet/web-2").record("podUnready", pod="shop/new", node="n")
     assert story.evict("p0", "n").verdict().count("podDisruptionBudgetViolations") == 0
     assert story.evict("p1", "n").verdict().count("podDisruptionBudgetViolations") == 1
 
 
 def test_an_unready_pod_may_go_whatever_the_budget_says() -> None:
     """If this failed, a broken pod would count as one that serves."""
-    story = guarded({"minAvailable": 3}).tell("podUnready", pod="shop/p0", node="n").evict("p0", "n")
+    story = guarded({"minAvailable": 3}).record("podUnready", pod="shop/p0", node="n").evict("p0", "n")
     assert story.verdict().count("podDisruptionBudgetViolations") == 0
 
 
@@ -258,7 +258,7 @@ def test_taking_the_instance_away_under_a_protected_pod_is_no_better() -> None:
     """If this failed, not draining at all would be the way round the annotation."""
     story = Story().apply("NodePool", "default", pool()).node("n")
     story.pod("p", "n", annotations={"karpenter.sh/do-not-disrupt": "true"}).taint("n", "Underutilized")
-    story.tell("instanceTerminated", instance="i-n", by="api")
+    story.record("instanceTerminated", instance="i-n", by="api")
     assert story.verdict().count("doNotDisruptViolations") == 1
 
 
@@ -267,10 +267,10 @@ def test_two_instances_for_one_token_or_claim() -> None:
     story = Story().node("a", token="t").node("b", token="t")
     assert story.verdict().count("doubleLaunches") == 1
     story = Story().node("a").node("b")
-    story.tell("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
+    story.record("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
     assert story.verdict().count("doubleLaunches") == 1
-    story = Story().node("a").tell("instanceTerminated", instance="i-a", by="api").node("b")
-    story.tell("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
+    story = Story().node("a").record("instanceTerminated", instance="i-a", by="api").node("b")
+    story.record("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
     assert story.verdict().count("doubleLaunches") == 0
 
 
@@ -289,10 +289,10 @@ def test_an_instance_that_nobody_knows_is_an_orphan_after_a_while() -> None:
     """If this failed, machines could run forever for nobody."""
     tags = {"karpenter.sh/nodepool": "default"}
     story = Story().node("a")
-    story.tell("instanceLaunched", instance="i-lost", instanceType="m5.large", clientToken="", tags=tags)
-    story.wait(minutes=10).tell("simulationEnded")
+    story.record("instanceLaunched", instance="i-lost", instanceType="m5.large", clientToken="", tags=tags)
+    story.wait(minutes=10).record("simulationEnded")
     assert story.verdict().count("orphanedInstances") == 0
-    story.wait(minutes=15).tell("simulationEnded")
+    story.wait(minutes=15).record("simulationEnded")
     assert [found.message.split()[0] for found in story.verdict().violations] == ["i-lost"]
 
 
@@ -303,17 +303,17 @@ def occupied(owner: str = "ReplicaSet/web") -> Story:
 
 def test_a_pod_that_runs_when_its_instance_is_terminated_was_killed() -> None:
     """If this failed, a fleet could be ended undrained, and the run be praised."""
-    story = occupied().tell("instanceTerminated", instance="i-n", by="api")
+    story = occupied().record("instanceTerminated", instance="i-n", by="api")
     assert story.verdict().count("podsKilledWithInstance") == 1
 
 
 @pytest.mark.parametrize(
     "story",
     [
-        occupied().evict("p", "n").tell("instanceTerminated", instance="i-n", by="api"),
-        occupied().tell("instanceTerminated", instance="i-n", by="interruption"),
-        occupied().tell("interruptionNotice", instance="i-n").tell("instanceTerminated", instance="i-n", by="api"),
-        occupied("DaemonSet/agent").tell("instanceTerminated", instance="i-n", by="api"),
+        occupied().evict("p", "n").record("instanceTerminated", instance="i-n", by="api"),
+        occupied().record("instanceTerminated", instance="i-n", by="interruption"),
+        occupied().record("interruptionNotice", instance="i-n").record("instanceTerminated", instance="i-n", by="api"),
+        occupied("DaemonSet/agent").record("instanceTerminated", instance="i-n", by="api"),
     ],
     ids=["evicted", "taken", "noticed", "daemon"],
 )
@@ -329,8 +329,8 @@ def test_a_command_has_a_place_for_the_pods_that_it_evicts(reason: str, minutes:
     """If this failed, consolidation could save money by leaving pods without a node."""
     story = occupied().taint("n", reason).evict("p", "n").wait(seconds=30)
     obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}}}
-    story.tell("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=minutes)
-    assert story.tell("podBound", pod="shop/q", node="n").verdict().count("evictionsWithoutPlace") == broken
+    story.record("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=minutes)
+    assert story.record("podBound", pod="shop/q", node="n").verdict().count("evictionsWithoutPlace") == broken
 
 
 @pytest.mark.parametrize(("limit", "broken"), [("1", 0), ("3", 1)])
@@ -339,5 +339,5 @@ def test_a_place_that_another_pod_took_is_missed_only_below_the_limit(limit: str
     story = occupied().apply("NodePool", "default", {**pool(), "limits": {"nodes": limit}}).node("other")
     story.taint("n", "Underutilized").evict("p", "n").wait(seconds=30)
     obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}}}
-    story.tell("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=25)
-    assert story.tell("podBound", pod="shop/q", node="other").verdict().count("evictionsWithoutPlace") == broken
+    story.record("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=25)
+    assert story.record("podBound", pod="shop/q", node="other").verdict().count("evictionsWithoutPlace") == broken

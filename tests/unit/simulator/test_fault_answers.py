@@ -66,7 +66,7 @@ class Bench:
         reservations = self.ec2.describe_instances()["Reservations"]
         return {i["InstanceId"]: i["State"]["Name"] for r in reservations for i in r["Instances"]}
 
-    def told(self) -> list[tuple[str, str, str]]:
+    def recorded_calls(self) -> list[tuple[str, str, str]]:
         """The writes to EC2 that the record knows."""
         return [(e.fields["call"], e.fields["outcome"], e.fields["code"]) for e in self.events if e.event == "call"]
 
@@ -97,7 +97,7 @@ def test_half_of_a_batch_is_terminated_and_the_caller_is_told_of_an_error(bench:
     with pytest.raises(ClientError):
         bench.ec2.terminate_instances(InstanceIds=["i-1", "i-2"])
     assert bench.listed() == {"i-1": "shutting-down", "i-2": "running"}
-    assert {outcome for _, outcome, _ in bench.told()} == {"error"}
+    assert {outcome for _, outcome, _ in bench.recorded_calls()} == {"error"}
 
 
 def test_half_of_a_batch_of_messages_is_taken(bench: Bench) -> None:
@@ -117,7 +117,7 @@ def test_a_denied_call_is_refused_with_its_code(bench: Bench, code: str, told: s
     bench.faults.arm("ec2:TerminateInstances", Fault(kind=calls.DENIED, code=code), count=1)
     with pytest.raises(ClientError, match=told):
         bench.ec2.terminate_instances(InstanceIds=["i-1"])
-    assert bench.told() == [("ec2:TerminateInstances", "denied", told)]
+    assert bench.recorded_calls() == [("ec2:TerminateInstances", "denied", told)]
 
 
 def test_only_the_named_functions_nth_call_is_struck(bench: Bench) -> None:

@@ -28,9 +28,9 @@ class DeletedNodeClaims:
         if record is None:
             return
         with suppress(NotFoundError):
-            self.heed(self._kubernetes.get(NODE_CLAIMS, name), record, report)
+            self.terminate_if_deleted(self._kubernetes.get(NODE_CLAIMS, name), record, report)
 
-    def heed(self, obj: JsonObject, record: ClaimRecord, report: RunReport) -> None:
+    def terminate_if_deleted(self, obj: JsonObject, record: ClaimRecord, report: RunReport) -> None:
         """Remove the claim if somebody deletes its NodeClaim and the claim is not leaving already. Raises PortError."""
         if is_deleted(obj) and is_mirror(obj) and not mirrored(record).is_leaving:
             message = f"NodeClaim {record.name} was deleted"

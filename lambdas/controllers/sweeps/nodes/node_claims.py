@@ -61,8 +61,8 @@ class NodeClaims(Sweep):
         if not self._mirror.is_on:
             return
         known = sorted(ours.keys() & records.keys())
-        heed = partial(self._heed, ours, records, round_)
-        round_.each([name for name in known if is_deleted(ours[name])], heed, subject=_subject)
+        terminate = partial(self._terminate_if_deleted, ours, records, round_)
+        round_.each([name for name in known if is_deleted(ours[name])], terminate, subject=_subject)
         missing = [records[name] for name in sorted(records.keys() - objects.keys())]
         by_hand = [name for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
         if (missing or by_hand) and self._mirror.may_create():
@@ -70,10 +70,10 @@ class NodeClaims(Sweep):
             self._work.send([made_node_claim(name, round_.clock.now()) for name in by_hand[:CLAIMS_A_ROUND]])
         self._bring_up_to_date(known, ours, records, round_)
 
-    def _heed(
+    def _terminate_if_deleted(
         self, ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound, name: str
     ) -> None:
-        self._deleted.heed(ours[name], records[name], round_.report)
+        self._deleted.terminate_if_deleted(ours[name], records[name], round_.report)
 
     def _bring_up_to_date(
         self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound

@@ -79,7 +79,7 @@ def a_node(lab: Lab) -> None:
     lab.kubernetes.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}, "status": {}})
 
 
-def test_a_patch_is_made_anew_from_what_somebody_wrote_meanwhile() -> None:
+def test_a_patch_is_made_again_from_what_somebody_wrote_meanwhile() -> None:
     """A kubelet's write between our read and our patch is not lost."""
     lab = Lab()
     a_node(lab)

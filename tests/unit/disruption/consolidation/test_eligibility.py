@@ -55,7 +55,7 @@ class TestRoomForCapacityBuffers:
         assert command.replacements[0].instance_types[0] == "t-4"
 
 
-def test_the_dearest_node_for_its_pods_comes_first() -> None:
+def test_the_most_expensive_node_for_its_pods_comes_first() -> None:
     """Empty nodes are handled by another method."""
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(SMALL, "node-3"))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2"))))

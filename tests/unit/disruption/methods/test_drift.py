@@ -28,7 +28,7 @@ from tests.unit.disruption.nodes_for_tests import (
 )
 
 
-def test_a_drifted_node_is_replaced_even_by_a_dearer_one() -> None:
+def test_a_drifted_node_is_replaced_even_by_a_more_expensive_one() -> None:
     """The new template counts more than the cost."""
     pair = drifted(a_node_of(SMALL, capacity_type=labels.SPOT))
     (command,) = disrupt(world(pair, pods=(pod_on("node-1"),))).commands

@@ -25,7 +25,7 @@ def test_empty_node_is_deleted() -> None:
     assert command.savings == nanodollars(0.05)
 
 
-def test_the_dearest_empty_node_goes_first_within_budgets() -> None:
+def test_the_most_expensive_empty_node_goes_first_within_budgets() -> None:
     """Each removal disrupts the same, so the largest saving comes first."""
     one = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(MIDDLE, "node-3"))

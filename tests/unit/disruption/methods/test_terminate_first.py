@@ -99,7 +99,7 @@ def test_it_waits_until_all_others_of_the_pool_work() -> None:
     assert isinstance(checked(command, late), Refusal)
 
 
-def told(snapshot: Snapshot) -> str:
+def obstacle_of(snapshot: Snapshot) -> str:
     candidate = DisruptionPass(snapshot).survey.candidates[0]
     return obstacle(candidate, snapshot)
 
@@ -119,5 +119,5 @@ def told(snapshot: Snapshot) -> str:
 )
 def test_an_obstacle_is_named(snapshot: Snapshot, expected: str) -> None:
     """The refusal of a command that no longer holds says it."""
-    assert expected in told(snapshot)
-    assert bool(told(snapshot)) == bool(expected)
+    assert expected in obstacle_of(snapshot)
+    assert bool(obstacle_of(snapshot)) == bool(expected)

@@ -42,7 +42,7 @@ def test_an_explicit_price_wins() -> None:
     assert price_of(pod_on("a", "p1"), pod_on("a", "p2"), options=Options(move_price=7)) == 14
 
 
-def test_a_recently_moved_pod_is_dear_to_move_and_less_so_with_time() -> None:
+def test_a_recently_moved_pod_is_expensive_to_move_and_less_so_with_time() -> None:
     ages = (0, 10, 20, 60, 300)
     started = [pod_on("a", started_at=NOW - timedelta(minutes=age)) for age in ages]
     prices = [price_of(pod, moved=moved_ago(age)) for pod, age in zip(started, ages, strict=True)]

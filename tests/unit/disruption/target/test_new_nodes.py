@@ -20,7 +20,7 @@ def planned() -> tuple[Snapshot, tuple[PlannedClaim, ...]]:
     return snapshot, drained(fleet_of(snapshot), "a").claims
 
 
-def test_the_dearest_launches_together_stay_below_the_budget() -> None:
+def test_the_most_expensive_launches_together_stay_below_the_budget() -> None:
     snapshot, claims = planned()
     budget = 10**8
     narrowed = held(claims, budget, {}, snapshot)

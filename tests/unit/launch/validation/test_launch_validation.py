@@ -41,7 +41,7 @@ def test_a_denial_is_asked_about_again_later_and_later(times: int, minutes: int)
     assert not answer.answers(FIELDS, NOW + pause)
 
 
-def test_a_changed_class_is_asked_about_at_once_and_counts_anew() -> None:
+def test_a_changed_class_is_asked_about_at_once_and_is_counted_again() -> None:
     answer = next_validation(denied(5), {"UserData": "2"}, DENIED, NOW)
     assert not denied(5).answers({"UserData": "2"}, NOW)
     assert answer.denials == 1

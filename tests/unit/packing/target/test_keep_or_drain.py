@@ -18,7 +18,7 @@ def solved(fleet: FleetProblem, rules: TargetRules | None = None) -> FleetTarget
     return KeepOrDrain(fleet, cells, types, cells.mean_requests(fleet)).solve(rules or TargetRules(fill=1.0))
 
 
-def test_pods_of_the_dearer_node_move_into_the_room_of_the_cheaper() -> None:
+def test_pods_of_the_more_expensive_node_move_into_the_room_of_the_cheaper_one() -> None:
     found = solved(a_fleet([[2], [2]], free=[2, 2], prices=[3, 1], machines={4: 9}))
     assert rounded(found.stay).tolist() == [False, True]
     assert found.into.tolist() == [[pytest.approx(2)]]

@@ -52,7 +52,7 @@ def test_a_charge_is_the_largest_type_of_each_quota() -> None:
     assert (quotas.left[STANDARD.on_demand], other.left[STANDARD.on_demand]) == (84 * VCPU, 100 * VCPU)
 
 
-def test_spot_is_requested_only_where_it_is_no_dearer() -> None:
+def test_spot_is_requested_only_where_it_costs_no_more() -> None:
     """The launch leaves out spot that costs more than on-demand capacity, so the other quota is charged."""
     context = context_of(types=(SMALL,))
     (template,) = context.templates

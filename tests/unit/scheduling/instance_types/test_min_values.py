@@ -17,7 +17,7 @@ TYPES = TypeFilter.of(TypeIndex((*CHEAP, *DEAR)), frozenset({"family"}), TABLE, 
 ANY = TABLE.conjunction(())
 
 
-def test_a_cut_keeps_dear_types_that_bring_a_value() -> None:
+def test_a_cut_keeps_expensive_types_that_bring_a_value() -> None:
     """Otherwise, a claim is refused because of minValues that its types met."""
     assert TYPES.names(cut(TYPES, TYPES.full, ANY, {}, 2)) == ("a0", "a1")
     assert TYPES.names(cut(TYPES, TYPES.full, ANY, {"family": 3}, 4)) == ("a0", "a1", "b0", "c0")

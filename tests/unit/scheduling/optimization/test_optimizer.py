@@ -63,7 +63,7 @@ def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
     assert [claim.instance_types for claim in plan.claims] == [("gpu-1",), ("gpu-1",)]
 
 
-def test_one_node_is_never_dearer_than_a_node_for_each_pod() -> None:
+def test_one_node_never_costs_more_than_a_node_for_each_pod() -> None:
     """If the cost was within a fifth of the arithmetic bound, no search was made."""
     types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="8", memory="32Gi", price=0.23))
     pods = tuple(a_pod(f"p{number}", cpu="1", memory="1Gi") for number in range(5))

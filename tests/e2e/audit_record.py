@@ -66,7 +66,7 @@ WRITES_EVENTS: Final = Verb("", "events", "create")
 """EKS' audit policy omits events, so tests that see one of ours record it here."""
 
 
-class AuditBook:
+class AuditRecord:
     """Reads on where it stopped before, at each `read`.
 
     Attributes:
