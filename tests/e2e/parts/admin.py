@@ -134,6 +134,10 @@ class Admin:
         )
         self._send("delete", "DELETE", self._kind(resource).at(namespace), options)
 
+    def post(self, path: str, body: JsonObject) -> JsonObject:
+        """Ask for what is no object of its own, such as a token or a review; what the server answers."""
+        return self._send("create", "POST", path, body)
+
     def evict(self, namespace: str, name: str) -> bool:
         """Ask the eviction API; whether it let the pod go (a PodDisruptionBudget may say no)."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}

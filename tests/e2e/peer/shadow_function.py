@@ -1,0 +1,98 @@
+"""A function with `mode: shadow`, in the cluster with nothing but the ClusterRole that it is deployed with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import msgspec
+
+from core.ledger.object_keys import PREFIX
+from core.model.catalogue import Catalogue
+from infra import cluster_role
+from lambdas.adapters.kube.client import HttpKubernetes
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
+from lambdas.clock import SystemClock
+from lambdas.run_report import RunReport
+from lambdas.settings import SHADOW
+from tests.e2e.parts.admin import Admin
+from tests.e2e.peer.handover import KwokAsEc2
+from tests.e2e.peer.karpenter_side import KarpenterSide
+from tests.fakes.lab import SETTINGS
+from tests.fakes.world import FakeCatalogues
+
+JsonObject = dict[str, Any]
+
+NAMESPACE: Final = "fleetwright"
+GROUP: Final = f"system:serviceaccounts:{NAMESPACE}"
+"""Of all our service accounts: the audit log tells by it what was ours."""
+
+RUN: Final = timedelta(minutes=1)
+
+
+class ShadowFunction:
+    """One function: its own service account in place of its IAM role, and its controller over the real API server.
+
+    Attributes:
+        admin: Another client with the function's own token, for what the function itself never asks.
+    """
+
+    def __init__(self, name: str, side: KarpenterSide, session: boto3.Session, market: Catalogue) -> None:
+        self.name = name
+        self.admin = Admin(side.control_plane.url, side.control_plane.ca, _token(side.admin, name))
+        kubernetes: Any = KwokAsEc2(HttpKubernetes(self.admin._transport))
+        settings = msgspec.structs.replace(SETTINGS, mode=SHADOW, wake_up_queue_url=queue_of(session))
+        adapters = Adapters(settings, session, SystemClock(), kubernetes=kubernetes, catalogues=FakeCatalogues(market))
+        self._application = Application(adapters)
+
+    def run(self) -> RunReport:
+        """One invocation. Raises PortError."""
+        report, ends = RunReport(), SystemClock().now() + RUN
+        if self.name == "provision":
+            self._application.shadow_provisioning.run(report, until=ends)
+        else:
+            self._application.shadow_disruption.run(report, deadline=ends)
+        return report
+
+
+def install(admin: Admin) -> None:
+    """Apply the ClusterRoles of a shadow, and bind each to a service account besides its group."""
+    names = sorted(cluster_role.SHADOW_RULES_OF)
+    accounts = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}
+        for name in names
+    ]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    admin.apply([namespace, *accounts, *map(_bound, cluster_role.manifests(shadow=True))])
+
+
+def keep(session: boto3.Session, folder: Path) -> None:
+    """Write the ledger from the bucket into a folder, as `aws s3 sync` does."""
+    s3 = session.client("s3")
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=SETTINGS.bucket_name, Prefix=PREFIX):
+        for item in page.get("Contents", ()):
+            file = folder / item["Key"].removeprefix(PREFIX)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(s3.get_object(Bucket=SETTINGS.bucket_name, Key=item["Key"])["Body"].read())
+
+
+def queue_of(session: boto3.Session) -> str:
+    """The address of the queue that wakes `provision`; there is one afterwards."""
+    return str(session.client("sqs").create_queue(QueueName="wake-ups")["QueueUrl"])
+
+
+def _bound(manifest: JsonObject) -> JsonObject:
+    if manifest["kind"] != "ClusterRoleBinding":
+        return manifest
+    function = manifest["metadata"]["name"].removeprefix(f"{cluster_role.NAME}-")
+    account = {"kind": "ServiceAccount", "name": function, "namespace": NAMESPACE}
+    return {**manifest, "subjects": [*manifest["subjects"], account]}
+
+
+def _token(admin: Admin, account: str) -> str:
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    return str(admin.post(path, request)["status"]["token"])
