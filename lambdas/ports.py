@@ -19,18 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
-from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
-from core.manifests.wire.api_resources import Resource
-from core.model.catalogue import Catalogue, OfferingKey
-from core.model.launch_order import LaunchOrder
-from core.model.node_pool import NodePool
-from core.model.values.quota_reading import QuotaReading
+from core.model.catalogue import OfferingKey
 from core.reasons.run import FailureReason
+
+if TYPE_CHECKING:  # most functions use few of these ports
+    from core.catalogue.facts import MarketFacts
+    from core.manifests.wire.api_resources import Resource
+    from core.model.catalogue import Catalogue
+    from core.model.launch_order import LaunchOrder
+    from core.model.node_pool import NodePool
+    from core.model.values.quota_reading import QuotaReading
 
 JsonObject = dict[str, Any]
 

@@ -9,12 +9,11 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from core.approval.rule import ApprovalRule, rule_from
-from core.catalogue import sizing
 from core.errors import InvalidInputError
-from core.manifests.scheduler_config import default_spreads
 from core.model.feature_gates import parse_feature_gates
 from core.model.pod import TopologySpread
 from core.model.snapshot import Options
+from core.model.values.sizing_settings import SizingSettings, settings_from
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -161,13 +160,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values = {field: getattr(self, field) for field in self.__struct_fields__}
         return {field.upper(): str(value) for field, value in values.items() if value not in (None, "")}
 
-    def sizing(self) -> sizing.SizingSettings:
+    def sizing(self) -> SizingSettings:
         """Return how nodes are sized.
 
         Raises:
             InvalidInputError: If the memory overhead is not a fraction.
         """
-        return sizing.settings_from(
+        return settings_from(
             vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
         )
 
@@ -219,6 +218,8 @@ def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
     """
     if not text:
         return ()
+    from core.manifests.scheduler_config import default_spreads  # it reads pods, which most functions never do
+
     try:
         return default_spreads(msgspec.json.decode(text))
     except msgspec.DecodeError as error:

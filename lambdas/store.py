@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from core.approval.proposal import Proposal
-from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.model.catalogue import OfferingKey
-from core.model.plan import StoredTarget
 
 if TYPE_CHECKING:
+    from core.approval.proposal import Proposal
     from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
+    from core.launch.denials.denial import LaunchDenial
+    from core.model.catalogue import OfferingKey
+    from core.model.plan import StoredTarget
 
 DECIDER: Final = "decider"
 """Name of the lease for deciding about disruption: two runs would decide the same twice."""

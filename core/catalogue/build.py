@@ -13,10 +13,11 @@ from core.catalogue.market import Market
 from core.catalogue.node_class import read_node_class
 from core.catalogue.overhead import overhead
 from core.catalogue.shape import Shape
-from core.catalogue.sizing import Sizing, SizingSettings, sizing_of
+from core.catalogue.sizing import Sizing, sizing_of
 from core.catalogue.type_labels import type_labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.values.sizing_settings import SizingSettings
 
 SIZINGS_KEPT: Final = 16
 DEFAULTS: Final = SizingSettings()

@@ -9,7 +9,7 @@ import msgspec
 from core.catalogue.build import DEFAULTS, CatalogueBuilder
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape
-from core.catalogue.sizing import SizingSettings
+from core.model.values.sizing_settings import SizingSettings
 
 
 class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
-from typing import Final
-
 import msgspec
 
 from core.ami_families.al2023 import AL2023
@@ -14,20 +11,7 @@ from core.catalogue.kubelet import KubeletSettings, read_kubelet
 from core.catalogue.node_class import RAID0, BlockDevice, EC2NodeClass, NetworkInterface
 from core.errors import InvalidInputError
 from core.model.values import quantity
-
-PPM: Final = 1_000_000
-
-
-class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Karpenter's provider options that size nodes.
-
-    Attributes:
-        vm_memory_overhead_ppm: Share of memory that the hypervisor and firmware keep, in parts per million.
-        reserved_enis: Network interfaces per node that are not for pods.
-    """
-
-    vm_memory_overhead_ppm: int = 75_000
-    reserved_enis: int = 0
+from core.model.values.sizing_settings import SizingSettings
 
 
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,22 +79,6 @@ def volume_bytes(device: BlockDevice) -> int | None:
         return quantity.parse(str(device.ebs.volume_size), quantity.EPHEMERAL_STORAGE)
     except InvalidInputError as error:
         raise InvalidInputError(error.problem, field="spec.blockDeviceMappings.ebs.volumeSize") from error
-
-
-def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> SizingSettings:
-    """Settings as Karpenter's environment spells them; the share is a decimal such as `0.075`, its name notwithstanding.
-
-    Raises:
-        InvalidInputError: If the share is none between 0 and 1.
-    """
-    try:
-        share = Decimal(vm_memory_overhead_percent)
-    except InvalidOperation:
-        share = Decimal(-1)
-    if not share.is_finite() or not 0 <= share < 1:
-        problem = f"{vm_memory_overhead_percent!r} is not a fraction such as 0.075"
-        raise InvalidInputError(problem, subject="environment", field="VM_MEMORY_OVERHEAD_PERCENT")
-    return SizingSettings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)
 
 
 def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int:

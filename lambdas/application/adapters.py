@@ -8,23 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from core.api.objects import name_of
-from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
-from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
-from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
-from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
-from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
-from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
-from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
-from lambdas.adapters.aws.read_only_table import EmptyTable
-from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.session import EnvironmentSession, Session
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
-from lambdas.observed_claims import ObservedClaims
 from lambdas.parallel_tasks import IN_THREADS, TaskRunners
 from lambdas.ports import (
     CatalogueSource,
@@ -47,10 +34,15 @@ if TYPE_CHECKING:
 
     from core.model.catalogue import InstanceType
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+    from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+    from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
     from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
+    from lambdas.adapters.aws.dynamodb.table import DynamoTable
+    from lambdas.adapters.aws.scheduler import SchedulerWindows
     from lambdas.brakes.brake_reader import Panel, Source
     from lambdas.ledger.writer import LedgerWriter
-    from lambdas.observation.observer import Stores
+    from lambdas.observation.stores import Stores
+    from lambdas.observed_claims import ObservedClaims
 
 
 def session_of_environment() -> Session:
@@ -110,13 +102,21 @@ class Adapters:
     @cached_property
     def claims(self) -> ObservedClaims:
         """The claims; who shows them to users hears of each change."""
+        from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+        from lambdas.observed_claims import ObservedClaims
+
         return ObservedClaims(DynamoClaims(self.table, self.settings.cluster_name))
 
     @cached_property
     def stores(self) -> Stores:
         """Every store of the table that an observation reads."""
+        from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+        from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
+        from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
         from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
-        from lambdas.observation.observer import Stores
+        from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+        from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+        from lambdas.observation.stores import Stores
 
         cluster = self.settings.cluster_name
         return Stores(
@@ -158,6 +158,8 @@ class Adapters:
     @cached_property
     def pod_ends(self) -> DynamoPodEnds:
         """When pods last ended on each node."""
+        from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+
         return DynamoPodEnds(self.table, self.settings.cluster_name)
 
     @cached_property
@@ -194,18 +196,26 @@ class Adapters:
     @cached_property
     def leases(self) -> DynamoLeases:
         """Leases for planning, and for starting commands."""
+        from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+
         return DynamoLeases(self.table, self.settings.cluster_name)
 
     @cached_property
     def sweep_log(self) -> SweepLog:
         """Log of which sweeps of `reconcile` completed, and when."""
+        from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
+
         return DynamoSweeps(self.table, self.settings.cluster_name)
 
     @cached_property
     def table(self) -> DynamoTable:
         """The table; readers override it, and an installation that only looks on has none."""
         if self.settings.is_shadow:
+            from lambdas.adapters.aws.read_only_table import EmptyTable
+
             return EmptyTable()
+        from lambdas.adapters.aws.dynamodb.table import DynamoTable
+
         return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
 
     @cached_property
@@ -219,6 +229,8 @@ class Adapters:
         """EventBridge's schedules for budget windows; None where `disrupt` is not deployed with them."""
         if not self.settings.disrupt_function_arn:
             return None
+        from lambdas.adapters.aws.scheduler import SchedulerWindows
+
         return SchedulerWindows(
             self._session.client("scheduler", config=PATIENT),
             group=self.settings.schedule_group,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
 from core.catalogue.reservations import selects_reservations
 from core.disruption.budgets.eviction_rate import recently
 from core.lifecycle.pod_events import with_pod_events
@@ -19,26 +17,16 @@ from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
-from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState, name_of
 from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses, Resolve
 from lambdas.observation.open_market import OpenMarket
 from lambdas.observation.own_state import displaced_pods, with_own_state
+from lambdas.observation.stores import OwnRows, Stores
 from lambdas.observation.unavailable_offerings import (
     without_denied,
 )
-from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, QuotaStore
+from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
-from lambdas.store import (
-    Changes,
-    ClaimStore,
-    CommandStore,
-    LaunchDenials,
-    MoveHistoryStore,
-    Nominations,
-    PodEnds,
-    UnavailableOfferings,
-)
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector: pods without a node."""
@@ -67,34 +55,6 @@ _FOR_DEFAULT_SPREADS: Final = (
     kinds.REPLICATION_CONTROLLERS,
 )
 """The kinds that tell which pods a default constraint selects."""
-
-
-class OwnRows(msgspec.Struct, frozen=True):
-    """Commands and claims as read together."""
-
-    commands: tuple[CommandRecord, ...]
-    claims: tuple[ClaimRecord, ...]
-
-
-class Stores(msgspec.Struct, frozen=True):
-    """Inputs besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
-
-    claims: ClaimStore
-    commands: CommandStore
-    unavailable: UnavailableOfferings
-    denials: LaunchDenials
-    nominations: Nominations
-    changes: Changes
-    pod_ends: PodEnds
-    moves: MoveHistoryStore
-    brakes: Brakes
-    breakers: Breakers
-    quotas: QuotaStore
-
-    def own_rows(self) -> OwnRows:
-        """Read commands before claims: a claim that a finished command removed is gone from both."""
-        commands = self.commands.all()
-        return OwnRows(commands, self.claims.all())
 
 
 class Observer:

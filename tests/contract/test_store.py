@@ -36,7 +36,7 @@ from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import ConflictError, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount

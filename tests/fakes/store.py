@@ -15,7 +15,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import resources
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
 from tests.fakes.brakes import FakeBrakes

@@ -15,8 +15,8 @@ import msgspec
 
 from core.catalogue.build import DEFAULTS, CatalogueBuilder
 from core.catalogue.facts import MarketFacts
-from core.catalogue.sizing import SizingSettings
 from core.model.catalogue import Catalogue
+from core.model.values.sizing_settings import SizingSettings
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import DeniedError, JsonObject, NotFoundError
 

@@ -25,7 +25,8 @@ from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.resting.run_requests import request_run
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.observer import Observer
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, ConflictError, Queue
 from lambdas.run_report import RunReport
 from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases

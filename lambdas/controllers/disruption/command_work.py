@@ -23,7 +23,7 @@ from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport
 

@@ -43,8 +43,9 @@ from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
 from lambdas.metric_names import ROLLOUTS_STOPPED
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, ConflictError, DeniedError, Queue
 from lambdas.run_report import RunReport
 

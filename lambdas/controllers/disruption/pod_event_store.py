@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import ConflictError
 
 POD_EVENTS_PER_RUN: Final = 500

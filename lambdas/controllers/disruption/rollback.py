@@ -17,7 +17,7 @@ from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, FunctionQueues, Kubernetes
 from lambdas.run_report import RunReport
 

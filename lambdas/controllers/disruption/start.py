@@ -24,7 +24,8 @@ from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
 from lambdas.metric_names import COMMANDS_STARTED
-from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.observer import Observer
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
 from lambdas.run_report import RunReport
 from lambdas.store import PLANNER, Leases, Requested

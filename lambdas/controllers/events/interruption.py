@@ -25,7 +25,7 @@ from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.messages import wake_up, work_on_claim
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, ConflictError, FunctionQueues, PortError, TransientError, reason_of
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings

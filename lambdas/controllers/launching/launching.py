@@ -28,7 +28,7 @@ from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.instance_outcomes import launch_outcome
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import (
     CloudProvider,
     ConflictError,

@@ -28,7 +28,7 @@ from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
 from lambdas.messages import check_command, wake_up
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import (
     Clock,
     FunctionQueues,

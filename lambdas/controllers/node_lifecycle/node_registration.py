@@ -21,7 +21,7 @@ from lambdas.controllers.nodes.node_lists import ObservedNode
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.nodes.nominating import Nominator
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, ConflictError, Kubernetes
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings

@@ -27,8 +27,9 @@ from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
 from lambdas.messages import WokenBy, wake_up
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
-from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import snapshot_digest
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, PortError, Queue
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings

@@ -17,7 +17,7 @@ from core.disruption.conditions.expiration import expired
 from core.lifecycle.launching.shared_launch import is_unnamed
 from core.lifecycle.records import ClaimRecord
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import OwnRows, Stores
+from lambdas.observation.stores import OwnRows, Stores
 from lambdas.ports import Instance, JsonObject, PortError
 
 WITHOUT_PODS_EVERY: Final = timedelta(minutes=4)

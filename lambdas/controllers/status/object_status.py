@@ -34,7 +34,7 @@ from lambdas.controllers.status.status_writer import Present, StatusWriter, cond
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.run_report import RunReport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 
 
 class PodEvents(Sweep):

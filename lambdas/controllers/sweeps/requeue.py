@@ -8,7 +8,7 @@ from typing import Final
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.messages import work_on_claim, work_on_command
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from core.catalogue.build import build_catalogue, instance_types
-from core.catalogue.sizing import SizingSettings
 from core.model.catalogue import InstanceType
+from core.model.values.sizing_settings import SizingSettings
 from simulator.market.embedded import builtin_market, builtin_shapes
 
 MIB = 2**20

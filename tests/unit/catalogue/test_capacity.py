@@ -8,8 +8,8 @@ import pytest
 
 from core import labels
 from core.catalogue.build import build_catalogue
-from core.catalogue.sizing import SizingSettings, settings_from
 from core.labels import PREFIX_DELEGATION
+from core.model.values.sizing_settings import SizingSettings, settings_from
 from simulator.market.embedded import builtin_market, builtin_shapes
 from tests.unit.catalogue.sized_types import (
     MIB,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from core.catalogue.node_class import read_node_class
-from core.catalogue.sizing import SizingSettings, settings_from, sizing_of
+from core.catalogue.sizing import sizing_of
 from core.errors import InvalidInputError
+from core.model.values.sizing_settings import SizingSettings
 from tests.unit.catalogue.sized_types import (
     a_class,
     one_type,
@@ -36,13 +37,6 @@ from tests.unit.catalogue.sized_types import (
 def test_ephemeral_storage_is_that_of_the_volume_pods_live_on(spec: dict[str, Any], expected: int) -> None:
     """Otherwise, pods asking for scratch space would be evicted, or never placed."""
     assert one_type("m5d.large", **spec).capacity["ephemeral-storage"] == expected
-
-
-@pytest.mark.parametrize("share", ["7.5%", "1.5", "-0.1", "NaN", ""])
-def test_a_memory_overhead_that_is_not_a_fraction_is_refused(share: str) -> None:
-    """75 instead of 0.075 would leave nodes without memory, and every pod unschedulable."""
-    with pytest.raises(InvalidInputError, match="VM_MEMORY_OVERHEAD_PERCENT"):
-        settings_from(vm_memory_overhead_percent=share, reserved_enis=0)
 
 
 @pytest.mark.parametrize(

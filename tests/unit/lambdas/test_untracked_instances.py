@@ -12,9 +12,9 @@ from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
+from core.model.launch_order import LaunchOrder
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.ports import LaunchOrder
 from lambdas.store import PoolUsage
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod

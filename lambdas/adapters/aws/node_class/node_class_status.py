@@ -13,11 +13,12 @@ from core.ami_families.bootstrap import Bootstrap, Cluster, registered_taints
 from core.ami_families.registry import family_of
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import EC2NodeClass, read_node_class
-from core.catalogue.sizing import SizingSettings, sizing_of
+from core.catalogue.sizing import sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from core.launch.validation.launch_validation import LaunchValidation, written_validation
 from core.model.node_pool import NodePool
+from core.model.values.sizing_settings import SizingSettings
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations

@@ -11,7 +11,7 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
-from lambdas.observation.observer import Stores
+from lambdas.observation.stores import Stores
 from lambdas.ports import CloudProvider, Kubernetes
 
 

@@ -1,0 +1,40 @@
+"""Settings of an installation that size nodes. They are read at each start of a function, which may never size a node."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+
+PPM: Final = 1_000_000
+
+
+class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Karpenter's provider options that size nodes.
+
+    Attributes:
+        vm_memory_overhead_ppm: Share of memory that the hypervisor and firmware keep, in parts per million.
+        reserved_enis: Network interfaces per node that are not for pods.
+    """
+
+    vm_memory_overhead_ppm: int = 75_000
+    reserved_enis: int = 0
+
+
+def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> SizingSettings:
+    """Settings as Karpenter's environment spells them; the share is a decimal such as `0.075`, its name notwithstanding.
+
+    Raises:
+        InvalidInputError: If the share is none between 0 and 1.
+    """
+    try:
+        share = Decimal(vm_memory_overhead_percent)
+    except InvalidOperation:
+        share = Decimal(-1)
+    if not share.is_finite() or not 0 <= share < 1:
+        problem = f"{vm_memory_overhead_percent!r} is not a fraction such as 0.075"
+        raise InvalidInputError(problem, subject="environment", field="VM_MEMORY_OVERHEAD_PERCENT")
+    return SizingSettings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)

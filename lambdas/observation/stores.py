@@ -1,0 +1,47 @@
+"""What observations and controllers read besides the cluster and the market, given together."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from lambdas.brakes.ports import Brakes, Breakers
+from lambdas.ports import QuotaStore
+from lambdas.store import (
+    Changes,
+    ClaimStore,
+    CommandStore,
+    LaunchDenials,
+    MoveHistoryStore,
+    Nominations,
+    PodEnds,
+    UnavailableOfferings,
+)
+
+
+class OwnRows(msgspec.Struct, frozen=True):
+    """Commands and claims as read together."""
+
+    commands: tuple[CommandRecord, ...]
+    claims: tuple[ClaimRecord, ...]
+
+
+class Stores(msgspec.Struct, frozen=True):
+    """Inputs besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
+
+    claims: ClaimStore
+    commands: CommandStore
+    unavailable: UnavailableOfferings
+    denials: LaunchDenials
+    nominations: Nominations
+    changes: Changes
+    pod_ends: PodEnds
+    moves: MoveHistoryStore
+    brakes: Brakes
+    breakers: Breakers
+    quotas: QuotaStore
+
+    def own_rows(self) -> OwnRows:
+        """Read commands before claims: a claim that a finished command removed is gone from both."""
+        commands = self.commands.all()
+        return OwnRows(commands, self.claims.all())
