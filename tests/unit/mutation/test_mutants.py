@@ -109,12 +109,6 @@ def test_a_mutant_lies_in_a_statement_of_a_function_or_runs_at_import() -> None:
     assert (head.first, head.last) == (10, 10)
 
 
-def test_the_lists_fit_the_code() -> None:
-    """An entry whose code has moved on says nothing; change it with the code."""
-    assert equivalent.stale(equivalent.entries()) == []
-    assert named.stale(named.named()) == []
-
-
 def test_an_entry_without_its_mutant_is_reported() -> None:
     path = "core/brakes/breaker.py"
     gone = Equivalent(path, "failures_of", "x == 1", "x != 1", "nobody ever reads this")

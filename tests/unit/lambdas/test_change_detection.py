@@ -1,0 +1,38 @@
+"""How rounds notice that objects changed, and write no more than what did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambdas.controllers.resting.reconciliation_rest import versions
+from lambdas.controllers.status.status_writer import _replacing
+
+
+def an_object(name: str, version: str, uid: str = "u") -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": uid, "resourceVersion": version}}
+
+
+def test_objects_are_the_same_by_name_uid_and_version_in_any_order() -> None:
+    """Otherwise, an edited NodePool is seen with the next whole observation only."""
+    one, other = an_object("a", "1"), an_object("b", "1")
+    assert versions([one, other]) == versions([other, one])
+    for changed in (an_object("b", "2"), an_object("b", "1", "v"), an_object("c", "1"), {}):
+        assert versions([one, other]) != versions([one, changed])
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "patch"),
+    [
+        ({"a": 1, "b": 2}, {"a": 3}, {"a": 3, "b": None}),
+        ({"a": 1}, {}, {"a": None}),
+        ({"a": 1}, None, None),
+        ({"a": 1}, [1], [1]),
+        (None, {"a": 1}, {"a": 1}),
+        ("x", "y", "y"),
+    ],
+)
+def test_a_mapping_in_a_status_is_replaced_whole(present: Any, wanted: Any, patch: Any) -> None:
+    """A merge patch keeps what it does not name: a limit that is gone would be shown for ever."""
+    assert _replacing(present, wanted) == patch
