@@ -131,7 +131,7 @@ def report_csv(document: JsonObject) -> str:
 
 
 def _causes(report: CostReport) -> list[JsonObject]:
-    """By reason, the dearest first; each with the sentences that cost most, which name the objects."""
+    """By reason, the highest cost first; each with the sentences that cost most, which name the objects."""
     found: dict[str, list[JsonObject]] = {}
     for cause, part in report.causes:
         if part:

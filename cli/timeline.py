@@ -39,7 +39,7 @@ class Happening(Protocol):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """To whom and how."""
+        """Which object it happened to, and how."""
         ...
 
 

@@ -42,7 +42,7 @@ CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
 """EC2NodeClasses whose resolution has changed: a new image, a subnet."""
 
 ROLLOUTS_STOPPED: Final = "rolloutsStopped"
-"""NodePools whose drifted nodes stay because their replacements did not become ready; told by each run of `disrupt`."""
+"""NodePools whose drifted nodes stay because their replacements did not become ready; counted by each run of `disrupt`."""
 
 PROPOSALS_WAITING: Final = "proposalsWaiting"
 """Commands that wait for a person's approval; written by each pass of `disrupt` that sees or makes some."""

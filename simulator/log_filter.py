@@ -1,4 +1,4 @@
-"""CloudWatch Logs' filter patterns for JSON: fields compared with text, in which `*` stands for anything, or told to be absent.
+"""CloudWatch Logs' filter patterns for JSON: fields compared with text, in which `*` stands for anything, or demanded absent.
 
 Tests are joined by && and ||, with brackets.
 """

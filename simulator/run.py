@@ -64,7 +64,7 @@ def run(
         seed: In place of the scenario's own.
         record: Where the record goes, one JSON object a line.
         ledger: The folder in which the functions' ledger is kept; None: they keep none.
-        progress: Told now and then how far the run is.
+        progress: Called now and then with how far the run is.
 
     Raises:
         InvalidInputError: If the scenario, or a file that it names, cannot be read.

@@ -68,7 +68,7 @@ class Releaser:
         return ReleaseSurvey(claims=claims, commands=len(view.commands))
 
     def begin(self) -> None:
-        """Drop commands under way, and let Karpenter write its own hashes anew when it starts. Raises PortError.
+        """Drop commands under way, and let Karpenter write its own hashes again when it starts. Raises PortError.
 
         Karpenter does so where a NodePool or EC2NodeClass has another version than its own. Under our version, with a hash of
         Karpenter's, all nodes would have drifted until it does: without a version nothing is compared.

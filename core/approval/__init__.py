@@ -1,1 +1,1 @@
-"""Commands that wait for a person: which, what they are told, and whether one still holds (docs/adr/0120)."""
+"""Commands that wait for a person: which, what the announcement says, and whether one still holds (docs/adr/0120)."""

@@ -51,12 +51,12 @@ class BrakeKind(ReasonCode):
     STOP = (
         "KillSwitchStop",
         "The kill switch says stop: nothing is launched, disrupted, drained or terminated.",
-        "Set the kill switch's parameter to `run` when the cause is mended.",
+        "Set the kill switch's parameter to `run` when the cause is removed.",
     )
     PAUSE = (
         "KillSwitchPause",
         "The kill switch says pause-disruption: pods still get nodes, no node is disrupted voluntarily.",
-        "Set the kill switch's parameter to `run` when the cause is mended.",
+        "Set the kill switch's parameter to `run` when the cause is removed.",
     )
     UNREADABLE = (
         "BrakeUnreadable",

@@ -1,1 +1,1 @@
-"""What a period cost, for whom, against what, and what kept it from costing less."""
+"""What a period cost, who caused it, against which baselines, and what kept it from costing less."""

@@ -19,7 +19,7 @@ class Simulation(msgspec.Struct, frozen=True):
         claims: New nodes that pods of the leaving nodes need.
         moves: Where each of those pods goes, by pod.
         stranded: Why a pod would find no place, empty where all do. Pods without a place today do not count.
-        displaces: Whether pods that are already waiting would now need dearer new nodes than without the move.
+        displaces: Whether pods that are already waiting would now need more expensive new nodes than without the move.
     """
 
     claims: tuple[PlannedClaim, ...]

@@ -14,7 +14,7 @@ from core.model.plan import Command, StoredNewNode, StoredSeats, StoredTarget
 from core.model.pod import Pod, PodSpec
 
 VERSION: Final = 1
-"""Of the bytes; what another version wrote is planned anew."""
+"""Of the bytes; what another version wrote is planned again."""
 
 _KIND_BYTES: Final = 6
 _DIGEST_BYTES: Final = 16
@@ -49,7 +49,7 @@ def encode(target: StoredTarget) -> bytes:
 
 
 def decode(raw: bytes) -> StoredTarget | None:
-    """Read a target; None where another version wrote it or it is damaged: then it is planned anew."""
+    """Read a target; None where another version wrote it or it is damaged: then it is planned again."""
     try:
         found = msgspec.json.decode(zlib.decompress(raw), type=_Envelope)
     except (zlib.error, msgspec.MsgspecError):

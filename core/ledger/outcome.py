@@ -45,7 +45,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
         decision: The decision's id.
         part: The claim's name or the command's id; `approval_part` of it where a person approved the command.
         reason: A code of `core.reasons`.
-        instance: What is told of an instance; `part` is its id then. Older releases pass over it.
+        instance: The hours of an instance; `part` is its id then. Older releases ignore it.
     """
 
     decision: str
@@ -58,7 +58,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 def approval_part(command_id: str) -> str:
-    """Return the part under which a command's approval is told. Older releases know no such part and pass over it."""
+    """Return the part under which a command's approval is stored. Older releases know no such part and ignore it."""
     return f"approval/{command_id}"
 
 

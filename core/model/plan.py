@@ -110,7 +110,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         reason: Empty, Drifted or Underutilized.
         method: emptiness, drift, single, multi or repack, among others.
         nodes, claims: Names of the nodes and of their claims, in the same order.
-        savings: Nano-dollars per hour; below zero where drift makes things dearer.
+        savings: Nano-dollars per hour; below zero where a replacement for drift costs more.
         wave: From one: commands of a wave go together, after those of the previous wave have gone.
         awaits: Node → the replacements, by their planned names, that must be ready before it is drained; a node that is not
             named waits for all.

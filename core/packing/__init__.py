@@ -2,6 +2,6 @@
 
 A fluid linear program (`relaxation`) proves a lower bound and says which mix of types is best; guided rounding (`heuristics`)
 turns it into whole machines. Where machines hold few pods, column generation (`column_generation`) chooses whole loads instead.
-Large-neighbourhood search recovers what rounding lost. `optimize` runs these stages; results are rechecked in integers and are
-never dearer than the incumbent. numpy and HiGHS take a while to load: import the modules where there is something to improve.
+Large-neighbourhood search recovers what rounding lost. `optimize` runs these stages; results are rechecked in integers and
+never cost more than the incumbent. numpy and HiGHS take a while to load: import the modules where something is to be improved.
 """

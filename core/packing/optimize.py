@@ -29,7 +29,7 @@ class OptimizedPacking:
 def improve(
     ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
 ) -> OptimizedPacking:
-    """Return a packing at most as dear as `incumbent`: rounding, column generation, then ruin and recreate."""
+    """Return a packing that costs at most as much as `incumbent`: rounding, column generation, then ruin and recreate."""
     return _Stages(ready, seed, budget, settings).run(incumbent, is_quick=False)
 
 

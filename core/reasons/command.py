@@ -42,11 +42,11 @@ class CommandReason(ReasonCode):
     PROPOSAL_LAPSED = (
         "ProposalLapsed",
         "It waited for approval and no longer holds; the message says why.",
-        "Nothing: what holds now is proposed anew.",
+        "Nothing: what holds now is proposed again.",
     )
     APPROVAL_EXPIRED = (
         "ApprovalExpired",
-        "Nobody approved it within a day; it is proposed anew if it still holds.",
+        "Nobody approved it within a day; it is proposed again if it still holds.",
         "Approve or reject it, or raise the bounds of `approveAbove*`.",
     )
     COMMAND_REFUSED = ("CommandRefused", "It could not be stored: the table says why.")

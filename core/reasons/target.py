@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class TargetReason(ReasonCode):
-    """Why a target is followed or made anew."""
+    """Why a target is followed or planned again."""
 
     MADE = ("TargetMade", "No target was under way, so one was made.")
     CONTINUED = ("TargetContinued", "The target that is under way still holds, and its next wave is cut.")

@@ -116,7 +116,7 @@ class SchedulingContext:
         return cheap
 
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
-        """For each template, whether the stage tolerates its taints."""
+        """For each template, whether the relaxation step tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:

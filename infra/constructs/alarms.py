@@ -71,7 +71,7 @@ class Alarms(Construct):
 
     Attributes:
         rolling_back: The alarms that end an update. One that is on for a reason of yours, or for as long as a message lies in a
-            queue, would forbid the update that mends it.
+            queue, would forbid the update that repairs it.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:

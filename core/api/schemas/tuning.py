@@ -33,7 +33,7 @@ EVICTIONS_MEANING: Final = "must be a number of pods, such as 50"
 
 
 def price_factors(annotations: Mapping[str, str]) -> dict[str, int]:
-    """Return instance family → factor on its price, in thousandths: with `m5a=1.2` an m5a counts as a fifth dearer."""
+    """Return instance family → factor on its price, in thousandths: with `m5a=1.2` an m5a counts as costing a fifth more."""
     found = _pairs(annotations.get(labels.PRICE_FACTORS, ""))
     return {family: int(Decimal(factor) * PER_MILLE) for family, factor in found.items()}
 

@@ -22,7 +22,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
 
     A pool with more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside the node that
     goes (Karpenter). Where it has none, and the number of nodes is kept (gate StaticCapacity), one node goes first, while all
-    others work, and is made anew from the template.
+    others work, and is made again from the template.
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:

@@ -29,7 +29,7 @@ WORST_RATIO: Final = (8, 5)
 def held(
     claims: Sequence[PlannedClaim], budget: int | None, going: Mapping[str, int], snapshot: Snapshot
 ) -> tuple[PlannedClaim, ...] | None:
-    """The claims, narrowed to one capacity type and to what keeps within a budget even if each becomes the dearest it may be.
+    """The claims, narrowed to one capacity type and to what keeps within a budget at the highest price of each.
 
     Args:
         claims: New nodes.

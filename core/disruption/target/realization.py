@@ -37,7 +37,7 @@ class Realization:
         cost: Nano-dollars per hour of the nodes that stay and the new ones.
         moves: What the moves count, in the same unit.
         unmoved: How many nodes stay that must go.
-        displaces: Whether pods that wait anyway would need dearer new nodes than without the move.
+        displaces: Whether pods that wait anyway would need more expensive new nodes than without the move.
     """
 
     keeps: Bools

@@ -85,7 +85,7 @@ class SeatAssignment:
 
         Args:
             positions: The new nodes.
-            price: What they must stay below together at the dearest that they may become; None for any price.
+            price: What they must stay below together, each at the highest price that it may have; None for any price.
             flexible: Whether spot needs as many types to choose from as for one spot node alone (Karpenter).
         """
         claims = {position: self.claims[position] for position in positions}

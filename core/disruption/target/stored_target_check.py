@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.target import TargetReason
 
 AGE_MAX: Final = timedelta(hours=6)
-"""An older target is planned anew: prices and pods have changed a little everywhere."""
+"""An older target is planned again: prices and pods have changed a little everywhere."""
 
 SAVING_LOST: Final = (1, 20)
 """Of what the rest of the way was to save so much may be lost: prices waver, and some nodes are protected meanwhile."""
@@ -30,7 +30,7 @@ OUTGROWN: Final = (1, 10)
 
 
 class Continued(NamedTuple):
-    """How a stored target goes on; `found` is None, and `reason` says why, where it is to be planned anew."""
+    """How a stored target goes on; `found` is None, and `reason` says why, where it is to be planned again."""
 
     found: FoundTarget | None
     reason: TargetReason

@@ -62,10 +62,10 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     metadata = obj.get("metadata") or {}
     others = sorted(set(metadata.get("finalizers") or ()) - {labels.TERMINATION_FINALIZER})
     if others:
-        told = (
+        message = (
             f"metadata.finalizers: {others[0]} is another controller's; nothing is launched for an object that it holds"
         )
-        return Refusal(ClaimReason.NODE_CLAIM_INVALID, told)
+        return Refusal(ClaimReason.NODE_CLAIM_INVALID, message)
     claim = api.node_claim({**KIND, **obj})
     node_class = _node_class(claim, snapshot)
     if isinstance(node_class, Refusal):
@@ -113,8 +113,8 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
         gone = "does not exist" if found is None else "is being deleted"
         return Refusal(ClaimReason.NODE_CLASS_NOT_FOUND, f"spec.nodeClassRef.name: {NODE_CLASS_KIND} {name} {gone}")
     if found.is_ready is not True or found.problem:
-        told = found.problem or "its condition Ready is not True"
-        return Refusal(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {told}")
+        message = found.problem or "its condition Ready is not True"
+        return Refusal(ClaimReason.NODE_CLASS_NOT_READY, f"{NODE_CLASS_KIND} {name}: {message}")
     return found
 
 
@@ -128,12 +128,12 @@ def _offered(
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.requirements: {_unmet(asked, types, keys)}")
     large = [found for found in alike if resources.fits(claim.resources, found.allocatable())]
     if not large:
-        told = f"none of the {len(alike)} instance types that spec.requirements admit has as much"
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {told}")
+        message = f"none of the {len(alike)} instance types that spec.requirements admit has as much"
+        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
     open_now = {found.name: tuple(o for o in found.offerings if _is_open(o, asked)) for found in large}
     if not any(open_now.values()):
-        told = f"none of the {len(large)} instance types that would do can be had now"
-        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, told)
+        message = f"none of the {len(large)} instance types that would do can be had now"
+        return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
     return {name: offerings for name, offerings in open_now.items() if offerings}
 
 

@@ -67,7 +67,7 @@ def objection(held: HeldClaim) -> ReleaseObjection | None:
 
 
 def released(record: ClaimRecord) -> ClaimRecord:
-    """Return the claim whose node stays: Karpenter decides anew whether it goes."""
+    """Return the claim whose node stays: Karpenter decides again whether it goes."""
     return msgspec.structs.replace(record, deletion=None, is_disrupting=False, hold=None)
 
 

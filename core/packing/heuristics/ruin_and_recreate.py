@@ -1,4 +1,4 @@
-"""Large-neighbourhood search: takes some machines away, packs their pods anew and keeps what is no dearer."""
+"""Large-neighbourhood search: takes some machines away, packs their pods again and keeps what costs no more."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RuinAndRecreate:
         return np.sort(np.argsort(noisy, kind="stable")[:count])
 
     def _recreated(self, packing: Packing, ruined: Ints, *, exchanges: bool) -> Packing | None:
-        """The pods of the ruined machines packed anew; None where an exchange found nothing cheaper."""
+        """The pods of the ruined machines packed again; None where an exchange found nothing cheaper."""
         demand = packing.loads[ruined].sum(axis=0)
         is_turn_of_all = self._budget.steps % self._settings.all_types_every_steps == 0
         fits_promising = bool((self._promising.fit[demand > 0].max(axis=1) > 0).all())

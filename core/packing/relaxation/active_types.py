@@ -19,7 +19,7 @@ _PAYS_IN_FULL: Final = 1e30
 
 
 def first_types(scaled: ScaledProblem, settings: ActiveTypeSettings) -> Ints:
-    """Types to begin with: for every item one that it fits, and some from the cheapest to the dearest."""
+    """Types to begin with: for every item one that it fits, and some from the cheapest to the most expensive."""
     # A pod of item i takes the share max_r requests[i, r] / capacity[t, r] of a machine of type t. Alone on such machines it
     # costs share · price, and the type with the least of that is the item's best. share: [item, type].
     share = np.zeros(scaled.fits.shape)

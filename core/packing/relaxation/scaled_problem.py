@@ -15,7 +15,7 @@ class ScaledProblem:
     """A packing problem in floating point.
 
     Attributes:
-        prices: [type], in prices of the dearest type.
+        prices: [type], in units of the most expensive type's price.
         capacity: [type, resource], in capacities of the largest type, for the resources that some item requests.
         requests: [item, resource], in the same units.
         counts: [item], pods.

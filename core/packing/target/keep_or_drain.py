@@ -55,7 +55,7 @@ class FleetTarget:
         stay: [node], between zero and one.
         into: [item, group], pods that move into the free room of a group's nodes.
         machines: New machines.
-        margins: [node], dollars per hour by which keeping the node is dearer than draining it; below zero it stays.
+        margins: [node], dollars per hour that keeping the node costs more than draining it; below zero it stays.
         cell_values: [cell], duals of the cells' rows: what one more pod would cost.
         room_values: [group, resource], duals of free room, per unit of `scale`.
         type_values: [type, resource], duals of the machines' capacity, per unit of `scale`.

@@ -21,6 +21,6 @@ def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
         near.append(same[np.argsort(-rents[same], kind="stable")[:NEXT_BEST]])
         near.append(same[np.argsort(problem.prices[same], kind="stable")[:1]])
         for resource in range(min(2, problem.capacity.shape[1])):
-            dear = problem.prices[same] / np.maximum(problem.capacity[same, resource], 1)
-            near.append(same[np.argsort(dear, kind="stable")[:CHEAPEST_EACH]])
+            unit_prices = problem.prices[same] / np.maximum(problem.capacity[same, resource], 1)
+            near.append(same[np.argsort(unit_prices, kind="stable")[:CHEAPEST_EACH]])
     return np.unique(np.concatenate(near)).astype(np.int64)

@@ -20,7 +20,7 @@ STEPS_PER_DOUBLING: Final = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
 """How finely sizes are distinguished: the first step that keeps within CELLS_MAX."""
 
 FILL: Final = 0.985
-"""Which share of fluid room is reckoned with: whole pods never fill a node entirely."""
+"""Which share of fluid room counts: whole pods never fill a node entirely."""
 
 NEXT_BEST: Final = 10
 """Types that nearly pay, for each set of pods that may use the same types."""

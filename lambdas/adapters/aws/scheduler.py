@@ -67,7 +67,7 @@ class SchedulerWindows:
         return names
 
     def _written(self, name: str) -> tuple[str, str, str]:
-        """Return a schedule's expression, and whom it wakes under which role: an update of the stack may change these."""
+        """Return a schedule's expression, the function that it wakes, and the role: an update of the stack may change these."""
         found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
         return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
 

@@ -113,7 +113,7 @@ class Approvals:
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.
 
-        First, and conditionally: a rejection of the same moment wins. After a crash in between the command is proposed anew.
+        First, and conditionally: a rejection of the same moment wins. After a crash in between the command is proposed again.
 
         Raises:
             PortError: If the table cannot be written.

@@ -11,7 +11,7 @@ AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
 AFTER_DENIAL: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(seconds=30)
-"""Longest delay that doubling reaches: a spot notice is two minutes. Only a denial, which a person has to mend, and a server
+"""Longest delay that doubling reaches: a spot notice is two minutes. Only a denial, which a person has to resolve, and a server
 that names its own delay (bounded where it is read) wait longer."""
 
 DOUBLINGS: Final = 8

@@ -58,8 +58,8 @@ class ObservedCommands:
             world: What is decided about.
             report: Collects what would be done.
             until: When the decision is cut short.
-            pools: Only commands that concern these are told, and a decision without any is not recorded; None: all, and each
-                new snapshot is.
+            pools: Only commands that concern these are recorded, and no decision without any; None: all, and each new snapshot
+                is.
         """
         digest, now = snapshot_digest(world), self._clock.now()
         is_same = digest == self._decided
@@ -73,8 +73,8 @@ class ObservedCommands:
         draft = self._ledger.draft(DISRUPT, world, plan, bound, is_observed=True)
         concerned = _concerns(world, pools)
         commands = [command for command in startable(plan) if concerned(command)]
-        told = plan if pools is None else msgspec.structs.replace(plan, blocked=())
-        summary = observed(of_disruption(told, [(f"{PLAN_ID}-{n}", command) for n, command in enumerate(commands)]))
+        shown = plan if pools is None else msgspec.structs.replace(plan, blocked=())
+        summary = observed(of_disruption(shown, [(f"{PLAN_ID}-{n}", command) for n, command in enumerate(commands)]))
         is_new, self._told = summary.what != self._told, summary.what
         if (is_same and not is_new) or (pools is not None and not (commands and is_new)):
             return

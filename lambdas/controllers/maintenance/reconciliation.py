@@ -33,7 +33,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import SweepLog, SweepState
 
 STALE_AFTER: Final = timedelta(minutes=30)
-"""How long a sweep may not be clean before a person is told. Clean times are stored every `WRITES_EVERY` only."""
+"""How long a sweep may go without being clean before it counts as stale. Clean times are stored every `WRITES_EVERY` only."""
 
 WRITES_EVERY: Final = timedelta(minutes=5)
 """How old the clean times in the table may be; a sweep that fails or is clean again is stored at once."""

@@ -92,8 +92,8 @@ class HandMadeClaims:
             skipped(brake, name, report)
             return CHECKED_AGAIN
         if other is not None:
-            told = "metadata.name: a claim of another NodeClaim has this name"
-            return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, told), report)
+            message = "metadata.name: a claim of another NodeClaim has this name"
+            return self._refuse(obj, Refusal(ClaimReason.NODE_CLAIM_NAME_TAKEN, message), report)
         market, now = self._observer.market(), self._clock.now()
         planned = hand_made_plan(obj, market)
         if isinstance(planned, Refusal):
@@ -104,8 +104,8 @@ class HandMadeClaims:
         self._hold(obj)
         limits = {pool.name: pool.limits for pool in market.node_pools if pool.name == planned.node_pool}
         if self._claims.request([record], limits, None).refused:
-            told = f"the limits of NodePool {planned.node_pool} have no room for it"
-            return self._refuse(obj, Refusal(ClaimReason.LIMIT_REACHED, told), report)
+            message = f"the limits of NodePool {planned.node_pool} have no room for it"
+            return self._refuse(obj, Refusal(ClaimReason.LIMIT_REACHED, message), report)
         self._mark(record)
         return None
 
@@ -133,9 +133,9 @@ class HandMadeClaims:
         name = str(obj["metadata"]["name"])
         lasts = refusal.reason in _LASTING
         status = "False" if lasts else "Unknown"
-        told = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
+        conditions = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
         present = Present(NODE_CLAIMS, name, "", int(obj["metadata"].get("generation") or 0), obj.get("status") or {})
-        self._statuses.write(present, {"conditions": told})
+        self._statuses.write(present, {"conditions": conditions})
         report.decide(DecisionKind.SKIP, name, refusal.reason, refusal.message)
         return None if lasts else CHECKED_AGAIN
 

@@ -41,9 +41,9 @@ class NodeEvents:
         """Write on a NodeClaim that was made by hand why it is given up: its object goes with the claim (Karpenter)."""
         found = [one for one in decisions if one.kind is DecisionKind.FORGET and one.subject == claim]
         for one in found[-1:]:
-            told = f"{one.reason.clause}: {one.message}" if one.message else one.reason.meaning
+            message = f"{one.reason.clause}: {one.message}" if one.message else one.reason.meaning
             identity = f"{one.reason}/{one.message}"
             write(
                 self._kubernetes,
-                [warning(about_node_claim(claim), one.reason, told, self._clock.now(), identity=identity)],
+                [warning(about_node_claim(claim), one.reason, message, self._clock.now(), identity=identity)],
             )

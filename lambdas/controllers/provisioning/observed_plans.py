@@ -38,8 +38,7 @@ class ObservedPlans:
         Args:
             world: What is planned for.
             report: Collects what would be done.
-            pools: Only launches for these are told, and a plan without any is not recorded; None: all, and each new snapshot
-                is.
+            pools: Only launches for these are recorded, and no plan without any; None: all, and each new snapshot is.
         """
         digest = snapshot_digest(world)
         if digest == self._planned:

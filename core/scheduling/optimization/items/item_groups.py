@@ -109,7 +109,7 @@ class ItemGrouping:
 
 
 def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:
-    """Hostname group → its cap, for groups that exactly those obey whom they count, all with one cap."""
+    """Hostname group → its cap, for groups that count exactly the pods that obey them, all with one cap."""
     caps: dict[TopologyGroupId, int] = {}
     mixed: set[TopologyGroupId] = set()
     for item in items:

@@ -89,7 +89,7 @@ class Subproblem:
     def claims_of(self, problem: PackingProblem, packing: Packing) -> list[InFlightClaim]:
         """New claims for a packing; none where some pods turn out to have no node that they may have alone.
 
-        Hostname rules that the problem does not know may make them dearer than the packing: then each item gets its own.
+        Hostname rules that the problem does not know may raise their cost above the packing's: then each item gets its own.
         """
         claims = self._claims(problem, packing)
         if sum(claim.price for claim in claims) <= separate_cost(problem):
@@ -111,12 +111,12 @@ class Subproblem:
 
 
 def _cost(claims: Sequence[InFlightClaim]) -> tuple[bool, int]:
-    """Nano-dollars per hour; no claims at all are the dearest."""
+    """Return nano-dollars per hour; having no claims at all costs most."""
     return not claims, sum(claim.price for claim in claims)
 
 
 def _one_item_per_machine(problem: PackingProblem) -> Packing:
-    """A packing without two items on one machine: dear, and always possible."""
+    """Return a packing without two items on one machine: expensive, and always possible."""
     # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / held⌉ machines of it; the last one holds
     # the remainder. loads: [machine, item].
     parts = []

@@ -24,7 +24,7 @@ units.
 
 
 READ_AT_MOST: Final = 2_000
-"""Records of a partition that stay decoded, some kilobytes each, where a sandbox reads them one by one; then it begins anew."""
+"""Records of a partition that stay decoded, some kilobytes each, where a sandbox reads them singly; then it starts over."""
 
 
 class Versioned(Protocol):
