@@ -119,7 +119,9 @@ class NodeClaimMirror:
             try:
                 self._bring(name, wanted, known)
             except NotFoundError:
-                if self.may_create():
+                # Another run may have let it go with its claim since this one read the row: a new one would show a claim
+                # that is gone.
+                if not wanted.is_leaving and self.may_create():
                     self.create(after)
 
     def _bring(self, name: str, wanted: Mirrored, known: Mirrored | None = None) -> None:
