@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
     "consolidate": "which nodes can go, and what replaces them",
     "diff": "what a change of manifests does: pods, nodes, dollars, drift",
-    "explain": "why a pod is not placed, or why a node is or is not disrupted",
+    "explain": "why a pod or workload is not placed, why a node stays or goes, what a NodePool can launch, what a code means",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "status": "how a cluster stands: nodes, cost, budgets, what is under way and what holds it back",

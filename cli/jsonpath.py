@@ -1,46 +1,83 @@
-"""`-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, without its `range`."""
+"""`-o jsonpath=TEMPLATE`: text with expressions in braces, as in kubectl, with `range` and `end`."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from cli.errors import InputError
 
 _PARTS: Final = re.compile(r"\{([^{}]*)\}")
 _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
+_RANGE: Final = "range "
+_END: Final = "end"
+_SOURCE: Final = "-o jsonpath"
 
 
 def filled(template: str, document: Any) -> str:
     """Return the template with each expression replaced by its values, several of them joined.
 
     Raises:
-        InputError: If an expression cannot be read.
+        InputError: If an expression cannot be read, or `range` and `end` do not match.
     """
-    pieces, end = list[str](), 0
-    for match in _PARTS.finditer(template):
-        pieces += [template[end : match.start()], _values(match.group(1).strip(), document)]
-        end = match.end()
-    if not end:
+    parts = _split(template)
+    if len(parts) == 1 and not parts[0][1]:
         return _values(template.strip(), document)
-    return "".join([*pieces, template[end:]])
+    text, rest = _rendered(parts, document)
+    if rest:
+        raise InputError("{end} without {range …}", source=_SOURCE)
+    return text
+
+
+def _split(template: str) -> list[tuple[str, bool]]:
+    """The template in pieces, and whether each is an expression."""
+    pieces, end = list[tuple[str, bool]](), 0
+    for match in _PARTS.finditer(template):
+        pieces += [(template[end : match.start()], False), (match.group(1).strip(), True)]
+        end = match.end()
+    return [*pieces, (template[end:], False)]
+
+
+def _rendered(parts: list[tuple[str, bool]], document: Any) -> tuple[str, list[tuple[str, bool]]]:
+    """The text up to the `end` that closes these parts, and the parts from there on."""
+    text = list[str]()
+    while parts:
+        (piece, is_expression), *rest = parts
+        if is_expression and piece == _END:
+            return "".join(text), parts
+        if is_expression and piece.startswith(_RANGE):
+            items = list(_found(piece.removeprefix(_RANGE).strip(), document))
+            _, after = _rendered(rest, document)
+            if not after:
+                raise InputError(f"{{{piece}}} without {{end}}", source=_SOURCE)
+            text += [_rendered(rest, item)[0] for item in items]
+            rest = after[1:]
+        else:
+            text.append(_values(piece, document) if is_expression else piece)
+        parts = rest
+    return "".join(text), []
 
 
 def _values(expression: str, document: Any) -> str:
     if expression.startswith('"') and expression.endswith('"'):
         return re.sub(r"\\.", lambda found: _ESCAPES.get(found.group(), found.group()), expression[1:-1])
+    return " ".join(value if isinstance(value, str) else json.dumps(value) for value in _found(expression, document))
+
+
+def _found(expression: str, document: Any) -> Iterator[Any]:
+    """The values that a path leads to; `@` is the item of a range."""
     from jsonpath_ng.exceptions import JSONPathError
     from jsonpath_ng.ext.parser import parse
 
-    path = (
-        expression if expression.startswith("$") else f"${expression if expression[:1] in '.[' else f'.{expression}'}"
-    )
+    path = expression.removeprefix("@")
+    path = path if path.startswith("$") else f"${path if path[:1] in '.[' else f'.{path}'}"
     try:
-        found = parse(path).find(document)
+        found = parse("$" if path in ("$", "$.") else path).find(document)
     except (JSONPathError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(
-            f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source="-o jsonpath"
+            f"{expression!r} is not a path such as .nodeClaims[*].name: {problem}", source=_SOURCE
         ) from error
-    return " ".join(value if isinstance(value := entry.value, str) else json.dumps(value) for entry in found)
+    return (entry.value for entry in found)

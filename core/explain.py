@@ -19,7 +19,7 @@ from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.scheduling import Planner
-from core.scheduling.explanation.findings import PodFinding
+from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
 from core.scheduling.explanation.pod_offers import PodOffer
 
 _HINTS_MAX: Final = 3
@@ -37,7 +37,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         outcome: The end of the sentence that the subject begins, such as `is unschedulable`.
         reason: A code of one of the closed lists, empty where there is nothing to give a reason for.
         details: More about it, line by line.
-        has_no_place: It is a pending pod for which there is no node and no NodePool.
+        has_no_place: It is a pending pod for which there is no node and no NodePool, or a workload with one.
+        pools: What each NodePool lacks for such a pod, nearest first.
     """
 
     subject: str
@@ -45,6 +46,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     details: tuple[str, ...] = ()
     has_no_place: bool = False
+    pools: tuple[PoolFinding, ...] = ()
 
     def __str__(self) -> str:
         code = f" [{self.reason}]" if self.reason else ""
@@ -69,7 +71,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     for binding in plan.bindings:
         if binding.pod == pod.key:
             lines = ("nodes that exist come first: they cost nothing more", *_node_of_its_own(planner.offers(pod.key)))
-            return _placed(pod, f"fits on {binding.node}, which is there already", lines)
+            return _placed(pod, f"fits on existing node {binding.node}", lines)
     lines = _pool_lines(finding) or (finding.message,)
     details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason))
     return Explanation(
@@ -78,6 +80,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
         reason=finding.reason,
         details=details,
         has_no_place=True,
+        pools=tuple(sorted(finding.pools, key=lambda pool: -nearness(pool))),
     )
 
 
@@ -101,11 +104,11 @@ def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
 
 
 def _pool_lines(finding: PodFinding) -> tuple[str, ...]:
-    """What each NodePool lacks, its name in a column of its own."""
+    """What each NodePool lacks, its name in a column of its own; those that the code speaks of first."""
     width = max((len(pool.node_pool) for pool in finding.pools), default=0)
     return tuple(
         f"NodePool {pool.node_pool.ljust(width)}  {pool.message.removesuffix(f'nearest: {pool.nearest}').rstrip('; ')}"
-        for pool in finding.pools
+        for pool in sorted(finding.pools, key=lambda pool: -nearness(pool))
     )
 
 

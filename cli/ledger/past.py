@@ -101,7 +101,7 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explan
 def _as_decided(found: Explanation, entry: LedgerEntry, pod: str) -> Explanation:
     """Return the explanation with the place that the pod got then, by its real name."""
     places = {key: f"needs a new node, {part.id}" for part in entry.parts for key in part.pods}
-    places |= {key: f"fits on {node}, which is there already" for key, node in entry.bindings}
+    places |= {key: f"fits on existing node {node}" for key, node in entry.bindings}
     if pod not in places:
         return found
     return msgspec.structs.replace(found, outcome=places[pod], reason="", has_no_place=False)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from core import labels
 from core.errors import InvalidInputError
 from core.manifests import nodes, policies, storage
 from core.manifests.buffers import BufferTranslator, NotForUsError
@@ -18,6 +19,7 @@ from core.manifests.wire.api_resources import Resource
 from core.manifests.zone_ids import with_zones
 from core.model.catalogue import Catalogue
 from core.model.node import Node
+from core.model.node_claim import ObjectRef
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
@@ -190,7 +192,7 @@ class _Assembly:
         known = {node_class.name for node_class in classes}
         ready = []
         for position, pool in enumerate(pools):
-            if pool.problem or pool.node_class.name in known:
+            if pool.problem or (pool.node_class.name in known and _is_ours(pool.node_class)):
                 ready.append(pool)
                 continue
             kind = pool.node_class.kind or "EC2NodeClass"
@@ -207,6 +209,11 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
         return tuple(ready)
+
+
+def _is_ours(reference: ObjectRef) -> bool:
+    """Whether a class is an EC2NodeClass: EKS Auto Mode has NodeClasses of its own, `default` by name, too."""
+    return reference.group in ("", labels.AWS_GROUP) and reference.kind in ("", "EC2NodeClass")
 
 
 def _unusable_pool(obj: Any, error: InvalidInputError) -> NodePool:

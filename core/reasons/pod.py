@@ -79,7 +79,7 @@ class PodReason(ReasonCode):
     )
     TAINT_NOT_TOLERATED = (
         "TaintNotTolerated",
-        "The pod tolerates the taints of no NodePool that is open to it otherwise.",
+        "Every NodePool that could run the pod has a taint that it does not tolerate.",
         "Add a toleration to the pod, or a NodePool without the taint.",
     )
     REQUIREMENT_NOT_MET = (

@@ -27,8 +27,8 @@ def test_a_pod_without_a_place_learns_what_each_pool_lacks() -> None:
     pools = (a_pool("general"), a_pool("zz"))
     text = str(explain_pod(a_snapshot(types=(a_type(),), pods=(pod,), node_pools=pools), pod))
     assert text.startswith("pod default/huge is unschedulable [NoOfferingFits]\n")
-    assert "  NodePool general  1 types: 1 ruled out by cpu\n" in text
-    assert "  NodePool zz       1 types: 1 ruled out by cpu\n" in text
+    assert "  NodePool general  1 type: 1 ruled out by cpu\n" in text
+    assert "  NodePool zz       1 type: 1 ruled out by cpu\n" in text
     assert "hint: nearest miss in general: m5.large lacks" in text
 
 

@@ -7,9 +7,11 @@ from typing import Final
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import Attachments, ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
 from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES, VolumeNeeds
+from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import TypeMask
 
 _NONE: Final[Attachments] = frozenset()
@@ -56,6 +58,17 @@ class AttachLimits(Constraint):
         """Types that can attach the volumes of the claim's pods and these."""
         attached = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
         return claim.template.types.room.attach_mask(sum(1 for driver, _ in attached if driver == EBS_DRIVER))
+
+    def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
+        """Return the type that can attach most."""
+        types = [template.types.types[position] for position in positions(mask)]
+        limits = [(found.attach_limit, found.name) for found in types if found.attach_limit is not None]
+        if not limits:
+            return ""
+        volumes = sum(1 for driver, _ in pods.volumes.attachments if driver == EBS_DRIVER)
+        most = max(limit for limit, _ in limits)
+        name = min(name for limit, name in limits if limit == most)
+        return f"the pod has {volumes} EBS volumes, and {name} attaches {most}"
 
     def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
         """Attach the volumes."""

@@ -115,6 +115,10 @@ class Constraint:
         """
         return False
 
+    def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
+        """Return which of the types comes nearest and what it lacks, where `types` rules out every one; empty by default."""
+        return ""
+
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Return code and text for a pod that could have a new node if `narrowed` or `launchable` left one."""
         return self.reason, self.label

@@ -11,7 +11,7 @@ import msgspec
 from core import labels
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE, Pod
-from core.model.values.taints import first_untolerated
+from core.model.values.taints import Taint, first_untolerated
 from core.reasons.pod import RANK, PodReason
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
 from core.scheduling.context import SchedulingContext
@@ -74,7 +74,7 @@ class Diagnosis:
         taint = first_untolerated(template.taints, step.demands.tolerations)
         if taint is None:
             return self._of_labels(template, pod_group, step, pod)
-        message = f"taint {taint} is not tolerated"
+        message = f"taint {taint} is not tolerated{_near_toleration(taint, step)}"
         otherwise = self._of_labels(template, pod_group, step, pod)
         if otherwise.reason is not None and RANK[otherwise.reason] < RANK[PodReason.LIMIT_REACHED]:
             return _finding(template, PodReason.TAINT_NOT_TOLERATED, message)
@@ -125,6 +125,16 @@ def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: R
     asked = {requirement.key for requirement in (*pod_group.signature.spec.node_selector, *terms)}
     requested = {name for name, amount in zip(context.axis.names, pod_group.requests, strict=True) if amount}
     return bool(asked - _COMMON_LABELS) or bool(requested - _COMMON_RESOURCES)
+
+
+def _near_toleration(taint: Taint, step: RelaxationStep) -> str:
+    """Name the toleration of the taint's key that has another value or effect."""
+    near = next((known for known in step.demands.tolerations if known.key == taint.key), None)
+    if near is None:
+        return ""
+    value = f"={near.value}" if near.value else ""
+    effect = f":{near.effect}" if near.effect else ""
+    return f" (the pod tolerates {near.key}{value}{effect})"
 
 
 def _finding(template: NodeClaimTemplate, reason: str, message: str, nearest: str = "") -> PoolFinding:

@@ -11,10 +11,11 @@ from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_pool_limits import largest_amount
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.findings import PoolFinding
 from core.scheduling.explanation.type_elimination import TypeElimination
-from core.scheduling.explanation.wording import amount_of, limits_left
+from core.scheduling.explanation.wording import amount_of, limits_left, shown
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
@@ -56,8 +57,13 @@ class NewNodeRefusal:
                 return elimination.finding(reason, f"{message}{more}")
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
-            shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
-            return elimination.finding(PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
+            few = _few(missing, template)
+            cause = (
+                ""
+                if unmet(template.types, template.mask, template.min_values)
+                else ", where the pod's demands let it go"
+            )
+            return elimination.finding(PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}){cause}")
         held = draft.held_to(allowed)
         if self._broken(held, signature, step) is not None:
             left = limits_left(template.pool.limits, self._state.limits[template.index].left)
@@ -68,13 +74,15 @@ class NewNodeRefusal:
         missing = self._missing_values(held, signature, step)
         if not missing:
             return elimination.finding(None, "would do")
-        shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
+        few = _few(missing, template)
         if allowed != draft.mask and not self._missing_values(draft, signature, step):
             left = limits_left(template.pool.limits, self._state.limits[template.index].left)
-            message = f"its limits leave {left}, and so too few instance types for minValues ({shown}){self._of_limits(draft)}"
+            message = (
+                f"its limits leave {left}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
+            )
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         return elimination.finding(
-            PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown}) where the pod's rules let it go"
+            PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}) where the pod's rules let it go"
         )
 
     def _of_limits(self, draft: ClaimDraft) -> str:
@@ -100,6 +108,8 @@ class NewNodeRefusal:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
             return code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
+        if rule.kind == AFFINITY and not sum(self._state.domain_counts.of(rule.group).values()):
+            return code, f"no pod that has or gets a node matches the pod's affinity: {self._selected_by(rule)}"
         message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
         return code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else "")
 
@@ -113,7 +123,7 @@ class NewNodeRefusal:
         least = min((counts[domain] for domain in counting), default=0)
         missing = [domain for domain in counting if counts[domain] == least and domain not in reach]
         if not missing:
-            return ""
+            return _too_few_domains(self._context.topology.groups[rule.group].min_domains, counting, rule.key)
         makers = [
             f"NodePool {template.pool.name}"
             for template in self._context.templates
@@ -121,8 +131,9 @@ class NewNodeRefusal:
         ]
         why = ", ".join(sorted(makers)) or "nodes that exist"
         skew = self._context.topology.groups[rule.group].max_skew
+        count = "counts" if len(missing) == 1 else "count"
         return (
-            f"; {', '.join(missing)} must fill up first (maxSkew {skew}) and counts because of {why}; this NodePool cannot: "
+            f"; {', '.join(missing)} must fill up first (maxSkew {skew}) and {count} because of {why}; this NodePool cannot: "
             f"demand the values of {rule.key} that may be used in the pod's node affinity, set nodeTaintsPolicy: Honor, "
             f"or keep {why} out of it"
         )
@@ -153,9 +164,28 @@ class NewNodeRefusal:
             return step.zone_rules[0]
         return None
 
+    def _selected_by(self, rule: TopologyRule) -> str:
+        """Return which pods a rule speaks of."""
+        group = self._context.topology.groups[rule.group]
+        demands = () if group.selector is None else group.selector.requirements
+        selector = " and ".join(shown(requirement) for requirement in demands) or "no label at all"
+        where = "any namespace" if group.namespaces is None else f"namespace {' or '.join(group.namespaces)}"
+        return f"{selector} in {where}"
+
     def _state_of(self, rule: TopologyRule) -> str:
         if rule.is_hostname:
             return "a new node has none of the pods that it must be near" if rule.kind == AFFINITY else "on any node"
         counts = self._state.domain_counts.of(rule.group)
         shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
         return f"pods now: {shown or 'none'}"
+
+
+def _few(missing: Mapping[str, int], template: NodeClaimTemplate) -> str:
+    return ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
+
+
+def _too_few_domains(min_domains: int, counting: Sequence[str], key: str) -> str:
+    """Return how far a spread's minDomains is out of reach; empty where it is not."""
+    if min_domains <= len(counting):
+        return ""
+    return f"; minDomains asks for {min_domains} values of {key}, and NodePools and nodes have {len(counting)}"

@@ -9,7 +9,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.plan_constraints import PlanConstraints
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.findings import PoolFinding
-from core.scheduling.explanation.wording import amount_of, unlike
+from core.scheduling.explanation.wording import amount_of, not_offered, unlike
 from core.scheduling.instance_types.type_index import OFFERING_KEYS
 from core.scheduling.instance_types.type_offerings import meets
 from core.scheduling.pods.pod_group import PodGroup
@@ -45,7 +45,10 @@ class TypeElimination:
         self._by_offerings()
         blank = InFlightClaim(-1, template, reqs, template.mask, context.axis.zero)
         for constraint in constraints.concerning(pod_group):
+            before = self.left
             self._keep(constraint.types(blank, pod_group), constraint.label, constraint.reason)
+            if before and not self.left:
+                self.nearest = constraint.nearest_miss(template, before, pod_group)
         self._by_room()
 
     def finding(self, reason: str | None = None, message: str = "") -> PoolFinding:
@@ -53,9 +56,7 @@ class TypeElimination:
         counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
         if counted and not self.left:
             counted[0] = counted[0].replace(" by ", " ruled out by ", 1)
-            message = (
-                f"{message}; " * bool(message) + f"{self.template.types.full.bit_count()} types: {', '.join(counted)}"
-            )
+            message = f"{message}; " * bool(message) + f"{_counted(self.template.types.full)}: {', '.join(counted)}"
         parts = [message, f"nearest: {self.nearest}" if self.nearest else ""]
         return PoolFinding(
             node_pool=self.template.pool.name,
@@ -88,11 +89,14 @@ class TypeElimination:
         for position in positions(self.left & ~types.offerings.mask(requirements)):
             if any(meets(o, requirements) for o in types.types[position].offerings if not o.available):
                 sold_out |= 1 << position
+        before = self.left
         self._keep(
             ~(self.left & ~types.offerings.mask(requirements) & ~sold_out),
             "zone and capacity type",
             PodReason.REQUIREMENT_NOT_MET,
         )
+        if before and not self.left:
+            self.nearest = not_offered(self.template, before, requirements)
         self._keep(~sold_out, "unavailable offerings", PodReason.NO_OFFERING_AVAILABLE)
 
     def _by_room(self) -> None:
@@ -118,3 +122,8 @@ class TypeElimination:
         rooms = [types.room.vectors[position] for position in positions(before)]
         absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
         self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+
+
+def _counted(mask: TypeMask) -> str:
+    count = mask.bit_count()
+    return f"{count} type{'' if count == 1 else 's'}"

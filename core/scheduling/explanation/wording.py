@@ -10,6 +10,7 @@ from core import labels
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.explanation.pool_offers import pool_offers
 from core.scheduling.instance_types.type_index import OFFERING_KEYS
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
@@ -37,8 +38,11 @@ def own_conflict(template: NodeClaimTemplate) -> str:
             return f"no instance type meets its own requirements: none is on offer with {shown(requirement)}"
         if key not in OFFERING_KEYS and not types.labels.mask(requirement):
             return f"no instance type meets its own requirements: {unlike(template, types.full, requirement)}"
-    keys = ", ".join(key for key in offered if key not in template.labels)
-    return f"no instance type meets its own requirements together, those of {keys}"
+    offers = pool_offers(template)
+    if offers.conflict is None:
+        return "no instance type meets its own requirements and labels together"
+    last = shown(template.pool.requirements[offers.conflict])
+    return f"no instance type meets its own requirements: {last} leaves none of the {offers.before} that those before it allow"
 
 
 def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: Callable[[str], str]) -> str:
@@ -84,6 +88,17 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
     some = _near(sorted(values), requirement)
     rest = f" and {len(values) - len(some)} more" if len(values) > len(some) else ""
     return f"{shown(requirement)} is demanded, and its types have {', '.join(some)}{rest}"
+
+
+def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:
+    """Compare the demand on a zone, a capacity type or a reservation with what the types are on offer with."""
+    types = [template.types.types[position] for position in positions(mask)]
+    for key in sorted(set(OFFERING_KEYS) & set(requirements)):
+        asked = requirements[key]
+        offered = {value for found in types for one in found.offerings for value in one.requirements().of(key).values}
+        if not any(asked.has(value) for value in offered):
+            return f"{shown(asked)} is demanded, and its types are on offer with {', '.join(sorted(offered)) or 'none'}"
+    return ""
 
 
 def _near(values: list[str], requirement: Requirement) -> list[str]:

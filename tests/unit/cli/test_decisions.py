@@ -67,6 +67,10 @@ def test_the_answer_is_available_in_every_format(cluster: list[str], capsys: Cap
         ("jsonpath={.nodeClaims[*].pods[*]}", "shop/cart-0 shop/cart-1\n"),
         ("jsonpath=.cost.hourly", "0.1\n"),
         ('jsonpath={.kind}{"\\n"}{.nodeClaims[0].price}', "Plan\n0.1\n"),
+        (
+            "jsonpath={range .nodeClaims[*]}{.name}:{range .pods[*]} {@}{end};{end}",
+            "default-0: shop/cart-0 shop/cart-1;\n",
+        ),
     ):
         assert main(["plan", *cluster, "-o", form]) == 1
         assert capsys.readouterr().out == told, form
@@ -76,6 +80,9 @@ def test_the_answer_is_available_in_every_format(cluster: list[str], capsys: Cap
     assert "shop/cart-0, shop/cart-1" in capsys.readouterr().out
     assert main(["plan", *cluster, "-o", "jsonpath={.[}"]) == 2
     assert "is not a path such as" in capsys.readouterr().err
+    for unmatched in ("{range .nodeClaims[*]}{.name}", "{.kind}{end}"):
+        assert main(["plan", *cluster, "-o", f"jsonpath={unmatched}"]) == 2
+        assert "without {" in capsys.readouterr().err
     assert main(["plan", *cluster, "-o", "jsn"]) == 2
     assert "did you mean json?" in capsys.readouterr().err
 
@@ -126,7 +133,7 @@ def test_an_unmanaged_node_stays(cluster: list[str], capsys: Capture) -> None:
     [
         ("shop/huge", "NoOfferingFits", 1, ("unschedulable", "NodePool default", "nearest miss")),
         ("cart-1", None, 0, ("needs a new node, default-0", "m.small", "with 1 other pod")),
-        ("shop/small", None, 0, ("fits on old",)),
+        ("shop/small", None, 0, ("fits on existing node old",)),
         ("old", "NotManaged", 0, ("stays",)),
     ],
 )

@@ -66,6 +66,15 @@ def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
     assert warnings[0].field == "spec.template.spec.nodeClassRef"
 
 
+def test_a_class_of_another_provisioner_is_none_of_ours_even_with_the_same_name() -> None:
+    """EKS Auto Mode's NodePools name the NodeClass `default`; nothing must be launched for them beside it."""
+    pool = a_pool(nodeClassRef={"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"})
+    objects = {kinds.NODE_POOLS: [pool], kinds.EC2_NODE_CLASSES: [a_class_manifest()]}
+    live, problems = assembled(objects, is_live=True)
+    assert live.node_pools[0].is_ready is False
+    assert "there is no NodeClass 'default'" in str(problems[0])
+
+
 def test_a_pool_with_its_class_gives_no_warning() -> None:
     """Otherwise, users learn to ignore warnings."""
     snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [a_class_manifest()]})

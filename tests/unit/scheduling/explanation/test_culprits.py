@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core import labels
-from core.model.pod import DO_NOT_SCHEDULE, NodeSelectorTerm, Pod, TopologySpread, VolumeUse
+from core.model.pod import DO_NOT_SCHEDULE, NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread, VolumeUse
 from core.model.snapshot import Snapshot
-from core.model.storage import PersistentVolume, PersistentVolumeClaim
+from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, StorageClass
 from core.model.values.requirements import Requirement
-from core.model.values.taints import NO_SCHEDULE, Taint
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 from core.reasons.pod import PodReason
 from core.scheduling import schedule
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
@@ -104,3 +106,62 @@ def test_a_pod_with_a_device_gets_the_taint_of_the_nodes_with_it() -> None:
     pod = a_pod("train", extra={"nvidia.com/gpu": "1"})
     reason, _ = explained(a_snapshot(types=(TYPE, device), node_pools=pools, pods=(pod,)), "train")
     assert reason == PodReason.TAINT_NOT_TOLERATED
+
+
+def test_an_affinity_to_pods_that_are_nowhere_names_them() -> None:
+    """The state of the zones sends users to look at zones."""
+    term = PodAffinityTerm(topology_key=labels.ZONE, selector=a_selector(app="nobody"), namespaces=("default",))
+    snapshot = a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(a_pod("web", affinity=(term,)),))
+    reason, message = told(snapshot, "web")
+    assert reason == PodReason.POD_AFFINITY
+    assert "no pod that has or gets a node matches the pod's affinity: app In [nobody] in namespace default" in message
+
+
+def test_a_capacity_type_that_nothing_is_on_offer_with_is_named() -> None:
+    pod = a_pod("web", node_selector=(Requirement.one_of(labels.CAPACITY_TYPE, "Spot"),))
+    reason, message = told(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(pod,)), "web")
+    assert reason == PodReason.REQUIREMENT_NOT_MET
+    assert (
+        "karpenter.sh/capacity-type In [Spot] is demanded, and its types are on offer with on-demand, spot" in message
+    )
+
+
+def test_requirements_that_exclude_each_other_name_the_one_that_leaves_nothing() -> None:
+    pool = a_pool("general", Requirement.one_of(labels.ARCH, "amd64"), Requirement.of("size", "In", ["big"]))
+    types = (a_type("m", size="small"), a_type("n", size="big", **{labels.ARCH: "arm64"}))
+    _, message = told(a_snapshot(types=types, node_pools=(pool,), pods=(a_pod("web"),)), "web")
+    assert "meets its own requirements: size In [big] leaves none of the 1 that those before it allow" in message
+
+
+def test_a_toleration_of_the_same_key_is_named_beside_the_taint() -> None:
+    pool = a_pool("team-a", taints=(Taint("team", NO_SCHEDULE, "a"),))
+    pod = a_pod("web", tolerations=(Toleration("team", "Equal", "b", NO_SCHEDULE),))
+    _, message = told(a_snapshot(types=(TYPE,), node_pools=(pool,), pods=(pod,)), "web")
+    assert "taint team=a:NoSchedule is not tolerated (the pod tolerates team=b:NoSchedule)" in message
+
+
+def test_min_domains_out_of_reach_are_named() -> None:
+    spread = TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app="web"), min_domains=5)
+    pods = tuple(a_pod(f"web-{n}", labels={"app": "web"}, spreads=(spread,)) for n in range(4))
+    _, message = told(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=pods), "web-3")
+    assert f"minDomains asks for 5 values of {labels.ZONE}, and NodePools and nodes have {len(ZONES)}" in message
+
+
+def test_too_many_volumes_are_told_with_what_a_node_can_attach() -> None:
+    volumes = tuple(VolumeUse(f"data-{n}") for n in range(3))
+    claims = tuple(
+        PersistentVolumeClaim(namespace="default", name=f"data-{n}", storage_class="gp3", phase="Pending")
+        for n in range(3)
+    )
+    snapshot = a_snapshot(
+        types=(msgspec.structs.replace(TYPE, attach_limit=2),),
+        node_pools=(a_pool("general"),),
+        pods=(a_pod("db", volumes=volumes),),
+        volume_claims=claims,
+        storage_classes=(
+            StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER),
+        ),
+    )
+    reason, message = told(snapshot, "db")
+    assert reason == PodReason.ATTACH_LIMIT
+    assert "the pod has 3 EBS volumes, and m attaches 2" in message

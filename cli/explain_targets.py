@@ -1,0 +1,118 @@
+"""Finds what `fleetwright explain` is asked about: a pod, a node or its claim, a workload, a NodePool, or a reason code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from cli import output
+from cli.errors import InputError
+from core.explain import PAGE, Explanation, explain_node, explain_pod
+from core.explain_group import explain_pods, explain_pool
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.reasons.code import ReasonCode
+from core.reasons.node import NodeReason
+from core.reasons.pod import PodReason
+
+_TEMPLATE_HASH: Final = "pod-template-hash"
+_SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "po": "Pod"}
+_CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
+
+
+class Target:
+    """A name as typed, and where it is looked for."""
+
+    def __init__(self, snapshot: Snapshot, text: str, namespace: str | None) -> None:
+        self._snapshot = snapshot
+        self._text = text
+        self._namespace = namespace
+
+    def explained(self, out_of_time: Callable[[], float] | None) -> Explanation:
+        """Return the explanation of the first kind of object that has the name.
+
+        Raises:
+            InputError: If nothing has the name, or several pods have.
+        """
+        snapshot = self._snapshot
+        node = self._node()
+        if node:
+            from core.disruption import disrupt
+
+            return explain_node(disrupt(snapshot), node)
+        named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
+        if len(named) > 1:
+            found = output.several(sorted(pod.key for pod in named))
+            raise InputError(f"{self._text!r} names several pods, give one with its namespace: {found}")
+        if named:
+            return explain_pod(snapshot, named[0], out_of_time)
+        workload, pods = self._workload()
+        if workload:
+            return explain_pods(snapshot, workload, pods, out_of_time)
+        pool = next((pool for pool in snapshot.node_pools if self._names(pool.name, "NodePool")), None)
+        if pool is not None:
+            return explain_pool(snapshot, pool, out_of_time)
+        raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
+
+    def _node(self) -> str:
+        """The node's name, also for its claim's name; a claim without a node has its own."""
+        if any(self._names(node.name, "Node") for node in self._snapshot.nodes):
+            return self._text.rpartition("/")[2]
+        claims = (claim for claim in self._snapshot.node_claims if self._names(claim.name, "NodeClaim"))
+        return next((claim.node_name or claim.name for claim in claims), "")
+
+    def _workload(self) -> tuple[str, list[Pod]]:
+        """The workload of that name as `Deployment shop/web`, with its pods; of several the first by name."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self._snapshot.pods:
+            for kind, name in _workloads_of(pod):
+                if self._is(pod, name, kind):
+                    found.setdefault(f"{kind} {pod.namespace}/{name}", []).append(pod)
+        if len({subject.partition(" ")[2] for subject in found}) > 1:
+            named = output.several(sorted(found))
+            raise InputError(f"{self._text!r} names several workloads, give one with its namespace: {named}")
+        first = min(found, default="")
+        return first, found.get(first, [])
+
+    def _is(self, pod: Pod, name: str, kind: str) -> bool:
+        """Whether the text is this name in the pod's namespace: NAME, NAMESPACE/NAME or KIND/NAME."""
+        if self._text == f"{pod.namespace}/{name}":
+            return True
+        return self._namespace in (None, pod.namespace) and self._names(name, kind)
+
+    def _names(self, name: str, kind: str) -> bool:
+        given, _, rest = self._text.rpartition("/")
+        known = _SHORT_KINDS.get(given.lower(), given)
+        return rest == name and known.lower().removesuffix("s") in ("", kind.lower())
+
+    def _near(self) -> str:
+        """Names in the input with a similar spelling."""
+        snapshot = self._snapshot
+        named = {pod.key for pod in snapshot.pods} | {node.name for node in snapshot.nodes}
+        named |= {pod.name for pod in snapshot.pods} | {claim.name for claim in snapshot.node_claims}
+        named |= {pool.name for pool in snapshot.node_pools}
+        named |= {name for pod in snapshot.pods for _, name in _workloads_of(pod)}
+        alike = difflib.get_close_matches(self._text, sorted(named), n=3)
+        return f"near it there is {', '.join(alike)}" if alike else "the pods of a workload are named <workload>-<n>"
+
+
+def explain_code(text: str) -> Explanation | None:
+    """What a reason code of pods or nodes means and what to do about it; None for any other text."""
+    for codes in _CODES:
+        for code in codes:
+            if code.value.lower() == text.lower():
+                lines = (code.advice, f"more: {PAGE}#{code.value.lower()}")
+                return Explanation(
+                    subject=f"code {code.value}", outcome=f"means: {code.meaning}", details=tuple(filter(None, lines))
+                )
+    return None
+
+
+def _workloads_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Kind and name of what a pod belongs to: its controller, and the Deployment of a ReplicaSet."""
+    for owner in pod.owners:
+        yield owner.kind, owner.name
+        suffix = f"-{pod.labels.get(_TEMPLATE_HASH, '')}"
+        if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+            yield "Deployment", owner.name.removesuffix(suffix)
