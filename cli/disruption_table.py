@@ -12,6 +12,8 @@ from cli.style import style
 
 _NAMED_MAX: Final = 3
 """Most names of a group without `--all`."""
+_MESSAGES_MAX: Final = 3
+"""Messages of one code that are shown one by one without `--all`."""
 
 
 def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
@@ -74,10 +76,12 @@ def _commands(commands: Sequence[JsonObject]) -> str:
 
 
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
-    """Nodes that stay for the same reason share an entry."""
+    """Nodes that stay for the same reason share an entry; in the short form also those whose reasons name different pods."""
     groups: dict[tuple[str, str], list[str]] = {}
     for found in blocked:
         groups.setdefault((found["reason"], found["message"].replace(found["node"], "it")), []).append(found["node"])
+    if not shows_all:
+        groups = _joined(groups)
     paragraphs = []
     for (reason, message), nodes in groups.items():
         named = output.several(nodes, len(nodes) if shows_all else _NAMED_MAX)
@@ -85,6 +89,19 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
         lines = [f"{head} [{reason}]: {message}", *([f"  {named}"] if len(nodes) > 1 else [])]
         paragraphs.append(output.wrapped("\n".join(lines)))
     return "\n".join(paragraphs)
+
+
+def _joined(groups: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, str], list[str]]:
+    """The same with more than a few messages of one code in one entry."""
+    by_reason: dict[str, list[str]] = {}
+    for reason, message in groups:
+        by_reason.setdefault(reason, []).append(message)
+    found: dict[tuple[str, str], list[str]] = {}
+    for (reason, message), nodes in groups.items():
+        told = by_reason[reason]
+        key = (reason, message if len(told) <= _MESSAGES_MAX else f"{told[0]}, and {len(told) - 1} more such reasons")
+        found.setdefault(key, []).extend(nodes)
+    return found
 
 
 def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:

@@ -8,8 +8,9 @@ from typing import Final
 
 from cli import output
 from cli.errors import InputError
-from core.explain import PAGE, Explanation, explain_node, explain_pod
+from core.explain import PAGE, Explanation, explain_pod
 from core.explain_group import explain_pods, explain_pool
+from core.explain_node import explain_node_now
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.reasons.code import ReasonCode
@@ -38,9 +39,7 @@ class Target:
         snapshot = self._snapshot
         node = self._node()
         if node:
-            from core.disruption import disrupt
-
-            return explain_node(disrupt(snapshot), node)
+            return explain_node_now(snapshot, node)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
             found = output.several(sorted(pod.key for pod in named))

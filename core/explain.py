@@ -25,6 +25,9 @@ from core.scheduling.explanation.pod_offers import PodOffer
 _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
 
+_SAID_BY_MESSAGE: Final = (NodeReason.BUDGET, NodeReason.DO_NOT_DISRUPT)
+"""Codes whose message says what the code means, with the names of the objects."""
+
 PAGE: Final = "docs/reference/reason-codes.md"
 """The page of all reason codes; each has an anchor of its own name."""
 
@@ -94,7 +97,8 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             )
     for blocked in plan.blocked:
         if blocked.node == node:
-            details = (*_meaning(NodeReason, blocked.reason), *blocked.message.splitlines())
+            meaning = () if blocked.reason in _SAID_BY_MESSAGE else _meaning(NodeReason, blocked.reason)
+            details = (*meaning, *blocked.message.splitlines())
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
 

@@ -53,7 +53,18 @@ def examine(
     for document in documents:
         own = [*examined.of_one(document), *of_all.get(id(document), ())]
         found += [_placed(finding, positions) for finding in own]
+        found += _repeated_keys(document, positions)
     return found
+
+
+def _repeated_keys(document: Document, positions: Mapping[str, Positions]) -> Iterator[Finding]:
+    """YAML forbids a key that is there twice, and readers differ in which one they take; told once a document."""
+    if document.source not in positions or document.item not in ("", "items[0]"):
+        return
+    for key, (line, column) in positions[document.source].repeated_keys(document.index):
+        message = "the same mapping has this key already; readers differ in which of the two they take"
+        found = finding_in(document, Code.DUPLICATE, key, message)
+        yield msgspec.structs.replace(found, line=line, column=column)
 
 
 def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:

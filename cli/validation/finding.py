@@ -43,7 +43,7 @@ MEANINGS: Final = {
     "or an annotation that Karpenter has given up.",
     Code.NO_EFFECT: "What is written changes nothing: a limit on a resource that no instance type has, a label that no node "
     "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
-    Code.DUPLICATE: "The object is in the input more than once; the last one counts.",
+    Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
 }
 """Code → what it means, for the reference page."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
 
 _PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Position = tuple[int, int]
@@ -38,6 +40,27 @@ class Positions:
                 break
             mark, node = found
         return mark.line + 1, mark.column + 1
+
+    def repeated_keys(self, index: int) -> Iterator[tuple[str, Position]]:
+        """Keys that a mapping of the document has more than once, each with the place of the later one."""
+        roots = self._parsed()
+        waiting = [roots[index]] if index < len(roots) and roots[index] is not None else []
+        seen: set[int] = set()
+        while waiting:
+            node = waiting.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                known: set[str] = set()
+                for key, value in node.value:
+                    name = str(key.value)
+                    if name in known and key.tag != _MERGE:
+                        yield name, (key.start_mark.line + 1, key.start_mark.column + 1)
+                    known.add(name)
+                    waiting.append(value)
+            elif isinstance(node, yaml.SequenceNode):
+                waiting += node.value
 
     def _parsed(self) -> list[Any]:
         if self._roots is None:

@@ -289,6 +289,15 @@ def test_an_object_that_is_twice_in_a_file_is_a_warning(tmp_path: Path, capsys: 
     ]
 
 
+def test_a_key_that_is_twice_in_a_mapping_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The parser takes the last one: a budget or a limit is lost without a word."""
+    text = yaml.safe_dump(NODE_CLASS, sort_keys=False) + "  tags: {a: b}\n  tags: {c: d}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    assert main(["validate", "-f", str(tmp_path)]) == 1
+    lines = len(text.splitlines())
+    assert f"a.yaml:{lines}:3: document 0: EC2NodeClass default: tags: the same mapping" in capsys.readouterr().out
+
+
 def test_a_misspelt_kind_is_named_with_the_kind_that_was_meant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,45 @@
+"""Explanations of nodes: why one goes now, or what keeps it, what it costs, and when its budgets change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from core.cluster_status import PoolStatus, cluster_status, state_price
+from core.disruption import disrupt
+from core.explain import Explanation, explain_node
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.model.values.quantity import dollars
+from core.pools.pool_types import pool_types
+from core.reasons.node import NodeReason
+
+
+def explain_node_now(snapshot: Snapshot, node: str) -> Explanation:
+    """Decide by the snapshot and say what becomes of the node, with what it costs and who holds its NodePool's budgets."""
+    found = explain_node(disrupt(snapshot), node)
+    state = next((state for state in state_nodes(snapshot) if state.name == node), None)
+    if state is None or not state.is_managed:
+        return found
+    price = f"costs {dollars(state_price(state, pool_types(snapshot))):.4f} $/h in NodePool {state.node_pool}"
+    details = [*found.details, price]
+    if found.reason == NodeReason.BUDGET:
+        pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
+        details += _of_budgets(pools[state.node_pool])
+    return msgspec.structs.replace(found, details=tuple(details))
+
+
+def _of_budgets(pool: PoolStatus) -> Iterator[str]:
+    left = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
+    yield f"the budgets let go now: {left}; other nodes come first where that is not 0"
+    if pool.takers:
+        yield f"places are taken by {', '.join(f'{taker.node} ({taker.why})' for taker in pool.takers)}"
+    change = pool.next_change
+    if change is not None:
+        allowed = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(change.allowed.items()))
+        yield f"the budgets change at {change.at:%Y-%m-%d %H:%M} UTC: {allowed}"
+
+
+def _number(count: int | None) -> str:
+    return "any" if count is None else str(count)

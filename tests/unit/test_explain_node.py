@@ -1,0 +1,39 @@
+"""Explanations of nodes with what they cost and who holds their NodePool's budgets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from core.explain_node import explain_node_now
+from core.model.node_pool import Budget, Disruption
+from core.model.snapshot import Snapshot
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+
+def closed(*budgets: Budget) -> Snapshot:
+    """One nearly empty node of a NodePool with these budgets."""
+    pool = a_pool("default", disruption=Disruption(consolidate_after=timedelta(0), budgets=budgets))
+    claim, node = a_node_of(a_type(), "busy")
+    pods = (a_pod("web", cpu="100m", node_name=node.name, phase="Running"),)
+    return a_snapshot(types=(a_type(),), node_pools=(pool,), nodes=(node,), node_claims=(claim,), pods=pods)
+
+
+def test_a_node_that_budgets_keep_says_what_it_costs_and_when_they_change() -> None:
+    """The words "let no more nodes go" alone do not say whether to wait an hour or a week."""
+    window = Budget("0", schedule="0 0 * * *", duration=timedelta(hours=23))
+    snapshot = closed(window)
+    snapshot = msgspec.structs.replace(snapshot, now=NOW.replace(hour=12, minute=0))
+    text = str(explain_node_now(snapshot, "busy"))
+    assert "[Budget]" in text
+    assert "$/h in NodePool default" in text
+    assert "the budgets let go now: 0 Drifted, 0 Empty, 0 Underutilized" in text
+    assert "the budgets change at " in text
+    assert "23:00 UTC" in text
+
+
+def test_a_node_that_is_not_ours_has_no_price() -> None:
+    _, node = a_node_of(a_type(), "strange")
+    snapshot = a_snapshot(types=(a_type(),), nodes=(node,), node_claims=())
+    assert "costs" not in str(explain_node_now(snapshot, "strange"))
