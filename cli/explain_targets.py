@@ -22,7 +22,7 @@ _SHORT_KINDS: Final = {"deploy": "Deployment", "sts": "StatefulSet", "ds": "Daem
 _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
-class Target:
+class NamedTarget:
     """A name as typed, and where it is looked for."""
 
     def __init__(self, snapshot: Snapshot, text: str, namespace: str | None) -> None:

@@ -14,6 +14,10 @@ fleetwright plan -f examples/pools -f examples/workloads
 # Why has this one no place, and what is missing?
 fleetwright explain research/forgot-the-toleration -f examples/pools -f examples/workloads
 
+# What can that NodePool launch, and what does the code mean?
+fleetwright explain nodepool/gpu -f examples/pools -f examples/workloads
+fleetwright explain TaintNotTolerated
+
 # What would a pull request do that adds the GPU work?
 fleetwright diff --from examples/workloads/shop.yaml --to examples/workloads/shop.yaml examples/workloads/gpu.yaml -f examples/pools
 

@@ -10,7 +10,7 @@ from cli import output
 from cli.cluster.installation import add_access
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
-from cli.explain_targets import Target, explain_code
+from cli.explain_targets import NamedTarget, explain_code
 from cli.ledger.decisions import add_past
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         snapshot = read_inputs(arguments).snapshot
     with progress("deciding"), collector_paused():
-        target = Target(snapshot, arguments.target, arguments.namespace)
+        target = NamedTarget(snapshot, arguments.target, arguments.namespace)
         explanation = target.explained(share_of_time(arguments))
     return _shown(explanation, arguments)
 

@@ -112,14 +112,14 @@ def test_an_affinity_to_pods_that_are_nowhere_names_them() -> None:
     """The state of the zones sends users to look at zones."""
     term = PodAffinityTerm(topology_key=labels.ZONE, selector=a_selector(app="nobody"), namespaces=("default",))
     snapshot = a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(a_pod("web", affinity=(term,)),))
-    reason, message = told(snapshot, "web")
+    reason, message = explained(snapshot, "web")
     assert reason == PodReason.POD_AFFINITY
     assert "no pod that has or gets a node matches the pod's affinity: app In [nobody] in namespace default" in message
 
 
 def test_a_capacity_type_that_nothing_is_on_offer_with_is_named() -> None:
     pod = a_pod("web", node_selector=(Requirement.one_of(labels.CAPACITY_TYPE, "Spot"),))
-    reason, message = told(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(pod,)), "web")
+    reason, message = explained(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(pod,)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
     assert (
         "karpenter.sh/capacity-type In [Spot] is demanded, and its types are on offer with on-demand, spot" in message
@@ -129,21 +129,21 @@ def test_a_capacity_type_that_nothing_is_on_offer_with_is_named() -> None:
 def test_requirements_that_exclude_each_other_name_the_one_that_leaves_nothing() -> None:
     pool = a_pool("general", Requirement.one_of(labels.ARCH, "amd64"), Requirement.of("size", "In", ["big"]))
     types = (a_type("m", size="small"), a_type("n", size="big", **{labels.ARCH: "arm64"}))
-    _, message = told(a_snapshot(types=types, node_pools=(pool,), pods=(a_pod("web"),)), "web")
+    _, message = explained(a_snapshot(types=types, node_pools=(pool,), pods=(a_pod("web"),)), "web")
     assert "meets its own requirements: size In [big] leaves none of the 1 that those before it allow" in message
 
 
 def test_a_toleration_of_the_same_key_is_named_beside_the_taint() -> None:
     pool = a_pool("team-a", taints=(Taint("team", NO_SCHEDULE, "a"),))
     pod = a_pod("web", tolerations=(Toleration("team", "Equal", "b", NO_SCHEDULE),))
-    _, message = told(a_snapshot(types=(TYPE,), node_pools=(pool,), pods=(pod,)), "web")
+    _, message = explained(a_snapshot(types=(TYPE,), node_pools=(pool,), pods=(pod,)), "web")
     assert "taint team=a:NoSchedule is not tolerated (the pod tolerates team=b:NoSchedule)" in message
 
 
 def test_min_domains_out_of_reach_are_named() -> None:
     spread = TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app="web"), min_domains=5)
     pods = tuple(a_pod(f"web-{n}", labels={"app": "web"}, spreads=(spread,)) for n in range(4))
-    _, message = told(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=pods), "web-3")
+    _, message = explained(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=pods), "web-3")
     assert f"minDomains asks for 5 values of {labels.ZONE}, and NodePools and nodes have {len(ZONES)}" in message
 
 
@@ -162,6 +162,6 @@ def test_too_many_volumes_are_told_with_what_a_node_can_attach() -> None:
             StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER),
         ),
     )
-    reason, message = told(snapshot, "db")
+    reason, message = explained(snapshot, "db")
     assert reason == PodReason.ATTACH_LIMIT
     assert "the pod has 3 EBS volumes, and m attaches 2" in message
