@@ -97,10 +97,10 @@ class NamedTarget:
 
 
 def explain_code(text: str) -> Explanation | None:
-    """What a reason code of pods or nodes means and what to do about it; None for any other text."""
+    """What a reason code of pods or nodes means and what to do about it; None for any other text, as no object has capitals."""
     for codes in _CODES:
         for code in codes:
-            if code.value.lower() == text.lower():
+            if code.value == text:
                 lines = (code.advice, f"more: {PAGE}#{code.value.lower()}")
                 return Explanation(
                     subject=f"code {code.value}", outcome=f"means: {code.meaning}", details=tuple(filter(None, lines))

@@ -238,3 +238,35 @@ def test_the_schedulers_default_spreads_apply_to_workloads_in_files(tmp_path: Pa
     config.write_text("podTopologySpread: {defaultConstraints: [{maxSkew: 0}]}")
     assert main(["plan", "-f", str(file), "--scheduler-config", str(config)]) == 2
     assert "podTopologySpread.defaultConstraints[0].topologyKey" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "named", "code"),
+    [
+        (("cart-1", "-n", "shop"), "pod", "shop/cart-1", 0),
+        (("pod/cart-1",), "pod", "shop/cart-1", 0),
+        (("nodepool/default",), "nodePool", "default", 0),
+        (("default",), "nodePool", "default", 0),
+        (("LimitReached",), "code", "LimitReached", 0),
+    ],
+)
+def test_whatever_has_a_name_is_explained(
+    cluster: list[str], capsys: Capture, words: tuple[str, ...], key: str, named: str, code: int
+) -> None:
+    """Users type the name that they know."""
+    found = answer(capsys, "explain", *words, *cluster, code=code)
+    assert found[key] == named
+
+
+def test_what_each_node_pool_lacks_is_data(cluster: list[str], capsys: Capture) -> None:
+    """Columns padded for people are no input for a program."""
+    (pool,) = answer(capsys, "explain", "shop/huge", *cluster, code=1)["nodePools"]
+    assert (pool["name"], pool["reason"]) == ("default", "NoOfferingFits")
+    assert sum(pool["ruledOut"].values()) > 0
+    assert pool["nearest"]
+
+
+def test_a_code_in_small_letters_is_a_name(cluster: list[str], capsys: Capture) -> None:
+    """A Deployment may be called budget."""
+    assert main(["explain", "budget", *cluster]) == 2
+    assert "there is no pod, node, workload or NodePool 'budget'" in capsys.readouterr().err
