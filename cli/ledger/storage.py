@@ -47,6 +47,8 @@ class FolderLedger:
 
     def get(self, key: str) -> bytes:
         """One object. Raises InvalidInputError where there is none."""
+        if ".." in key.split("/"):  # entries name others, and somebody else's ledger may name any file
+            raise InvalidInputError("is outside of the ledger", subject=key)
         try:
             return (self._folder / key).read_bytes()
         except OSError as error:
