@@ -12,7 +12,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ e2e-peer: setup ## Karpenter's whole controller and our functions in the same pl
 
 e2e-handover: setup ## Nodes of Karpenter's own controller are adopted and given back on a real control plane, in five minutes
 	$(BIN)/python -m tests.e2e.peer.handover
+
+e2e-shadow: setup ## Our functions look on, with no right to act, while Karpenter's own controller works on a real control plane
+	$(BIN)/python -m tests.e2e.peer.shadow
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .

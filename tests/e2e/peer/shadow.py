@@ -29,7 +29,7 @@ from core.model.catalogue import Catalogue, InstanceType
 from infra.cluster_role import SHADOW_RULES_OF
 from lambdas.ports import DeniedError, PortError
 from simulator.aws.region import builtin_region
-from tests.e2e.audit_book import AuditBook
+from tests.e2e.audit_record import AuditRecord
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import toolchain
 from tests.e2e.parts.admin import Admin
@@ -66,7 +66,7 @@ class Scene:
         self.side = side
         market = _market()
         self.functions = [ShadowFunction(name, side, session, Catalogue(default=market)) for name in PERIODS]
-        self.book = AuditBook(side.control_plane.audit_log, frozenset({GROUP}))
+        self.record = AuditRecord(side.control_plane.audit_log, frozenset({GROUP}))
         self.nano_dollars = 0.0
         self._prices = Prices(market)
         self._due = dict.fromkeys(PERIODS, 0.0)
@@ -171,12 +171,12 @@ def _play(scene: Scene) -> None:
 
 def _only_lists(scene: Scene) -> None:
     """By the API server's own record."""
-    scene.book.read()
-    assert scene.book.used, "the functions asked nothing"
-    assert {found.verb for found in scene.book.used} == {"list"}, scene.book.used
-    assert not scene.book.refused, scene.book.refused
-    kinds = sorted({found.resource for found in scene.book.used})
-    _tell(f"the functions listed {', '.join(kinds)}, {sum(scene.book.used.values())} times in all, and nothing else")
+    scene.record.read()
+    assert scene.record.used, "the functions asked nothing"
+    assert {found.verb for found in scene.record.used} == {"list"}, scene.record.used
+    assert not scene.record.refused, scene.record.refused
+    kinds = sorted({found.resource for found in scene.record.used})
+    _tell(f"the functions listed {', '.join(kinds)}, {sum(scene.record.used.values())} times in all, and nothing else")
 
 
 def _may_only_list(function: ShadowFunction) -> None:
