@@ -104,8 +104,8 @@ class Interrupt(_Wire, frozen=True, kw_only=True):
     kind: str = "spot"
 
 
-class DeleteNodes(_Wire, frozen=True, kw_only=True):
-    """A user deletes the Node objects of this share of the nodes."""
+class DeleteShare(_Wire, frozen=True, kw_only=True):
+    """A user deletes this share of the Node objects, or of the NodeClaims."""
 
     fraction: float = 1.0
 
@@ -171,7 +171,8 @@ class Step(_Wire, frozen=True, kw_only=True):
     apply: list[Any] | None = None
     scale: Scale | None = None
     delete: list[Reference] | None = None
-    delete_nodes: DeleteNodes | None = None
+    delete_nodes: DeleteShare | None = None
+    delete_node_claims: DeleteShare | None = None
     capacity: Capacity | None = None
     price: Price | None = None
     ami: Ami | None = None

@@ -112,6 +112,9 @@ class Steps:
         if step.delete_nodes is not None:
             for node in self._some(self._cluster.nodes(), step.delete_nodes.fraction):
                 self._cluster.delete("Node", "", name_of(node), by=USER)
+        if step.delete_node_claims is not None:
+            for claim in self._some(self._cluster.objects("NodeClaim"), step.delete_node_claims.fraction):
+                self._cluster.delete("NodeClaim", "", name_of(claim), by=USER)
 
     def _to_account(self, step: Step) -> None:
         if step.capacity is not None:

@@ -30,13 +30,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--ledger", type=Path, help="keep each seed's ledger in a folder of its own there")
+    parser.add_argument("--opt-in", action="store_true", help="let worlds choose what is not the default, too")
     parser.add_argument("--record-sites", action="store_true", help="record again which call sites there are")
     arguments = parser.parse_args()
     if arguments.record_sites:
         return _record_sites(arguments.processes)
     if arguments.record is not None:
-        return _one(arguments.first, arguments.record)
-    plans = [plan_of(seed) for seed in range(arguments.first, arguments.first + arguments.seeds)]
+        return _one(plan_of(arguments.first, opts_in=arguments.opt_in), arguments.record)
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    plans = [plan_of(seed, opts_in=arguments.opt_in) for seed in seeds]
     began = time.monotonic()
     outcomes = []
     for outcome in play_all(plans, arguments.processes, arguments.ledger):
@@ -45,6 +47,7 @@ def main() -> int:
     figures = report(outcomes)
     figures |= {
         "first": arguments.first,
+        "optIn": arguments.opt_in,
         "processes": arguments.processes,
         "wallSeconds": round(time.monotonic() - began),
     }
@@ -64,9 +67,9 @@ def _written(found: dict[str, Any], path: Path) -> int:
     return 1 if found["violated"] else 0
 
 
-def _one(seed: int, record: Path) -> int:
+def _one(plan: Plan, record: Path) -> int:
     with record.open("wb") as file:
-        outcome = play(plan_of(seed), _writer(file.write))
+        outcome = play(plan, _writer(file.write))
     _say(line(outcome))
     for violation in outcome.violations:
         _say(f"{violation.at:%H:%M:%S.%f} {violation.law}: {violation.message}")

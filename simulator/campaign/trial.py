@@ -50,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         chance: The seed of all that is left to chance in it.
         crashes: Where functions die, besides what the intensity brings.
         dies_at_unknown: Whether functions die at calls that are in no record, too.
+        opts_in: Whether the world has options that are not the default.
     """
 
     seed: int
@@ -58,6 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     intensity: Intensity
     crashes: tuple[Crash, ...] = ()
     dies_at_unknown: bool = True
+    opts_in: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +78,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...]
 
 
-def plan_of(seed: int) -> Plan:
+def plan_of(seed: int, *, opts_in: bool = False) -> Plan:
     """What is played for this seed."""
+    return msgspec.structs.replace(_plan_of(seed), opts_in=opts_in)
+
+
+def _plan_of(seed: int) -> Plan:
     turn, is_heavy = divmod(seed, 2)
     if is_heavy:
         return Plan(seed=seed, world=seed, chance=seed, intensity=HEAVY, crashes=looked_out_for(turn))
@@ -92,7 +98,7 @@ def plan_of(seed: int) -> Plan:
 def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = None) -> Outcome:
     """Play it. `listener` is called with the record; `ledger` is the folder of the functions' ledger, None: they keep none."""
     began = time.process_time()
-    drawn = draw_world(plan.world)
+    drawn = draw_world(plan.world, opts_in=plan.opts_in)
     scenario = drawn.scenario
     clock = VirtualClock(scenario.start)
     recorder = Recorder(clock)

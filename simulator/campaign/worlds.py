@@ -12,6 +12,7 @@ import msgspec
 from simulator.aws.region import Region
 from simulator.campaign.happenings import draw_steps
 from simulator.campaign.market import campaign_region
+from simulator.campaign.options import Options, draw_options
 from simulator.campaign.pools import draw_pools
 from simulator.campaign.reservations import draw_reservations
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
@@ -49,8 +50,13 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[dict[str, Any]]
 
 
-def draw_world(seed: int) -> DrawnWorld:
-    """The world of this seed, the same in every process."""
+def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
+    """The world of this seed, the same in every process.
+
+    Args:
+        seed: The world's number.
+        opts_in: Whether its installation and objects may choose what is not the default (`simulator.campaign.options`).
+    """
     rng = stream(seed, "world")
     large = rng.random() < _LARGE
     troubled = timedelta(minutes=rng.choice((10, 12) if large else (6, 7, 9)))
@@ -58,12 +64,16 @@ def draw_world(seed: int) -> DrawnWorld:
     gates = _feature_gates(rng)
     objects += _gated_objects(gates)
     reservations, reserved_steps = draw_reservations(stream(seed, "reservations"), objects, troubled)
-    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6)) + reserved_steps
+    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
+    options = draw_options(stream(seed, "options"), objects, steps, troubled) if opts_in else Options()
+    steps += [*reserved_steps, *options.steps]
     spec = {
         "duration": (troubled + SETTLING).total_seconds(),
         "seed": seed,
         "nodeBootSeconds": rng.choice((20, 45, 90)),
-        "featureGates": gates,
+        "featureGates": gates | options.gates,
+        "settings": options.settings,
+        "vcpuQuotas": options.quotas,
         "capacityReservations": reservations,
         "steps": steps,
     }

@@ -63,6 +63,7 @@ class RemainsJudge:
         self._instances(now)
         self._taints(now)
         self._pods(now)
+        self._replicas()
         for queue, count in sorted(self._remains.dead_letters.items()):
             if count:
                 self._report("deadLetters", f"{count} messages of the queue {queue} were given up")
@@ -145,6 +146,21 @@ class RemainsJudge:
             since = node.disrupted_at
             if since is not None and name not in going and now - since > self._patience:
                 self._report("strayTaints", f"node {name} is tainted for {node.disrupted_for} since {since:%H:%M:%S}")
+
+    def _replicas(self) -> None:
+        """A static NodePool has as many nodes that stay as it says, as far as its limits allow."""
+        for pool in self._ledger.of_kind("NodePool"):
+            name, spec = pool["metadata"]["name"], pool.get("spec") or {}
+            if spec.get("replicas") is None:
+                continue
+            wanted = min(spec["replicas"], int((spec.get("limits") or {}).get("nodes", spec["replicas"])))
+            going = {node.instance for node in self._ledger.nodes.values() if node.disrupted_for is not None}
+            staying = sum(
+                facts.pool == name and facts.ended_at is None and instance not in going
+                for instance, facts in self._ledger.instances.items()
+            )
+            if staying != wanted:
+                self._report("staticReplicas", f"NodePool {name} has {staying} nodes that stay, wanted {wanted}")
 
     def _pods(self, now: datetime) -> None:
         for name, pod in sorted(self._ledger.pods.items()):

@@ -12,6 +12,7 @@ import msgspec
 from simulator.checkers.bindings import BindingJudge
 from simulator.checkers.budgets import BudgetJudge
 from simulator.checkers.do_not_disrupt import DoNotDisruptJudge
+from simulator.checkers.eviction_rate import EvictionRateJudge
 from simulator.checkers.killed_pods import KilledPodsJudge
 from simulator.checkers.launches import DoubleLaunchJudge
 from simulator.checkers.ledger import Ledger
@@ -68,6 +69,7 @@ class Judges:
             LimitJudge(self.ledger, self._reporter(LimitJudge.name), capacity_of),
             KilledPodsJudge(self.ledger, self._reporter(KilledPodsJudge.name)),
             BindingJudge(self.ledger, self._reporter(BindingJudge.name)),
+            EvictionRateJudge(self.ledger, self._reporter(EvictionRateJudge.name)),
             self._stranded,
         )
 

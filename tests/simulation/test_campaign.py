@@ -141,6 +141,47 @@ def test_laps_begin_again(sites: Record) -> None:
     assert plan_of(10**9).crashes
 
 
+def test_options_are_drawn_beside_everything_else() -> None:
+    """If this failed, a seed with options would be another world, and one without them would have some."""
+    for seed in range(1, 61):
+        plain, world = draw_world(seed), draw_world(seed, opts_in=True)
+        assert (plain.scenario.settings, plain.scenario.vcpu_quotas) == ({}, {})
+        names = [(found["kind"], found["metadata"]["name"]) for found in world.objects]
+        assert names[: len(plain.objects)] == [(found["kind"], found["metadata"]["name"]) for found in plain.objects]
+        moments = [(step["at"], *step.keys()) for step in world.steps]
+        assert moments[: len(plain.steps)] == [(step["at"], *step.keys()) for step in plain.steps]
+
+
+def test_each_option_is_drawn() -> None:
+    """If this failed, a feature would be believed to be played under faults, and none of its code would run."""
+    worlds = [draw_world(seed, opts_in=True) for seed in range(1, 121)]
+    settings = {name for world in worlds for name in world.scenario.settings}
+    steps = {key for world in worlds for step in world.steps for key in step}
+    kinds = {found["kind"] for world in worlds for step in world.steps for found in step.get("apply", ())}
+    notes = {note for world in worlds for found in world.objects for note in found["metadata"].get("annotations", {})}
+    assert settings == {
+        "LAUNCHES_PER_RUN",
+        "REBALANCE_POLICY",
+        "SURGE_RESTARTS",
+        "STEER_SCALE_IN",
+        "BIND_PODS",
+        "MIRROR_NODE_CLAIMS",
+    }
+    assert notes == {"fleetwright.dev/prefix-delegation", "fleetwright.dev/evictions-per-hour"}
+    assert "deleteNodeClaims" in steps
+    assert "NodeClaim" in kinds
+    assert any(world.scenario.vcpu_quotas for world in worlds)
+    assert any("StaticCapacity" in world.scenario.feature_gates for world in worlds)
+
+
+@pytest.mark.parametrize("seed", [604043, 603035])
+def test_nothing_is_lost_in_a_world_with_options(seed: int) -> None:
+    """One has a NodePool with `replicas`, the other NodeClaims by hand, too."""
+    outcome = play(plan_of(seed, opts_in=True))
+    assert outcome.violations == ()
+    assert outcome.struck > 0
+
+
 def test_two_hundred_seeds_crash_at_every_site() -> None:
     """If this failed, `.ci/run` would leave calls out, before or after which no function ever died."""
     plans = [plan_of(seed) for seed in range(1, 201)]

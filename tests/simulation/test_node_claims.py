@@ -98,6 +98,15 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
     assert_lawful(result)
 
 
+def test_all_node_claims_may_be_deleted_at_once(tmp_path: Path) -> None:
+    """Each node is drained and replaced, as if they had been deleted one by one."""
+    steps = [{"at": "6m", "deleteNodeClaims": {"fraction": 1.0}}]
+    result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=steps, duration="22m")
+    assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"], result.summary["podsPending"]) == (2, 2, 0)
+    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
+    assert_lawful(result)
+
+
 def test_a_lost_mirror_is_written_again_and_takes_no_node_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

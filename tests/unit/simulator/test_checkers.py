@@ -10,6 +10,7 @@ import pytest
 from core.model.values import resources
 from simulator.checkers import Judges, Verdict
 from simulator.checkers.cron import is_open
+from simulator.checkers.eviction_rate import EVICTIONS_PER_HOUR
 from simulator.record import Event
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -320,6 +321,33 @@ def test_a_pod_that_runs_when_its_instance_is_terminated_was_killed() -> None:
 def test_a_pod_that_was_asked_to_leave_or_that_ec2_takes_was_not_killed(story: Story) -> None:
     """If this failed, every drain and every interruption would be blamed."""
     assert story.verdict().count("podsKilledWithInstance") == 0
+
+
+def drained_twice(minutes: int, reason: str = "Drifted", ceiling: str = "2") -> Story:
+    """Two nodes with two pods each, one drained so many minutes after the other; the NodePool's ceiling is two pods an hour."""
+    metadata = {"name": "default", "annotations": {EVICTIONS_PER_HOUR: ceiling}}
+    written = {"kind": "NodePool", "metadata": metadata, "spec": pool()}
+    story = Story().tell("objectApplied", kind="NodePool", name="default", namespace="", by="user", object=written)
+    for node in ("a", "b"):
+        story.node(node).pod(f"{node}1", node).pod(f"{node}2", node)
+    for node in ("a", "b"):
+        story.taint(node, reason).evict(f"{node}1", node).evict(f"{node}2", node).wait(minutes=minutes)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "broken"),
+    [
+        (drained_twice(5), 2),
+        (drained_twice(70), 0),
+        (drained_twice(5, ceiling="4"), 0),
+        (drained_twice(5, reason="Expired"), 0),
+    ],
+    ids=["too soon", "an hour later", "allowed", "not bounded"],
+)
+def test_a_node_pool_has_a_ceiling_of_evictions(story: Story, broken: int) -> None:
+    """If this failed, consolidation could move pods all day where somebody has bounded it."""
+    assert story.verdict().count("evictionRateViolations") == broken
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,27 @@ def test_where_all_is_well_nothing_is_found() -> None:
     assert laws(world(), remains()) == set()
 
 
+@pytest.mark.parametrize(("spec", "is_broken"), [({"replicas": 1}, False), ({"replicas": 2}, True), ({}, False)])
+def test_a_static_node_pool_has_its_number_of_nodes(spec: dict[str, Any], is_broken: bool) -> None:
+    """If this failed, a fault could leave it a node short, or one too many, for good."""
+    ledger = world()
+    written = {"metadata": {"name": "default"}, "spec": spec}
+    ledger.see(
+        NOW, Event("", "objectApplied", {"kind": "NodePool", "name": "default", "namespace": "", "object": written})
+    )
+    assert laws(ledger, remains()) == ({"staticReplicas"} if is_broken else set())
+
+
+def test_limits_bound_a_static_node_pool() -> None:
+    """If this failed, each world with such a NodePool at its limit would be blamed."""
+    ledger = world()
+    written = {"metadata": {"name": "default"}, "spec": {"replicas": 3, "limits": {"nodes": "1"}}}
+    ledger.see(
+        NOW, Event("", "objectApplied", {"kind": "NodePool", "name": "default", "namespace": "", "object": written})
+    )
+    assert laws(ledger, remains()) == set()
+
+
 GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}
 
 

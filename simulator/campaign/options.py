@@ -1,0 +1,129 @@
+"""What an installation and its objects choose beside the usual: the account's quotas, settings, features, drawn by the seed.
+
+Each choice has a chance of its own, and a stream of its own, so none changes what else is drawn of a world.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from core.model.values.vcpu_quotas import STANDARD
+from simulator.campaign.happenings import BUDGETS_HOLD
+
+JsonObject = dict[str, Any]
+Setting = str | int | bool
+
+STATIC_CAPACITY: Final = "StaticCapacity"
+"""The gate of NodePools with replicas."""
+
+BY_HAND: Final = "by-hand"
+STATIC: Final = "static"
+
+_PREFIXES: Final = "fleetwright.dev/prefix-delegation"
+_SURGE: Final = "fleetwright.dev/surge"
+_EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
+_QUOTAS: Final = (8, 16, 48)
+_SETTINGS: Final[tuple[tuple[float, str, tuple[Setting, ...]], ...]] = (
+    (0.15, "launchesPerRun", (1, 2)),
+    (0.1, "rebalancePolicy", ("drain",)),
+    (0.1, "surgeRestarts", (True,)),
+    (0.1, "steerScaleIn", (True,)),
+    (0.1, "bindPods", (False,)),
+    (0.05, "mirrorNodeClaims", (False,)),
+)
+"""Share of the worlds that have it, its name, its values."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a world has of them, as a scenario writes it."""
+
+    quotas: dict[str, int] = {}
+    settings: dict[str, Setting] = {}
+    gates: dict[str, bool] = {}
+    steps: list[JsonObject] = []
+
+
+def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObject], troubled: timedelta) -> Options:
+    """Return the options of a world whose trouble lasts for `troubled`.
+
+    What its objects have of them changes `objects`, and the same objects in `steps`.
+    """
+    last = round(troubled.total_seconds())
+    written = [*objects, *(found for step in steps for found in step.get("apply", ()))]
+    quotas = _quotas(rng)
+    settings = {name: rng.choice(values) for share, name, values in _SETTINGS if rng.random() < share}
+    if settings.get("surgeRestarts"):
+        _let_surge(written)
+    if rng.random() < 0.1:
+        _annotate(written, "EC2NodeClass", _PREFIXES, "true")
+    # What a lost row had counted is not counted any more.
+    if rng.random() < 0.1 and not any("table" in step for step in steps):
+        _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
+    is_static = not quotas and rng.random() < 0.1
+    own = [*(_static(rng, objects, last) if is_static else ()), *_node_claims(rng, objects, last)]
+    return Options(quotas=quotas, settings=settings, gates={STATIC_CAPACITY: True} if is_static else {}, steps=own)
+
+
+def _quotas(rng: Random) -> dict[str, int]:
+    """Quotas so small that plans meet them, in some worlds of one capacity type alone."""
+    if rng.random() >= 0.12:
+        return {}
+    codes = rng.choice(((STANDARD.on_demand,), (STANDARD.spot,), (STANDARD.on_demand, STANDARD.spot)))
+    return {code: rng.choice(_QUOTAS) for code in codes}
+
+
+def _let_surge(objects: Sequence[JsonObject]) -> None:
+    for found in objects:
+        if found["kind"] == "Deployment":
+            metadata = found["spec"]["template"]["metadata"]
+            metadata["annotations"] = {**metadata.get("annotations", {}), _SURGE: "true"}
+
+
+def _annotate(objects: Sequence[JsonObject], kind: str, key: str, value: str) -> None:
+    for found in objects:
+        if found["kind"] == kind:
+            found["metadata"]["annotations"] = {**found["metadata"].get("annotations", {}), key: value}
+
+
+def _static(rng: Random, objects: list[JsonObject], last: int) -> Iterator[JsonObject]:
+    """A NodePool with a fixed number of nodes, which a user changes, even to none; its budgets open when the others' do."""
+    pool = copy.deepcopy(next(found for found in objects if found["kind"] == "NodePool"))
+    pool["metadata"]["name"] = STATIC
+    pool["spec"].pop("limits", None)
+    pool["spec"].pop("weight", None)
+    pool["spec"]["template"]["spec"]["expireAfter"] = "Never"
+    pool["spec"]["replicas"] = rng.randint(1, 3)
+    objects.append(pool)
+    changed = copy.deepcopy(pool)
+    changed["spec"]["replicas"] = rng.randint(0, 3)
+    yield {"at": rng.randint(60, last), "apply": [changed]}
+    opened = copy.deepcopy(changed)
+    opened["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
+    yield {"at": last + BUDGETS_HOLD, "apply": [opened]}
+
+
+def _node_claims(rng: Random, objects: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
+    """A user makes a NodeClaim and deletes it again, or deletes some of all."""
+    if rng.random() < 0.08:
+        at = rng.randint(20, last)
+        yield {"at": at, "apply": [_by_hand(rng, objects)]}
+        yield {"at": rng.randint(at, last) + 60, "delete": [{"kind": "NodeClaim", "name": BY_HAND}]}
+    if rng.random() < 0.1:
+        yield {"at": rng.randint(20, last), "deleteNodeClaims": {"fraction": rng.choice((0.3, 1.0))}}
+
+
+def _by_hand(rng: Random, objects: Sequence[JsonObject]) -> JsonObject:
+    pool = next(found for found in objects if found["kind"] == "NodePool")
+    metadata: JsonObject = {"name": BY_HAND}
+    if rng.random() < 0.5:
+        metadata["labels"] = {"karpenter.sh/nodepool": pool["metadata"]["name"]}
+    spec = pool["spec"]["template"]["spec"]
+    reference = {"nodeClassRef": spec["nodeClassRef"], "requirements": spec["requirements"]}
+    own = {**reference, "resources": {"requests": {"cpu": rng.choice(("1", "3"))}}}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": own}
