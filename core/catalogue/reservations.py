@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
+from core.catalogue.node_class import CAPACITY_BLOCK, EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 
 PRICE_SHARE: Final = 10_000_000
 """A place that is paid for already costs this fraction of the on-demand price (Karpenter): next to nothing, and a smaller
 machine still less than a larger one."""
+
+EXPIRES_WITHIN: Final = timedelta(minutes=40)
+"""A capacity block this near its end takes no new instances (Karpenter): EC2 ends those in it half an hour before."""
 
 
 def with_reservations(
@@ -27,7 +30,7 @@ def with_reservations(
         catalogue: The market. A reservation that it has already is not added again.
         node_classes: EC2NodeClass manifests with their status.
         held: Reservation id → how many claims have a place in it or are on their way to one.
-        now: A reservation that has ended by then takes nothing.
+        now: A reservation that has ended by then takes nothing, nor does a capacity block that ends soon.
     """
     by_class = dict(catalogue.by_node_class)
     for manifest in node_classes:
@@ -68,6 +71,13 @@ def written_places(places: Mapping[str, int]) -> str:
     return msgspec.json.encode(dict(sorted(places.items()))).decode()
 
 
+def _ends_soon(reservation: CapacityReservation, now: datetime) -> bool:
+    """Whether it has ended, or is a block near its end. The state says so, too, but is as old as the last `reconcile`."""
+    end = ends_at(reservation)
+    margin = EXPIRES_WITHIN if reservation.reservation_type == CAPACITY_BLOCK else timedelta()
+    return end is not None and end - now <= margin
+
+
 def _places(text: str) -> dict[str, int]:
     """Read the annotation; users may write anything there."""
     try:
@@ -100,8 +110,7 @@ def _offering(
 ) -> Offering:
     """Return the offering; unavailable where nothing can be launched, so that it still prices running nodes."""
     left = max(0, (reservation.places or 0) - held)
-    end = ends_at(reservation)
-    has_ended = reservation.state == EXPIRING or (end is not None and end <= now)
+    has_ended = reservation.state == EXPIRING or _ends_soon(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.
     there = [o.available for o in found.offerings if o.zone == reservation.availability_zone and not o.reservation_id]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from core import labels
 from core.catalogue.discovered.node_memory import SeenMemory
 from core.model.values import quantity
 from lambdas.observation.cluster_state import ClusterState
 
 
 def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
-    """Yield what each registered node of the class shows."""
+    """Yield what each registered node of the class shows.
+
+    A node whose instance somebody stopped and changed to another type says nothing about the type that was launched.
+    """
     nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
     for claim in view.claims.values():
         machine = claim.machine
         if machine is None or not claim.is_registered or claim.plan.node_class.name != node_class:
             continue
-        node = nodes.get(machine.provider_id)
-        if node is not None:
-            yield SeenMemory(machine.offering.instance_type, machine.image_id, node.capacity.get(quantity.MEMORY, 0))
+        node, launched = nodes.get(machine.provider_id), machine.offering.instance_type
+        if node is not None and node.labels.get(labels.INSTANCE_TYPE, launched) == launched:
+            yield SeenMemory(launched, machine.image_id, node.capacity.get(quantity.MEMORY, 0))

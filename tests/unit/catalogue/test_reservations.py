@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.catalogue.reservations import PRICE_SHARE, with_reservations, written_places
+from core.catalogue.reservations import EXPIRES_WITHIN, PRICE_SHARE, with_reservations, written_places
 from core.model.catalogue import Catalogue, Offering
 from tests.builders import NOW, a_class_manifest, a_type
 
@@ -20,6 +20,9 @@ ENTRY = {
     "reservationType": "default",
     "state": "active",
 }
+
+
+BLOCK = {"reservationType": "capacity-block"}
 
 
 def offerings(entry: dict[str, Any], places: str | None = '{"cr-1": 3}', held: int = 0) -> list[Offering]:
@@ -53,12 +56,21 @@ def test_a_place_costs_next_to_nothing_and_claims_use_places_up() -> None:
         ({}, "no JSON", 0),
         ({"state": "expiring"}, '{"cr-1": 3}', 0),
         ({"endTime": (NOW - timedelta(minutes=1)).isoformat()}, '{"cr-1": 3}', 0),
+        ({**BLOCK, "endTime": (NOW + EXPIRES_WITHIN).isoformat()}, '{"cr-1": 3}', 0),
         ({"availabilityZone": "us-east-1b"}, '{"cr-1": 3}', 0),
     ],
 )
 def test_what_takes_nothing_only_prices_nodes(entry: dict[str, Any], places: str | None, held: int) -> None:
     (found,) = offerings(entry, places, held)
     assert not found.available
+
+
+@pytest.mark.parametrize("entry", [BLOCK, {}])
+def test_a_reservation_takes_instances_until_its_end_and_a_block_until_its_nodes_go(entry: dict[str, Any]) -> None:
+    """The state of a block is as old as the last run of `reconcile`: after an outage, nodes were launched to go at once."""
+    margin = EXPIRES_WITHIN if entry else timedelta()
+    (found,) = offerings({**entry, "endTime": (NOW + margin + timedelta(seconds=1)).isoformat()})
+    assert found.available
 
 
 def test_a_class_without_reservations_keeps_the_very_types() -> None:

@@ -324,6 +324,17 @@ def test_memory_that_a_node_shows_is_kept_on_its_class_once(lab: Lab) -> None:
     assert again["resourceVersion"] == written["resourceVersion"]
 
 
+def test_a_node_of_another_type_than_its_claim_shows_no_memory(lab: Lab) -> None:
+    """Somebody stopped its instance and changed its type: half a size less would count for all nodes of the class."""
+    lab.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", {"status": {"amis": [{"id": lab.claim.machine.image_id}]}})
+    lab.cloud.resolution = {**lab.cloud.resolution, "amis": [{"id": lab.claim.machine.image_id}]}
+    resized = {"metadata": {"labels": {labels.INSTANCE_TYPE: "m5.24xlarge"}}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, resized)
+    lab.reconcile()
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert "fleetwright.dev/node-memory" not in written["annotations"]
+
+
 def test_an_event_names_the_changed_fields_of_the_launch_template(lab: Lab) -> None:
     """Otherwise, people guess which edit or which new image it is about."""
     answered(lab, fields={"ImageId": "1", "UserData": "1"})

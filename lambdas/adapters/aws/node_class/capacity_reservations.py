@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from core.catalogue.node_class import (
@@ -14,13 +14,11 @@ from core.catalogue.node_class import (
     EC2NodeClass,
     ReservationTerm,
 )
+from core.catalogue.reservations import EXPIRES_WITHIN
 from core.launch.placement import SHARED
 from lambdas.adapters.aws.node_class.network import tag_filters
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import JsonObject, NotFoundError
-
-EXPIRES_WITHIN: Final = timedelta(minutes=40)
-"""A capacity block this near its end takes no new instances (Karpenter): EC2 ends those in it half an hour before."""
 
 _PAGE: Final = 1000
 _KINDS: Final = (DEFAULT_RESERVATION, CAPACITY_BLOCK)

@@ -7,16 +7,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.catalogue.node_class import CAPACITY_BLOCK, CapacityReservation, read_node_class
-from core.catalogue.reservations import ends_at
+from core.catalogue.reservations import EXPIRES_WITHIN, ends_at
 from core.errors import InvalidInputError
 from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import JsonObject
-
-LEAVES_BEFORE: Final = timedelta(minutes=40)
-"""How long before the end of a block its nodes begin to go (Karpenter)."""
 
 RECLAIMED_BEFORE: Final = timedelta(minutes=30)
 """From this long before the end EC2 terminates the instances of a block."""
@@ -56,7 +53,7 @@ def _block_of(record: ClaimRecord) -> str:
 
 
 def _is_near(end: datetime | None, now: datetime) -> bool:
-    return end is not None and now >= end - LEAVES_BEFORE
+    return end is not None and now >= end - EXPIRES_WITHIN
 
 
 def _ends(node_classes: Mapping[str, JsonObject]) -> dict[str, datetime]:
