@@ -12,7 +12,11 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
+<<<<<<< HEAD
 .PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
+=======
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance oracle bench bench-quick bench-disruption scale clean
+>>>>>>> 46a2b9b0 (Labels and allocatable amounts of 1,340 instance types are held against what Karpenter's provider publishes; each difference is listed with its reason)
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -171,6 +175,10 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 	@test -d $(SHARED)/conformance || { echo "no scenarios at $(SHARED)/conformance: set SHARED to their folder"; exit 2; }
 	$(BIN)/python $(SHARED)/conformance/run.py --cmd "$(BIN)/python -m cli"
 	$(BIN)/python $(SHARED)/conformance/run_disruption.py --cmd "$(BIN)/python -m cli" --have feature-gates
+
+oracle: setup ## Record what Karpenter's provider publishes of instance types, from PAGE=.../reference/instance-types.md of its repository, and compare
+	$(BIN)/python -m tests.oracle $(PAGE)
+	$(BIN)/python -m pytest -q -n 0 tests/oracle
 
 bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
 	$(BIN)/python -m benchmarks --data $(SHARED)/data
