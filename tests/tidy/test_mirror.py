@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("disruption", "lifecycle", "manifests", "model", "pods", "reasons")
+PACKAGES = (
+    "approval",
+    "disruption",
+    "lifecycle",
+    "manifests",
+    "model",
+    "packing",
+    "pods",
+    "reasons",
+    "scheduling/instance_types",
+    "scheduling/primitives",
+)
 """Packages of the core whose tests mirror their modules."""
 
 DATA_ONLY = {
@@ -31,6 +42,7 @@ DATA_ONLY = {
     ),
     "core.lifecycle.facts",
     "core.lifecycle.steps",
+    "core.scheduling.primitives.handles",
 }
 """Modules without a rule of their own: structs and enumerations. Those who use them test them."""
 
