@@ -1,1 +1,1 @@
-"""The command line: the same decisions on files instead of a live cluster, without a network."""
+"""The command line: the same decisions on files or on a cluster that it only reads, and commands for those who run one."""

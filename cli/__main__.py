@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from cli.completeness import KUBECTL
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
@@ -78,6 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETING in os.environ:
         _complete()
+    if not given:
+        _parser(()).print_help(sys.stderr)
+        return BAD_INPUT
     debug = "--debug" in given
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
@@ -134,7 +137,7 @@ def _report(problem: str, *, traced: bool) -> None:
 
 def command_parser(name: str) -> argparse.ArgumentParser:
     """The parser of one command, on its own."""
-    return _configured(argparse.ArgumentParser(prog=f"fleetwright {name}", formatter_class=_Help), name)
+    return _configured(_Parser(prog=f"fleetwright {name}", formatter_class=_Help), name)
 
 
 def whole_parser() -> argparse.ArgumentParser:
@@ -148,9 +151,9 @@ def whole_parser() -> argparse.ArgumentParser:
 
 def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.ArgumentParser:
     """Return a parser that knows all commands, but loads only the requested one's arguments and module."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fleetwright",
-        description="A node provisioner for Amazon EKS: what it would do, on files instead of a live cluster.",
+        description="A node provisioner for Amazon EKS: what it would do, on files or on your cluster, and what it has done.",
         epilog=f"exit codes:\n{_exit_codes()}\n\n{_EXAMPLES}",
         formatter_class=_Help,
     )
@@ -176,6 +179,13 @@ def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.Argument
 
 def _exit_codes() -> str:
     return "\n".join(f"  {code:<3}  {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line and a hint: the whole usage of a command would push the error off the screen."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: error: {message}\nhint: {self.prog} --help lists what it takes\n")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -73,7 +73,7 @@ def _summary(document: JsonObject) -> str:
 def _cost(document: JsonObject) -> str:
     cost = document["cost"]
     bound = money.distance(cost["hourly"], cost["lowerBound"])
-    return "; ".join(part for part in (money.rate(cost["hourly"]), bound) if part)
+    return output.wrapped("; ".join(part for part in (money.rate(cost["hourly"]), bound) if part))
 
 
 def _existing_count(bindings: Sequence[Mapping[str, Any]]) -> str:
@@ -170,8 +170,9 @@ def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     left = 0 if shows_all else max(0, len(entries) - _ROWS_MAX)
     more = [style.painted(f"and {left} more reasons: --all", "dim")] if left else []
     first = min(found["pod"] for found in document["unschedulable"])
-    hint = style.painted(f"every NodePool's reason: --all, or fleetwright explain {first}", "dim")
-    return "\n".join([*entries[: len(entries) - left], *more, *([] if shows_all else [hint])])
+    text = output.wrapped(f"every NodePool's reason: --all, or fleetwright explain {first}")
+    hint = [] if shows_all else [style.painted(text, "dim")]
+    return "\n".join([*entries[: len(entries) - left], *more, *hint])
 
 
 def _entry(pods: Sequence[str], reason: str, lines: Sequence[str], *, shows_all: bool) -> str:

@@ -13,7 +13,7 @@ from core.version import VERSION
 _COLUMNS: Final = "76"
 """Width of usage lines: a page is indented and shown on 80 columns."""
 
-_SUMMARY: Final = "what a node provisioner for Amazon EKS would do, on files"
+_SUMMARY: Final = "what a node provisioner for Amazon EKS would do, and what it has done"
 _EPILOG: Final = """examples:
   fleetwright man | man -l -
   fleetwright man > ~/.local/share/man/man1/fleetwright.1

@@ -148,3 +148,20 @@ def test_an_input_that_is_nested_too_deeply_is_the_inputs_fault(
     )
     assert program.main(["validate", "-f", str(file)]) == 2
     assert "nested too deeply" in capsys.readouterr().err
+
+
+def test_without_a_command_the_help_is_shown_as_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """A newcomer types the name alone, and wants to see what there is."""
+    assert program.main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "validate   every problem of every object" in err
+
+
+@pytest.mark.parametrize("words", [["plan", "--nope"], ["paln"], ["plan", "-o", "jsn"], ["diff", "-f", "x"]])
+def test_wrong_usage_is_one_line_and_a_hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten lines of options between the prompt and the error hide it."""
+    assert program.main(words) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert ": error: " in error
+    assert hint.startswith("hint: fleetwright")
