@@ -39,7 +39,8 @@ class Validation:
         Every node must still be a candidate for the same reason, budgets must allow all of them, and the scheduler must still
         find a place for their pods with no more and no other new nodes. Where they no longer need any, the replacements are
         dropped; where some of several nodes are no longer candidates, a new command is decided for the others. Karpenter
-        abandons such commands. Drift is carried out whatever it costs, so there only the pods must find a place.
+        abandons such commands. Drift is carried out whatever it costs, so there only the pods must find a place. A command of a
+        target that goes on keeps its new nodes as long as pods for them are there.
 
         Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
@@ -154,6 +155,11 @@ def _simulated(
     if is_drift:
         return command
     price = sum(c.price for c in candidates)
+    if is_repack and command.replacements and _goes_on(fresh.snapshot):
+        saves = price > sum(claim.price for claim in simulation.claims)
+        return (
+            _still_needed(command, candidates) if saves else _refusal("its pods now need new nodes that cost no less")
+        )
     if command.replacements and not simulation.claims:
         return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
     if is_repack and command.replacements:
@@ -161,6 +167,31 @@ def _simulated(
         return command if saves else _refusal("its pods now need new nodes that cost no less")
     problem = _more(simulation.claims, command) or _lost_type(simulation, command)
     return _refusal(problem) if problem else command
+
+
+def _goes_on(snapshot: Snapshot) -> bool:
+    """Whether further nodes of the target that is under way are to go after the commands that are stored."""
+    return snapshot.stored_target is not None and bool(snapshot.stored_target.drains)
+
+
+def _still_needed(command: Command, candidates: Sequence[Candidate]) -> Command:
+    """Return the command without new nodes all of whose pods are gone.
+
+    Room on other nodes is no reason to leave a new node out: it belongs to pods of later waves, or to nodes that go later, and
+    pods that move there would move again (docs/adr/0151).
+    """
+    present = {pod.key for candidate in candidates for pod in candidate.state.pods}
+    kept = tuple(claim for claim in command.replacements if not present.isdisjoint(claim.pods))
+    if len(kept) == len(command.replacements):
+        return command
+    names = {claim.name for claim in command.replacements} - {claim.name for claim in kept}
+    return msgspec.structs.replace(
+        command,
+        replacements=kept,
+        moves=tuple(move for move in command.moves if move.to not in names),
+        savings=command.savings + sum(claim.price for claim in command.replacements if claim.name in names),
+        awaits={node: tuple(name for name in awaited if name not in names) for node, awaited in command.awaits.items()},
+    )
 
 
 def _refusal(problem: str) -> Refusal:

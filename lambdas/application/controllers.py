@@ -145,7 +145,7 @@ class Application:
 
         given, work = self.adapters, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
-        validator = CommandValidator(self.observer, stores, leases, given.queues.looks, clock)
+        validator = CommandValidator(self.observer, stores, given.targets, leases, given.queues.looks, clock)
         news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
         giving_up = CommandRollback(kubernetes, stores, self.claim_deletion, given.queues, clock)

@@ -29,7 +29,7 @@ from lambdas.observation.observer import Observer
 from lambdas.observation.stores import Stores
 from lambdas.ports import Clock, ConflictError, Queue
 from lambdas.run_report import RunReport
-from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases
+from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases, Targets
 
 LEASE_FOR: Final = timedelta(minutes=1)
 """The function's time-out: no run outlives its own lease, and a killed one blocks the others no longer."""
@@ -41,8 +41,11 @@ CHECKS_FOR: Final = timedelta(seconds=20)
 class CommandValidator:
     """Starts commands that still hold and drops the others."""
 
-    def __init__(self, observer: Observer, stores: Stores, leases: Leases, looks: Queue, clock: Clock) -> None:
+    def __init__(
+        self, observer: Observer, stores: Stores, targets: Targets, leases: Leases, looks: Queue, clock: Clock
+    ) -> None:
         self._looks = looks
+        self._targets = targets
         self._observer = observer
         self._stores = stores
         self._leases = leases
@@ -66,7 +69,8 @@ class CommandValidator:
                 Validation,  # the planner: few messages of `execute` are about commands
             )
 
-            validation = Validation([record.command for record in due], view.snapshot)
+            snapshot = msgspec.structs.replace(view.snapshot, stored_target=self._targets.read())
+            validation = Validation([record.command for record in due], snapshot)
         for record in due:
             if self._clock.now() - begun > CHECKS_FOR:
                 return

@@ -6,6 +6,7 @@ import msgspec
 
 from core import labels
 from core.disruption import disrupt
+from core.disruption.stored_targets import after_commands
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move
 from core.model.snapshot import Snapshot
@@ -98,6 +99,26 @@ class TestValidation:
             (Move("default/on-node-1", "node-2"),),
         )
         assert found.savings > command.savings
+
+    def test_a_target_that_goes_on_keeps_its_new_nodes(self) -> None:
+        """There is always room on nodes that go in later waves: pods went there, moved again, and the target was lost."""
+        pool = a_pool("default", disruption=Disruption(budgets=(Budget("1"),)))
+        pods = (pod_on("a", cpu="250m"), pod_on("b", cpu="250m"))
+        snapshot = world(a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), pods=pods, node_pools=(pool,))
+        plan = disrupt(snapshot)
+        assert plan.target is not None
+        (command,) = plan.commands
+        rest = after_commands(plan.target, plan.commands, pods, {})
+        assert rest is not None
+        assert [drain.node for drain in rest.drains] == [{"a": "b", "b": "a"}[command.nodes[0]]]
+        stored = msgspec.structs.replace(snapshot, stored_target=rest)
+        assert command.replacements
+        assert checked(command, stored) == command
+        gone = msgspec.structs.replace(stored, pods=tuple(pod for pod in pods if pod.node_name != command.nodes[0]))
+        found = checked(command, gone)
+        assert isinstance(found, Command)
+        assert (found.nodes, found.replacements, found.moves) == (command.nodes, (), ())
+        assert found.savings == command.savings + sum(claim.price for claim in command.replacements)
 
     def test_a_cheaper_type_ran_out(self) -> None:
         """A replacement that is no longer available is not waited for."""
