@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.cases import CASES, Case, budgets_of, selected
+from benchmarks.commit import commit
 from benchmarks.files import Files, written
 from benchmarks.peer import Peer, PeerError
 from benchmarks.table import below_bound, gives_up_more, table
@@ -39,7 +40,7 @@ def main() -> int:
     results = [_result(case, arguments, peer) for case in cases]
     document = {
         "quick": arguments.quick,
-        "commit": _commit(),
+        "commit": commit(),
         "load": os.getloadavg()[0],
         "cpus": os.cpu_count(),
         "peer": why_no_peer or "v1.14.1",
@@ -49,12 +50,6 @@ def main() -> int:
     arguments.json.write_text(json.dumps(document, indent=1))
     print(table(results, why_no_peer))
     return int(any(_is_wrong(result) for result in results))
-
-
-def _commit() -> str:
-    """The commit that is measured; empty outside a repository."""
-    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
-    return asked.stdout.strip()
 
 
 def _arguments() -> argparse.Namespace:

@@ -21,14 +21,15 @@ def _parts(found: Mapping[str, Any]) -> Iterable[str]:
         f"`{command}` at commit {found['commit'][:12]} on {found['cpus']} processors; the machine's load at the start of a "
         f"case was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {found['peer']}."
     )
-    yield _markdown(HEADINGS, plan_rows(cases))
-    yield _markdown(READING, reading_rows(cases))
+    yield markdown_table(HEADINGS, plan_rows(cases))
+    yield markdown_table(READING, reading_rows(cases))
     notes = [f"- `{case['name']}`: {note}" for case in cases for note in remarks(case)]
     if notes:
         yield "\n".join(notes)
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     return "\n".join(
         (f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *(f"| {' | '.join(row)} |" for row in rows))
     )

@@ -1,4 +1,4 @@
-"""Karpenter's scheduler on the same files, through the Go program in `benchmarks/karpenter`."""
+"""Karpenter's scheduler and its disruption methods on the same files, through the Go program in `benchmarks/karpenter`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ from benchmarks.workloads.manifests import NOW
 _SOURCE: Final = Path(__file__).parent / "karpenter"
 _BUILD_SECONDS_MAX: Final = 900
 _PLAN_SECONDS_MAX: Final = 600
+_DISRUPTION_SECONDS_MAX: Final = 7200
+_ROUNDS_MAX: Final = 5000
+"""Most commands of Karpenter's that are carried out one after the other."""
 
 
 class PeerError(Exception):
@@ -58,36 +62,66 @@ class Peer:
         Raises:
             PeerError: If it fails or takes too long.
         """
-        digest = files.digest()
-        if self._stores is None or digest not in self._known:
-            self._known[digest] = self._asked(files, repeats) | {"load": os.getloadavg()[0], "case": files.folder.name}
-            if self._stores is not None:
-                self._stores.write_text(json.dumps(self._known, indent=1))
-        found: dict[str, Any] = self._known[digest]
+        arguments = ("-repeat", str(repeats))
+        return self._stored(
+            files.digest(), files, lambda: _plan_figures(self._asked(files, arguments, _PLAN_SECONDS_MAX))
+        )
+
+    def disruption(self, files: Files, *, spot_to_spot: bool) -> dict[str, Any]:
+        """Where Karpenter's own moves end: each command is carried out before the next is looked for, budgets hold for each.
+
+        Args:
+            files: The cluster.
+            spot_to_spot: Whether the feature gate SpotToSpotConsolidation is on.
+
+        Raises:
+            PeerError: If it fails, takes too long or has not ended after `_ROUNDS_MAX` commands.
+        """
+        arguments = ("-rounds", str(_ROUNDS_MAX), *(["-spot-to-spot"] if spot_to_spot else []))
+        gate = "spot-to-spot" if spot_to_spot else "strict"
+        found = self._stored(
+            f"{files.digest()}-{gate}", files, lambda: self._asked(files, arguments, _DISRUPTION_SECONDS_MAX)
+        )
+        if not found["ended"]:
+            raise PeerError(f"still moving pods after {_ROUNDS_MAX} commands")
         return found
 
-    def _asked(self, files: Files, repeats: int) -> dict[str, Any]:
-        command = [str(self._program), "-catalog", str(files.catalogue), "-now", NOW, "-repeat", str(repeats)]
+    def _stored(self, key: str, files: Files, asked: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Karpenter's answer, or the one that was stored under this key."""
+        if self._stores is None or key not in self._known:
+            self._known[key] = asked() | {"load": os.getloadavg()[0], "case": files.folder.name}
+            if self._stores is not None:
+                self._stores.parent.mkdir(parents=True, exist_ok=True)
+                self._stores.write_text(json.dumps(self._known, indent=1))
+        found: dict[str, Any] = self._known[key]
+        return found
+
+    def _asked(self, files: Files, arguments: Sequence[str], seconds_max: int) -> dict[str, Any]:
+        command = [str(self._program), "-catalog", str(files.catalogue), "-now", NOW, *arguments]
         for path in files.manifests:
             command += ["-f", str(path)]
         try:
             ended = subprocess.run(  # noqa: S603 - the program and its arguments are ours
-                command, capture_output=True, text=True, check=False, timeout=_PLAN_SECONDS_MAX
+                command, capture_output=True, text=True, check=False, timeout=seconds_max
             )
         except subprocess.TimeoutExpired as error:
-            raise PeerError(f"stopped after {_PLAN_SECONDS_MAX} s") from error
+            raise PeerError(f"stopped after {seconds_max} s") from error
         try:
-            plan = json.loads(ended.stdout)
+            found: dict[str, Any] = json.loads(ended.stdout)
         except json.JSONDecodeError as error:
             raise PeerError(f"no answer: {ended.stderr.strip()[-200:]}") from error
-        return {
-            "seconds": plan["timing"]["solveSeconds"],
-            "cpuSeconds": plan["timing"]["solveCpuSeconds"],
-            "scheduleSeconds": plan["timing"]["scheduleSeconds"],
-            "runs": plan["timing"]["runs"],
-            "peakBytes": plan["timing"]["peakBytes"],
-            "claims": len(plan["nodeClaims"]),
-            "bindings": len(plan["bindings"]),
-            "unschedulable": len(plan["unschedulable"]),
-            "cost": plan["cost"]["hourly"],
-        }
+        return found
+
+
+def _plan_figures(plan: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "seconds": plan["timing"]["solveSeconds"],
+        "cpuSeconds": plan["timing"]["solveCpuSeconds"],
+        "scheduleSeconds": plan["timing"]["scheduleSeconds"],
+        "runs": plan["timing"]["runs"],
+        "peakBytes": plan["timing"]["peakBytes"],
+        "claims": len(plan["nodeClaims"]),
+        "bindings": len(plan["bindings"]),
+        "unschedulable": len(plan["unschedulable"]),
+        "cost": plan["cost"]["hourly"],
+    }

@@ -10,20 +10,24 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.disruption import disrupt
+from core.disruption.apply_command import carried_out
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.fleet_floor import fleet_floor
 from core.disruption.stored_targets import after_commands, encode
+from core.disruption.target.target_fleet import spot_is_gated, target_fleet
+from core.disruption.target.target_search import TargetSearch
 from core.gc_pause import collector_paused
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
+from core.packing.target.keep_or_drain import DOLLARS
 
 JsonObject = dict[str, Any]
 T = TypeVar("T")
 
-WAYS: Final = ("thorough", "balanced", "gentle", "strict", "karpenter", "karpenter-strict")
-"""Prices of a move with SpotToSpotConsolidation on; `strict`: balanced with it off; and Karpenter's own moves with both."""
+WAYS: Final = ("thorough", "balanced", "gentle", "strict")
+"""Prices of a move with SpotToSpotConsolidation on; `strict`: balanced with it off."""
 
 
 def measured(snapshot: Snapshot, ways: tuple[str, ...]) -> JsonObject:
@@ -43,15 +47,30 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
     whole = _under(snapshot, way, ignore_budgets=True)
     seconds, plan = _timed(lambda: disrupt(whole, proves=False))
     moves = Counter(move.pod for command in plan.commands for move in command.moves)
-    found: JsonObject = {
+    return {
         "after": dollars(plan.cost.after),
         "ofBound": plan.cost.after / bound if bound else None,
         "moves": sum(moves.values()),
         "mostMovesOfAPod": max(moves.values(), default=0),
         "waves": max((command.wave for command in plan.commands), default=0),
         "wholeWaySeconds": seconds,
+        **_program(whole),
+        **_looks(_under(snapshot, way, ignore_budgets=False)),
     }
-    return found if way.startswith("karpenter") else found | _looks(_under(snapshot, way, ignore_budgets=False))
+
+
+def _program(snapshot: Snapshot) -> JsonObject:
+    """What the keep-or-drain program itself would cost, nodes and pods split at will, and the price of what it cannot touch.
+
+    The program weighs money against moves, so its cost is above the bound by what the moves that it leaves out would save.
+    """
+    disruption_pass = DisruptionPass(snapshot)
+    fleet = target_fleet(disruption_pass)
+    if fleet is None:
+        return {}
+    search = TargetSearch(fleet, snapshot.options.moves, is_gated=spot_is_gated(disruption_pass))
+    untouchable = (fleet_price(snapshot) - int(fleet.prices.sum())) * DOLLARS
+    return {"untouchable": untouchable, "program": search.solved().cost + untouchable}
 
 
 def _looks(snapshot: Snapshot) -> JsonObject:
@@ -71,21 +90,16 @@ def _looks(snapshot: Snapshot) -> JsonObject:
 
 def _after(snapshot: Snapshot, plan: DisruptionPlan) -> Snapshot:
     """The world once the plan's commands are done, and what is left of its target."""
-    from core.disruption.apply_command import carried_out
-
     rest = plan.target and after_commands(plan.target, plan.commands, snapshot.pods, {})
     return msgspec.structs.replace(carried_out(snapshot, *plan.commands), stored_target=rest)
 
 
 def _under(snapshot: Snapshot, way: str, *, ignore_budgets: bool) -> Snapshot:
-    gates = msgspec.structs.replace(
-        snapshot.options.feature_gates, spot_to_spot_consolidation=not way.endswith("strict")
-    )
+    gates = msgspec.structs.replace(snapshot.options.feature_gates, spot_to_spot_consolidation=way != "strict")
     options = msgspec.structs.replace(
         snapshot.options,
         feature_gates=gates,
         ignore_budgets=ignore_budgets,
-        karpenter_moves_only=way.startswith("karpenter"),
         moves=way if way in ("thorough", "gentle") else "balanced",
     )
     return msgspec.structs.replace(snapshot, options=options)

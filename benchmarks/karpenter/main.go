@@ -1,5 +1,6 @@
-// Command karpenter asks the scheduler of the published module sigs.k8s.io/karpenter where pods would go: it reads Kubernetes manifests and a
-// catalogue as `fleetwright plan` does, and prints a plan in the same form. It is the peer of the benchmarks.
+// Command karpenter asks the scheduler of the published module sigs.k8s.io/karpenter where pods would go, or with -rounds its disruption methods
+// where a cluster ends: it reads Kubernetes manifests and a catalogue as `fleetwright plan` does, and prints a plan in the same form, or what
+// became of the cluster. It is the peer of the benchmarks.
 package main
 
 import (
@@ -48,6 +49,8 @@ func main() {
 	now := flag.String("now", "2026-11-20T12:00:00Z", "the clock")
 	repeat := flag.Int("repeat", 1, "solve so many times and report the median time")
 	workers := flag.Int("workers", 5, "NumConcurrentReconciles (Karpenter's own benchmark: 5)")
+	rounds := flag.Int("rounds", 0, "carry out disruption, command after command, at most so many times, instead of planning")
+	spotToSpot := flag.Bool("spot-to-spot", false, "the feature gate SpotToSpotConsolidation")
 	flag.Parse()
 	log.SetLogger(logging.NopLogger)
 
@@ -59,9 +62,14 @@ func main() {
 	check(err)
 	o := test.Options(test.OptionsFields{})
 	o.CPURequests = int64(*workers) * 1000
+	o.FeatureGates.SpotToSpotConsolidation = *spotToSpot
 	ctx := options.ToContext(injection.WithControllerName(context.Background(), "benchmark"), o)
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", " ")
+	if *rounds > 0 {
+		check(e.Encode(consolidated(ctx, objects, types, at, *rounds)))
+		return
+	}
 	check(e.Encode(plan(ctx, objects, types, at, *repeat)))
 }
 

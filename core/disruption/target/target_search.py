@@ -72,7 +72,7 @@ class TargetSearch:
             budget: Bounds the search for cheaper new nodes and other choices.
             drains_max: NodePool → how many of its nodes may go at all; None for any number.
         """
-        solved = self._solved(self._rules(drains_max))
+        solved = self.solved(drains_max)
         meant = ProgramSeats(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
@@ -94,12 +94,13 @@ class TargetSearch:
         most = np.array([drains_max[name] for name in names], dtype=float)
         return TargetRules(base.fill, base.keep_discount, self._is_gated, pools, most)
 
-    def _solved(self, rules: TargetRules) -> FleetTarget:
+    def solved(self, drains_max: dict[str, int] | None = None) -> FleetTarget:
+        """Return the program's solution, in which nodes and pods may be split; `drains_max` as for `found`."""
         problem = self.fleet.rows.problem
         if self._program is None:
             cells = PodCells.of(problem)
             self._program = KeepOrDrain(problem, cells, self._launched(), cells.mean_requests(problem))
-        return self._program.solve(rules)
+        return self._program.solve(self._rules(drains_max))
 
     def _launched(self) -> Ints:
         """The types that the program may buy."""

@@ -1,0 +1,11 @@
+"""Which commit a run measures."""
+
+from __future__ import annotations
+
+import subprocess
+
+
+def commit() -> str:
+    """The commit that is checked out; empty outside a repository."""
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
+    return asked.stdout.strip()
