@@ -45,12 +45,19 @@ def _summary(document: JsonObject) -> str:
     share = f", {abs(saved) / cost['before']:.0%}" if cost["before"] else ""
     word = "saves" if saved >= 0 else "costs"
     painted = style.painted(
-        f"{word} ${abs(saved):,.4f} an hour, ${money.a_month(abs(saved)):,.0f} a month{share}", "green"
+        f"{word} ${abs(saved):,.4f} an hour, ${money.a_month(abs(saved)):,.0f} a month{share}{_payback(commands)}",
+        "green",
     )
     return (
         f"{style.painted(head, 'bold')}, {counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}: {painted}\n"
         f"${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
     )
+
+
+def _payback(commands: Sequence[JsonObject]) -> str:
+    """When the savings of the last command have paid for its move."""
+    minutes = max((command["paybackMinutes"] or 0 for command in commands), default=0)
+    return f"; each command pays for itself within {counted(minutes, 'minute')}" if minutes else ""
 
 
 def _bound(hourly: float, cost: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from core.model.plan import BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
+from core.disruption.consolidation.payback import payback_minutes
+from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import resources
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
@@ -40,7 +41,7 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
         "kind": "DisruptionPlan",
         "now": rfc3339(plan.now),
         "commands": [_command(command) for command in plan.commands],
-        "blocked": [{"node": b.node, "reason": b.reason, "message": b.message} for b in plan.blocked],
+        "blocked": [_blocked(found) for found in plan.blocked],
         "budgets": {pool: dict(by_reason) for pool, by_reason in plan.budgets.items()},
         "cost": {
             "before": dollars(plan.cost.before),
@@ -82,8 +83,14 @@ def _command(command: Command) -> JsonObject:
         "replacements": [claim_document(claim) for claim in command.replacements],
         "moves": [{"pod": move.pod, "to": move.to} for move in command.moves],
         "savings": dollars(command.savings),
+        "paybackMinutes": payback_minutes(command),
         "wave": command.wave,
     }
+
+
+def _blocked(found: Blocked) -> JsonObject:
+    document: JsonObject = {"node": found.node, "reason": found.reason, "message": found.message}
+    return document | ({"savings": dollars(found.savings)} if found.savings else {})
 
 
 def _room(room: BufferRoom) -> JsonObject:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from core.disruption.consolidation.payback import payback_minutes
 from core.model.plan import Command, DisruptionPlan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -98,7 +99,8 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
     for blocked in plan.blocked:
         if blocked.node == node:
             meaning = () if blocked.reason in _SAID_BY_MESSAGE else _meaning(NodeReason, blocked.reason)
-            details = (*meaning, *blocked.message.splitlines())
+            later = (f"it goes later, and saves {dollars(blocked.savings):.4f} $/h then",) if blocked.savings else ()
+            details = (*meaning, *blocked.message.splitlines(), *later)
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
 
@@ -183,7 +185,9 @@ def _page(reason: str) -> tuple[str, ...]:
 
 def _command_lines(command: Command, node: str) -> tuple[str, ...]:
     others = [name for name in command.nodes if name != node]
-    lines = [f"found by {command.method}, saves {dollars(command.savings):.4f} $/h"]
+    minutes = payback_minutes(command)
+    paid = "" if minutes is None else f", which pays for the move in {minutes} minutes"
+    lines = [f"found by {command.method}, saves {dollars(command.savings):.4f} $/h{paid}"]
     if others:
         lines.append(f"together with {', '.join(others)}")
     lines += [f"replaced by {claim.name}: {', '.join(claim.instance_types[:5])}" for claim in command.replacements]

@@ -85,8 +85,11 @@ class MoveAnswer(msgspec.Struct, kw_only=True):
     to: str
 
 
-class CommandAnswer(msgspec.Struct, kw_only=True):
-    """Nodes that go together, and what must be there first; savings in dollars an hour."""
+class CommandAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Nodes that go together, and what must be there first; savings in dollars an hour.
+
+    `paybackMinutes`: when they have paid for the move; null where a node goes whatever it costs.
+    """
 
     reason: str
     method: str
@@ -94,14 +97,17 @@ class CommandAnswer(msgspec.Struct, kw_only=True):
     replacements: list[NewNodeAnswer]
     moves: list[MoveAnswer]
     savings: float
+    payback_minutes: int | None
+    wave: int
 
 
 class BlockedAnswer(msgspec.Struct, kw_only=True):
-    """A node that stays; `reason` is one of the documented codes."""
+    """A node that stays; `reason` is one of the documented codes, `savings` dollars an hour of a later wave with it."""
 
     node: str
     reason: str
     message: str
+    savings: float = 0.0
 
 
 class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):

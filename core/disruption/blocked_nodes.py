@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from core.disruption.budgets.node_pool_budgets import unreadable
+from typing import Final
+
+import msgspec
+
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import hindrance
 from core.disruption.disruption_pass import DisruptionPass
@@ -10,6 +13,9 @@ from core.model.plan import Blocked
 from core.model.snapshot import Snapshot
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
+
+_KEPT: Final = (NodeReason.NO_CHEAPER_OPTION, NodeReason.SPOT_TO_SPOT, NodeReason.PODS_UNSCHEDULABLE)
+"""Why a target leaves a node for good."""
 
 
 def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
@@ -41,24 +47,27 @@ def _drift_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Block
 
 
 def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
+    known = disruption_pass.refusals.get(candidate.name)
+    if known is not None and known.reason in _KEPT and not disruption_pass.snapshot.options.karpenter_moves_only:
+        return known  # the target keeps it, and larger budgets would not change that
     reason = TerminationReason.EMPTY if candidate.is_empty else TerminationReason.UNDERUTILIZED
-    return _spent(candidate, disruption_pass, reason) or _refused(candidate, disruption_pass)
+    spent = _spent(candidate, disruption_pass, reason)
+    if spent is not None and known is not None:
+        return msgspec.structs.replace(spent, savings=known.savings)
+    return spent or _refused(candidate, disruption_pass)
 
 
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
     """Return what keeps the candidate in budgets or commands of this pass; None for nothing."""
-    name, pool = candidate.name, candidate.pool.name
-    if not disruption_pass.budgets.has_place(candidate, reason):
-        problem = unreadable(candidate.pool)
-        text = f"the disruption budgets of NodePool {pool} let no more nodes go now for {reason}"
-        if problem:
-            text = f"NodePool {pool} lets no node go until this is corrected: {problem}"
-        return Blocked(name, NodeReason.BUDGET, text)
+    name = candidate.name
+    objection = disruption_pass.budgets.objection(candidate, reason)
+    if objection:
+        return Blocked(name, NodeReason.BUDGET, objection)
     if not disruption_pass.budgets.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
-    objection = disruption_pass.budgets.rate_objection(candidate)
-    return Blocked(name, NodeReason.EVICTION_RATE, objection) if objection else None
+    ceiling = disruption_pass.budgets.rate_objection(candidate)
+    return Blocked(name, NodeReason.EVICTION_RATE, ceiling) if ceiling else None
 
 
 def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:

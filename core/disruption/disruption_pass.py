@@ -161,9 +161,9 @@ class DisruptionPass:
             found.append(msgspec.structs.replace(claim, name=name))
         return tuple(found)
 
-    def refuse(self, candidate: Candidate, reason: ReasonCode, message: str) -> None:
-        """Record why a candidate does not go; the latest reason counts."""
-        self.refusals[candidate.name] = Blocked(candidate.name, reason, message)
+    def refuse(self, candidate: Candidate, reason: ReasonCode, message: str, savings: int = 0) -> None:
+        """Record why a candidate does not go now, and what it saves if it goes later; the latest reason counts."""
+        self.refusals[candidate.name] = Blocked(candidate.name, reason, message, savings)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Decide the commands: count their nodes, and apply them to the snapshot in memory.

@@ -128,11 +128,16 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Blocked(msgspec.Struct, frozen=True, order=True):
-    """A node that may not go now, and why: `reason` one of `core.reasons`."""
+    """A node that may not go now, and why: `reason` one of `core.reasons`.
+
+    Attributes:
+        savings: Nano-dollars per hour that are saved once it goes, where a target has it go later; zero for all others.
+    """
 
     node: str
     reason: str
     message: str
+    savings: int = 0
 
 
 class DisruptionCost(msgspec.Struct, frozen=True):

@@ -172,6 +172,12 @@ def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, 
     return {pool: len(nodes) for pool, nodes in sorted(_counted(snapshot, states).items())}
 
 
+def going_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[str]]:
+    """Return pool → names of the claims whose nodes use up a place: they are leaving or not Ready."""
+    counted = sorted(_counted(snapshot, states).items())
+    return {pool: sorted(claim for claim, is_going in nodes if is_going) for pool, nodes in counted}
+
+
 def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
     """Return pool → the nodes to which its budgets apply: the claim's name, and whether the node is leaving or not Ready."""
     found: dict[str, list[tuple[str, bool]]] = {}

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from core.disruption.budgets.budget_explanation import budget_explanation
 from core.disruption.budgets.budget_reservation import BudgetReservation
 from core.disruption.budgets.eviction_rate import EvictionRate
-from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, counted_nodes, places, remaining
+from core.disruption.budgets.node_pool_budgets import (
+    BudgetLedger,
+    Remaining,
+    counted_nodes,
+    going_nodes,
+    places,
+    remaining,
+)
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.conditions.node_health import HealthCheck
 from core.model.plan import Command
@@ -34,6 +42,8 @@ class PassBudgets:
         self._ledger = BudgetLedger(self.remaining, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(self.pod_budgets)
         self._rate = EvictionRate.of(snapshot, states)
+        self._going = going_nodes(snapshot, states)
+        self._objections: dict[tuple[str, str, int], str] = {}
 
     def allow(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether all budgets let all of these go together, after the commands already found."""
@@ -58,6 +68,18 @@ class PassBudgets:
     def has_place(self, candidate: Candidate, reason: str) -> bool:
         """Whether the NodePool's budgets let it go."""
         return self._ledger.allows(candidate.pool.name, reason)
+
+    def objection(self, candidate: Candidate, reason: str) -> str:
+        """Return why the NodePool's budgets keep the node, with the claims that take the places; empty where they let it go."""
+        if self.has_place(candidate, reason):
+            return ""
+        pool = candidate.pool
+        going = self._going.get(pool.name, [])
+        key = pool.name, reason, len(going)
+        if key not in self._objections:  # the same text for hundreds of nodes, and windows to evaluate for each
+            nodes = self.node_counts.get(pool.name, 0)
+            self._objections[key] = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
+        return self._objections[key]
 
     def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
         """Whether the PodDisruptionBudgets let all of these go together."""
@@ -91,5 +113,6 @@ class PassBudgets:
         """Count a node that goes; one that is not Ready uses up its place already."""
         if candidate.state.node is not None and candidate.state.node.is_ready:
             self._ledger.take(candidate.pool.name)
+            self._going.setdefault(candidate.pool.name, []).append(candidate.claim.name)
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)

@@ -80,22 +80,26 @@ class TargetDecision:
             refuse_the_rest(self._pass, search, _keeps(fleet, self.kept))
             return []
         target, found = self._continued(fleet, search)
+        keeps = target.realization.keeps if target is not None else None
         if not found:
-            target, found = self._made(fleet, search)
-        refuse_the_rest(self._pass, search, target.realization.keeps if target is not None else None)
+            target, found, keeps = self._made(fleet, search)
+        refuse_the_rest(self._pass, search, keeps, target.worth if target is not None else None)
         return found
 
-    def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
-        """A new target, None for none, and its first wave."""
+    def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
+        """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
         target = self._target(fleet, search, search.found(self._budget))
         found = self._cut(target) if target is not None else []
+        keeps = target.realization.keeps if target is not None else None
         if target is None or found or self._pass.snapshot.options.ignore_budgets:
-            return target, found
+            return target, found, keeps
         # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
         # instead.
         drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
-        target = self._target(fleet, search, search.found(self._budget, drains_max))
-        return target, self._cut(target) if target is not None else []
+        now = self._target(fleet, search, search.found(self._budget, drains_max))
+        if now is None:
+            return None, [], None
+        return now, self._cut(now), target.realization.keeps & now.realization.keeps
 
     def _awaits_budgets(self, fleet: TargetFleet) -> bool:
         """Whether nodes that are going leave no budget for any node of the target under way.

@@ -6,18 +6,21 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import TargetSearch
-from core.packing.problem import Bools
+from core.packing.problem import Bools, Floats
 from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 
 
-def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None) -> None:
+def refuse_the_rest(
+    disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None, worth: Floats | None = None
+) -> None:
     """Record for every candidate why it stays, assuming none goes; the refusals of candidates that go are replaced later.
 
     Args:
         disruption_pass: Receives the refusals.
         search: The search with its findings.
         keeps: [node], whether the target keeps it; None where there is no target.
+        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere; None where it is not known.
     """
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):
@@ -26,7 +29,8 @@ def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps
             if known is not None and known.reason == NodeReason.EVICTION_RATE:
                 continue
             text = f"node {candidate.name} goes in a later wave"
-            disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text)
+            savings = 0 if worth is None else max(0, int(worth[node]))
+            disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text, savings)
             continue
         disruption_pass.refuse(candidate, *_why(fleet, search, node, candidate))
 

@@ -15,6 +15,7 @@ from core.approval.verification import without_proposed
 from core.brakes.brake import Action, BrakeKind, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
+from core.disruption.consolidation.payback import payback_minutes
 from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.gc_pause import collector_paused
@@ -305,7 +306,12 @@ class DisruptionController:
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
-        prices = f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements"
+        minutes = payback_minutes(command)
+        paid = "" if minutes is None else f", paid for in {minutes} minutes"
+        prices = (
+            f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements "
+            f"and {len(command.moves)} moved pods{paid}"
+        )
         for node in command.nodes:
             report.decide(
                 DecisionKind.DISRUPT,

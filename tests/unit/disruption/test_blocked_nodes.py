@@ -13,6 +13,8 @@ from core.model.snapshot import Options
 from core.reasons.node import NodeReason
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    MIDDLE,
     ON_DEMAND,
     SMALL,
     blocked,
@@ -52,3 +54,21 @@ def test_an_unreadable_schedule_is_named_at_each_node() -> None:
     (found,) = plan.blocked
     assert found.reason == NodeReason.BUDGET
     assert "spec.disruption.budgets[0]: '25' in the hour is not a range within 0 to 23" in found.message
+
+
+def test_a_node_that_goes_later_says_what_it_saves_and_one_that_is_kept_does_not_blame_the_budget() -> None:
+    """All nodes said that budgets let no more go, also those that the target keeps and no larger budget would move."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    nodes = [a_node_of(LARGE, name) for name in ("a", "b")]
+    full = a_node_of(MIDDLE, "full")
+    pods = (pod_on("a"), pod_on("b"), pod_on("full", cpu="3200m"))
+    plan = disrupt(world(*nodes, full, pods=pods, node_pools=(pool,)))
+    (gone,) = [name for command in plan.commands for name in command.nodes]
+    found = {block.node: block for block in plan.blocked}
+    (later,) = {"a", "b"} - {gone}
+    assert found[later].reason == NodeReason.BUDGET
+    assert found[later].message.endswith(
+        f"let 1 of 3 nodes go for Underutilized now; their places are taken by default-{gone}"
+    )
+    assert found[later].savings > 0
+    assert (found["full"].reason, found["full"].savings) == (NodeReason.NO_CHEAPER_OPTION, 0)
