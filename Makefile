@@ -12,11 +12,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-<<<<<<< HEAD
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick bench-disruption scale clean
-=======
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance oracle bench bench-quick bench-disruption scale clean
->>>>>>> 46a2b9b0 (Labels and allocatable amounts of 1,340 instance types are held against what Karpenter's provider publishes; each difference is listed with its reason)
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer e2e-handover e2e-shadow fuzz mutants sim replay nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance oracle bench bench-quick bench-disruption scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
