@@ -123,6 +123,7 @@ def kept_map() -> CoverageMap:
     except (OSError, msgspec.ValidationError, msgspec.DecodeError):
         return CoverageMap(code)
     changed = {path for path in kept.code.keys() | code.keys() if kept.code.get(path) != code.get(path)}
+    kept.files = {path: file for path, file in kept.files.items() if (ROOT / path).is_file()}
     for file in kept.files.values():
         file.tests = {name: run for name, run in file.tests.items() if changed.isdisjoint(run.lines)}
     kept.imported = {path: bits for path, bits in kept.imported.items() if path not in changed}

@@ -6,11 +6,19 @@ import tomllib
 
 import pytest
 
-from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.bottlerocket import BOTTLEROCKET, release_of
 from core.errors import InvalidInputError
 from tests.unit.ami_families.nodes import (
     changed,
 )
+
+
+def test_the_release_is_the_aliass_then_the_images() -> None:
+    """As SSM's parameters and the rules about releases name it: without the `v`."""
+    image = "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-abc"
+    given = [("v1.30.0", image), ("latest", image), ("", image), ("", "mine-vnext")]
+    found = [release_of(changed(alias_release=alias, image_name=name)) for alias, name in given]
+    assert found == ["1.30.0", "latest", "1.46.0", ""]
 
 
 def test_bottlerocket_keeps_the_users_settings_under_ours() -> None:

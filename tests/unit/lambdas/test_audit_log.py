@@ -105,6 +105,12 @@ def test_a_malformed_delivery_is_refused(event: dict[str, Any]) -> None:
         AuditLog(queues(FakeQueue()), pod_ends(), FakeClock(NOW)).run(event, RunReport())
 
 
+@pytest.mark.parametrize(("code", "wakes"), [(199, False), (200, True), (299, True), (300, False), (409, False)])
+def test_a_refused_request_wakes_nobody(*, code: int, wakes: bool) -> None:
+    entry = an_entry(requestObject=UNSCHEDULABLE, responseStatus={"code": code})
+    assert bool(reason_to_wake(entry)) is wakes
+
+
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])
 @pytest.mark.parametrize("odd", [None, "text", 7, [], {"code": None}, {"status": "x"}])
 def test_an_odd_entry_never_stops_the_others(field: str, odd: object) -> None:

@@ -14,7 +14,7 @@ from core.model.catalogue import OfferingKey
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.events.interruption import read_event
 from lambdas.controllers.node_lifecycle import claim_work
-from lambdas.messages import work_on_claim
+from lambdas.messages import work_on_claim, work_on_command
 from lambdas.ports import DeniedError, TransientError
 from lambdas.run_report import RunReport
 from lambdas.store import DECIDER
@@ -350,6 +350,16 @@ def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(
     assert after is not None
     assert after.deletion is not None
     assert after.deletion.reason == reason
+
+
+def test_checks_of_a_command_end_with_their_chain(lab: Lab) -> None:
+    """The sweeps begin another chain for a command that is still there; several for ever would fill the queue."""
+    drift(lab)
+    (command,) = lab.rows.commands.values()
+    for minutes, follows in ((10, True), (0, False)):
+        lab.work.take()
+        lab.execute(work_on_command(command.id, lab.clock.now(), checked_for=timedelta(minutes=minutes)))
+        assert bool(lab.work.sent) is follows
 
 
 def test_pods_of_a_command_in_flight_are_not_planned_again(lab: Lab) -> None:

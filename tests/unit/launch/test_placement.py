@@ -21,6 +21,7 @@ from tests.unit.launch.orders import (
         ((Requirement.one_of(labels.TENANCY, "dedicated"),), {"Tenancy": "dedicated"}),
         ((Requirement.of(labels.TENANCY, "NotIn", ["default"]),), {"Tenancy": "dedicated"}),
         ((Requirement.one_of(labels.TENANCY, "default", "dedicated"),), None),
+        ((Requirement.one_of(labels.TENANCY, "host"),), None),
         ((Requirement.one_of(labels.ZONE, "us-east-1a"),), None),
     ],
 )

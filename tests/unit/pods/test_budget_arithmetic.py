@@ -36,6 +36,11 @@ def test_unready_pods_use_up_the_allowance() -> None:
     assert disruptions_allowed(budget(max_unavailable="1"), pods) == 0
 
 
+def test_a_pod_that_does_not_run_yet_is_not_healthy() -> None:
+    pods = [running("a"), running("b"), running("c", phase="Pending")]
+    assert disruptions_allowed(budget(max_unavailable="1"), pods) == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "replicas", "why"),
     [

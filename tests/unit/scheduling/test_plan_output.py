@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from core import labels
 from core.model.values.requirements import Requirement
 from core.scheduling.greedy.queue import queue_of
@@ -27,3 +29,14 @@ def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
     asked = {requirement.key: requirement.values for requirement in first.requirements}
     assert asked[labels.CAPACITY_TYPE] == tuple(sorted((labels.ON_DEMAND, labels.SPOT)))
     assert first.resources["cpu"] == 3000
+
+
+def test_a_claim_has_the_terms_of_its_node_pool() -> None:
+    """A term that is lost here reaches no node: it would never expire, and its drain would never end."""
+    terms = {"expire_after": timedelta(hours=1), "termination_grace_period": timedelta(minutes=1)}
+    flexible = Requirement(labels.INSTANCE_TYPE, True, (), min_values=1)
+    context = context_of(types=(a_type(),), pods=(a_pod(),), node_pools=(a_pool("main", flexible, **terms),))
+    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    (claim,) = planned_claims(solution.claims, context.axis, context.table.well_known)
+    assert {name: getattr(claim, name) for name in terms} == terms
+    assert (claim.annotations[labels.MIN_VALUES_RELAXED], claim.min_values_relaxed) == ("false", False)

@@ -39,6 +39,13 @@ def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
     assert step.labels == {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}
 
 
+def test_a_removed_mark_for_load_balancers_is_restored() -> None:
+    """Without it, they send requests to a node until its last second."""
+    node = a_node(leaving=True, labels={})
+    step = next_termination_step(a_leaving(), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
+    assert isinstance(step, steps.TaintNode)
+
+
 def test_a_removed_taint_is_restored() -> None:
     assert isinstance(next_termination_step(a_leaving(), ClaimFacts(nodes=(a_node(),)), NOW), steps.TaintNode)
 
