@@ -352,6 +352,15 @@ def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(
     assert after.deletion.reason == reason
 
 
+def test_the_taint_of_a_command_under_way_stays(lab: Lab) -> None:
+    """Otherwise, pods are placed on a node that is about to go."""
+    drift(lab)
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    assert DISRUPTED.key in taints_of(lab)
+    assert sorted(claim.is_disrupting for claim in lab.claims) == [False, True]
+
+
 def test_checks_of_a_command_end_with_their_chain(lab: Lab) -> None:
     """The sweeps begin another chain for a command that is still there; several for ever would fill the queue."""
     drift(lab)
