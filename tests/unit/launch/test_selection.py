@@ -82,12 +82,12 @@ def test_spot_that_costs_more_than_on_demand_is_not_launched() -> None:
 
 
 def test_the_cheapest_on_demand_offering_is_what_spot_must_not_exceed() -> None:
-    """A dear type on demand would make dear spot look cheap."""
-    cheap, dear = (
+    """A costly type on demand would make costly spot look cheap."""
+    cheap, costly = (
         a_type(f"m5.{size}", price=price, capacity_types=("on-demand",)) for size, price in (("a", 0.1), ("b", 0.5))
     )
     spot = a_type("m5.c", price=0.9, capacity_types=("spot",))
-    assert bought(cheap, dear, spot) == ["m5.a/on-demand", "m5.b/on-demand"]
+    assert bought(cheap, costly, spot) == ["m5.a/on-demand", "m5.b/on-demand"]
 
 
 def test_excluded_types_do_not_count_among_the_sixty() -> None:

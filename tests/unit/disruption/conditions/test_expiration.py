@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.disruption.conditions.expiration import expired, expires_at, expires_soon
-from core.model.node_claim import NodeClaim
+from core.model.node_claim import Hold, NodeClaim
 from tests.builders import NOW, a_snapshot
 
 HOUR = timedelta(hours=1)
@@ -36,6 +36,16 @@ def claim(name: str = "a", **changes: Any) -> NodeClaim:
 def test_expired(changes: dict[str, Any], expected: tuple[str, ...]) -> None:
     """At its age at the latest, a tenth of it early at most, never without an age, never twice."""
     assert expired(a_snapshot(node_claims=(claim(**changes),))) == expected
+
+
+def test_it_expires_at_its_moment_and_a_hold_ends_at_its_own() -> None:
+    """A schedule wakes the run at that very second; a look a second early would be the last for a while."""
+    moment = expires_at(claim())
+    assert moment is not None
+    for hold in (None, Hold(moment, "DrainBlocked", "")):
+        world = a_snapshot(node_claims=(claim(hold=hold),), now=moment)
+        assert expired(world) == ("a",)
+        assert expired(msgspec.structs.replace(world, now=moment - timedelta(seconds=1))) == ()
 
 
 def test_claims_of_a_command_under_way_are_left_to_it() -> None:

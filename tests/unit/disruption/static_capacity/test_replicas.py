@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from core import labels
 from core.disruption.static_capacity.replicas import lacks_nodes, static_claims, surplus
 from core.model.feature_gates import FeatureGates
 from core.model.snapshot import Options, Snapshot
+from core.model.values.taints import Taint
 from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import ON_DEMAND, SMALL, pod_on, world
 
@@ -73,3 +75,19 @@ def test_a_leaving_node_is_replaced_once_the_limit_has_room() -> None:
     assert len(static_claims(msgspec.structs.replace(snapshot, node_claims=leaving))) == 1
     bounded = msgspec.structs.replace(fleet(2, 2, limits={"nodes": 2}), node_claims=leaving)
     assert static_claims(bounded) == ()
+
+
+def test_a_static_claim_has_the_terms_of_its_node_pool() -> None:
+    """It is planned by another way than those for pods: a term lost here would be seen on static nodes only."""
+    terms = {
+        "taints": (Taint("a", "NoSchedule"),),
+        "startup_taints": (Taint("b", "NoSchedule"),),
+        "expire_after": timedelta(hours=1),
+        "termination_grace_period": timedelta(minutes=1),
+    }
+    snapshot = fleet(0, 1)
+    pool = msgspec.structs.replace(snapshot.node_pools[0], labels={"team": "a"}, annotations={"note": "x"}, **terms)
+    (claim,) = static_claims(msgspec.structs.replace(snapshot, node_pools=(pool,)))
+    assert {name: getattr(claim, name) for name in terms} == terms
+    assert (claim.labels["team"], claim.annotations["note"], claim.node_class) == ("a", "x", pool.node_class)
+    assert (claim.zones, claim.capacity_types) == (("us-east-1a", "us-east-1b", "us-east-1c"), ("on-demand",))
