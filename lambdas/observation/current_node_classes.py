@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.api import node_pool
+from core import api
 from core.api.status import is_stale
 from core.errors import InvalidInputError
 from core.launch.denials.denial import revision_of
@@ -74,7 +74,7 @@ def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool
     found = []
     for manifest in manifests:
         with suppress(InvalidInputError):
-            found.append(node_pool(manifest))
+            found.append(api.node_pool(manifest))
     return [pool for pool in found if pool.node_class.name == node_class]
 
 

@@ -327,7 +327,7 @@ def drained_twice(minutes: int, reason: str = "Drifted", ceiling: str = "2") -> 
     """Two nodes with two pods each, one drained so many minutes after the other; the NodePool's ceiling is two pods an hour."""
     metadata = {"name": "default", "annotations": {EVICTIONS_PER_HOUR: ceiling}}
     written = {"kind": "NodePool", "metadata": metadata, "spec": pool()}
-    story = Story().tell("objectApplied", kind="NodePool", name="default", namespace="", by="user", object=written)
+    story = Story().record("objectApplied", kind="NodePool", name="default", namespace="", by="user", object=written)
     for node in ("a", "b"):
         story.node(node).pod(f"{node}1", node).pod(f"{node}2", node)
     for node in ("a", "b"):

@@ -340,7 +340,7 @@ def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
     on = Options(feature_gates=FeatureGates(capacity_buffer=True))
     plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
     assert reasons_of(plan) == {"seeker": PodReason.POD_AFFINITY}
-    assert "pods now: none" in plan.unschedulable[0].message
+    assert "no pod that has or gets a node matches the pod's affinity" in plan.unschedulable[0].message
 
 
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
