@@ -32,11 +32,12 @@ def underutilized(playing: Play) -> None:
     playing.apply(node_class(), own_pool(pool, SIZES, ON_DEMAND))
     playing.ready()
     playing.apply(
-        deployment(pool, "filler", 3, cpu="1500m", **on(pool)),
+        # One pod that needs a large node: with several small ones the cheapest plan is several small nodes.
+        deployment(pool, "filler", 1, cpu="4500m", **on(pool)),
         deployment(pool, "web", 3, cpu="200m", **on(pool)),
         budget(pool, "web", minAvailable=2),
     )
-    playing.wait_until_running(6)
+    playing.wait_until_running(4)
     before = _price(playing)
     playing.scale(pool, "filler", 0)
     playing.apply(own_pool(pool, SIZES, ON_DEMAND, consolidate_after=AFTER))
