@@ -124,5 +124,5 @@ class Constraint:
         return self.reason, self.label
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Whether repacking may replace a claim; `pods_wait` where the plan left pods without a place."""
+        """Whether repacking may replace a claim; `pods_wait` where the plan left pods that could use the claim's NodePool."""
         return True

@@ -21,6 +21,7 @@ from core.scheduling.optimization.items.packing_item import MovablePods
 from core.scheduling.optimization.search_schedule import search
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from core.scheduling.optimization.subproblems.zone_split import ZoneSplit
+from core.scheduling.optimization.template_demand import templates_in_demand
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,10 +109,11 @@ class Repacker:
         awaited = {
             number for pending in solution.unplaced for number in self._hostname_caps.followed(pending.pod_group)
         }
+        in_demand = templates_in_demand(self._context, solution.unplaced)
         scopes: dict[tuple[int, int], tuple[RepackScope, list[InFlightClaim]]] = {}
         for claim in solution.claims:
             is_awaited = awaited and any(not awaited.isdisjoint(one.selected_by) for one in claim.signatures)
-            if is_awaited or not self._may_repack(claim, solution):
+            if is_awaited or not _may_repack(claim, solution, pods_wait=claim.template.index in in_demand):
                 kept.append(claim)
             else:
                 scope = self._extraction.scope(claim)
@@ -129,12 +131,6 @@ class Repacker:
                 found.append(_Replaceable(scope, [claim for claim, _ in moved], [of_claim for _, of_claim in moved]))
         return kept, found
 
-    def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
-        """Whether only capacity, rules and price decide about a claim, as far as the constraints know."""
-        pods_wait = bool(solution.unplaced)
-        constraints = solution.state.constraints.all
-        return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
-
     def _subproblems(self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]]) -> list[Subproblem]:
         """One subproblem, or where that were too large one for each zone."""
         settings = self._settings.repack
@@ -148,3 +144,9 @@ class Repacker:
                     for zone, there in zones.items()
                 ]
         return [Subproblem(self._context, scope, nodes, settings=settings)]
+
+
+def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) -> bool:
+    """Whether only capacity, rules and price decide about a claim, as far as the constraints know."""
+    constraints = solution.state.constraints.all
+    return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
