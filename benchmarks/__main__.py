@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.cases import CASES, Case, budgets_of, selected
 from benchmarks.commit import commit
 from benchmarks.files import Files, written
-from benchmarks.peer import Peer, PeerError
+from benchmarks.peer import Peer, PeerError, built_peer
 from benchmarks.table import below_bound, gives_up_more, table
 
 _CASE_SECONDS_MAX: Final = 900
@@ -36,7 +36,7 @@ def main() -> int:
         return 2
     if arguments.profile:
         return _profile(cases, arguments)
-    peer, why_no_peer = _peer(arguments)
+    peer, why_no_peer = built_peer(arguments.work, arguments.peer_memory, is_wanted=not arguments.no_peer)
     results = [_result(case, arguments, peer) for case in cases]
     document = {
         "quick": arguments.quick,
@@ -77,18 +77,6 @@ def _arguments() -> argparse.Namespace:
 
 def _budgets(text: str) -> list[float]:
     return [float(part) for part in text.split(",") if part]
-
-
-def _peer(arguments: argparse.Namespace) -> tuple[Peer | None, str]:
-    """Karpenter, or the reason why it is skipped."""
-    if arguments.no_peer:
-        return None, "not asked"
-    peer = Peer(arguments.work, arguments.peer_memory)
-    try:
-        peer.build()
-    except PeerError as error:
-        return None, str(error)
-    return peer, ""
 
 
 def _result(case: Case, arguments: argparse.Namespace, peer: Peer | None) -> dict[str, Any]:

@@ -125,3 +125,15 @@ def _plan_figures(plan: dict[str, Any]) -> dict[str, Any]:
         "unschedulable": len(plan["unschedulable"]),
         "cost": plan["cost"]["hourly"],
     }
+
+
+def built_peer(build: Path, memory: Path | None, *, is_wanted: bool) -> tuple[Peer | None, str]:
+    """Return Karpenter, ready to run, or the reason why it is left out."""
+    if not is_wanted:
+        return None, "not asked"
+    peer = Peer(build, memory)
+    try:
+        peer.build()
+    except PeerError as error:
+        return None, str(error)
+    return peer, ""

@@ -15,7 +15,7 @@ from benchmarks.disruption.measuring import WAYS, measured
 from benchmarks.disruption.page import figures
 from benchmarks.files import Files, written
 from benchmarks.measure import decoded
-from benchmarks.peer import Peer, PeerError
+from benchmarks.peer import Peer, PeerError, built_peer
 from benchmarks.workloads.ec2 import ec2_catalogue
 
 PROTECTED: Final = {"few": FEW_PROTECTED, "many": MANY_PROTECTED}
@@ -24,7 +24,7 @@ PROTECTED: Final = {"few": FEW_PROTECTED, "many": MANY_PROTECTED}
 def main() -> None:
     """Measure the requested cases."""
     arguments = _arguments()
-    peer, why_no_peer = _peer(arguments)
+    peer, why_no_peer = built_peer(arguments.work, arguments.peer_memory, is_wanted=not arguments.no_peer)
     document: dict[str, Any] = {"commit": commit(), "cpus": os.cpu_count(), "peer": why_no_peer or "v1.14.1"}
     document["clusters"] = []
     for nodes in arguments.nodes:
@@ -56,18 +56,6 @@ def _karpenter(files: Files, peer: Peer) -> dict[str, Any]:
         }
     except PeerError as error:
         return {"failed": str(error)}
-
-
-def _peer(arguments: argparse.Namespace) -> tuple[Peer | None, str]:
-    """Karpenter, or the reason why it is left out."""
-    if arguments.no_peer:
-        return None, "not asked"
-    peer = Peer(arguments.work, arguments.peer_memory)
-    try:
-        peer.build()
-    except PeerError as error:
-        return None, str(error)
-    return peer, ""
 
 
 def _arguments() -> argparse.Namespace:
