@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,24 +21,40 @@ from core.packing.search_settings import SearchSettings, StageSettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptimizedPacking:
-    """The best packing found, and a proven lower bound on the cost of any packing."""
+    """The best packing found, and a proven lower bound on the cost of any packing.
+
+    Attributes:
+        packing: The packing.
+        lower_bound: Nano-dollars per hour.
+        known: Packings of the reduced problem whose loads column generation begins with; none where it is not worth its time.
+    """
 
     packing: Packing
     lower_bound: int
+    known: Sequence[Packing] = ()
 
 
 def improve(
-    ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
+    ready: PreparedProblem,
+    incumbent: Packing,
+    *,
+    seed: int,
+    budget: SearchBudget,
+    settings: SearchSettings,
+    known: Sequence[Packing] = (),
 ) -> OptimizedPacking:
-    """Return a packing that costs at most as much as `incumbent`: rounding, column generation, then ruin and recreate."""
-    return _Stages(ready, seed, budget, settings).run(incumbent, is_quick=False)
+    """Return a packing that costs no more than `incumbent`: rounding, column generation, then ruin and recreate.
+
+    With the `known` packings of an earlier search of the problem nothing is rounded again.
+    """
+    return _Stages(ready, seed, budget, settings).run(incumbent, known, is_quick=False)
 
 
 def round_only(
     ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
 ) -> OptimizedPacking:
     """As `improve`, but only the rounding, which takes a fraction of a second."""
-    return _Stages(ready, seed, budget, settings).run(incumbent, is_quick=True)
+    return _Stages(ready, seed, budget, settings).run(incumbent, (), is_quick=True)
 
 
 def is_coarse(problem: PackingProblem, *, lower_bound: int, cost: int, machines: int, settings: StageSettings) -> bool:
@@ -58,19 +75,21 @@ class _Stages:
         self._budget = budget
         self._settings = settings
 
-    def run(self, incumbent: Packing, *, is_quick: bool) -> OptimizedPacking:
+    def run(self, incumbent: Packing, known: Sequence[Packing], *, is_quick: bool) -> OptimizedPacking:
         """The best packing that any stage finds, rechecked in integers."""
         start = right_sized(self._problem, incumbent)
         if separate_cost(self._problem) < start.cost(self._problem):
             start = separate_packing(self._problem)
-        best = self._rounded(start)
-        known = [best]
-        if best is not start and self._is_coarse(best):
-            known = self._two_type_packings() + known
+        best = start if known else self._rounded(start)
+        column_sources = list(known)
+        if not known and self._is_coarse(best):
+            column_sources = [*self._two_type_packings(), best]
+        best = self._cheapest([*column_sources, best])
+        is_closed = False
         if not is_quick and self._is_coarse(best) and not self._budget.is_spent:
-            known.append(self._dived(known))
-        best = self._cheapest(known)
-        if not is_quick:
+            dived, is_closed = self._dived([*column_sources, best])
+            best = self._cheapest([best, dived])
+        if not is_quick and not is_closed:
             best = RuinAndRecreate(
                 self._problem,
                 self._fluid,
@@ -80,7 +99,7 @@ class _Stages:
             ).improved(best)
         found = Packing(self._ready.kept[best.types], best.loads)
         found.check(self._ready.problem)
-        return OptimizedPacking(found, self._fluid.lower_bound)
+        return OptimizedPacking(found, self._fluid.lower_bound, column_sources)
 
     def _rounded(self, best: Packing) -> Packing:
         """The best of a few ways to round the fluid solution, or the packing given."""
@@ -98,24 +117,27 @@ class _Stages:
         return best
 
     def _two_type_packings(self) -> list[Packing]:
-        found = two_type_packings(
+        return two_type_packings(
             self._problem,
             self._fluid,
             generator=self._generator,
             budget=self._budget,
             settings=self._settings,
         )
-        return found[: self._settings.stages.two_type_packings_kept]
 
-    def _dived(self, known: list[Packing]) -> Packing:
-        """The packing of column generation and diving, which begin with the loads of known packings."""
+    def _dived(self, known: list[Packing]) -> tuple[Packing, bool]:
+        """The packing of column generation and diving, which begin with the loads of known packings; and whether it is closed.
+
+        It is where it costs next to no more than machines that may be split: only new loads could make it cheaper.
+        """
         problem, settings = self._problem, self._settings
         pairs_allow = settings.stages.column_pairs_max // len(problem.counts)
         types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
         types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
         start = [Packing(np.searchsorted(types, packing.types), packing.loads) for packing in known]
         diving = Diving(problem.restricted(types), self._generator, self._budget, settings)
-        return right_sized(problem, diving.packing(start, self._fluid.lower_bound))
+        found = diving.packing(start, self._fluid.lower_bound)
+        return right_sized(problem, found), diving.is_closed(found)
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

@@ -80,6 +80,17 @@ class PackingProblem:
         fitting = np.flatnonzero(holds)
         return MachineTypeIndex(int(fitting[np.argmin(self.prices[fitting])])) if fitting.size else NO_TYPE
 
+    def cheapest_types(self, loads: Ints) -> Ints:
+        """[load], as `cheapest_type` for each of several loads ([load, item])."""
+        # holds: [load, type]. A load may not run where any of its items may not: present · not allowed > 0, in floating point,
+        # whose matrix product is the fast one; it is exact for such counts.
+        used = loads @ self.requests
+        holds = (loads > 0).astype(np.float32) @ (~self.allowed).astype(np.float32) == 0
+        for wanted, offered in zip(used.T, self.capacity.T, strict=True):
+            holds &= wanted[:, None] <= offered[None, :]
+        found: Ints = np.where(holds, self.prices, np.iinfo(np.int64).max).argmin(axis=1)
+        return np.where(holds.any(axis=1), found, NO_TYPE)
+
     def is_capped(self) -> Bools:
         """[item], whether a machine somewhere gets fewer of its pods than it has capacity for."""
         fits_fewer: Bools = (self.fit > 0) & (self.fit < _fit(self.requests, self.capacity))
@@ -162,12 +173,10 @@ def joined(parts: list[Packing], *, items: int) -> Packing:
 
 def right_sized(problem: PackingProblem, packing: Packing) -> Packing:
     """The same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
-    cheapest: dict[bytes, int] = {}
-    for load in packing.loads:
-        if (key := load.tobytes()) not in cheapest:
-            cheapest[key] = problem.cheapest_type(load)
-    types = [cheapest[load.tobytes()] for load in packing.loads]
-    return Packing(np.array(types, dtype=np.int64), packing.loads)
+    numbers: dict[bytes, int] = {}
+    number = [numbers.setdefault(load.tobytes(), len(numbers)) for load in packing.loads]
+    first = np.unique(np.array(number, dtype=np.int64), return_index=True)[1]
+    return Packing(problem.cheapest_types(packing.loads[first])[number], packing.loads)
 
 
 def largest_first(requests: Ints, capacity: Ints) -> Ints:
@@ -180,7 +189,8 @@ def dealt(amount: int, places: Ints) -> Ints:
     """[place], `amount` pods dealt to places with room for so many each, in order: the first ones are filled."""
     # filled(k) = min(places[0] + … + places[k], amount) pods sit in the first k + 1 places; its differences are the shares.
     filled = np.minimum(np.cumsum(places), amount)
-    return np.diff(filled, prepend=0)
+    filled[1:] -= filled[:-1].copy()
+    return filled
 
 
 def _fit(requests: Ints, capacity: Ints) -> Ints:

@@ -110,6 +110,10 @@ class TwoTypeSettings:
     dearer_types: int = 4
     # Pairs whose own fluid relaxation costs more than this over the bound are not rounded.
     loss_relative_max: float = 0.005
+    # Pairs that are rounded: column generation begins with their loads, and finds with three what it finds with twelve.
+    pairs_rounded_max: int = 3
+    # Pairs that cost more than that, after which no others are tried: the prices are not those of capacity.
+    pairs_lost_max: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,7 @@ class RuinAndRecreateSettings:
     # Steps in a row without a saving that end the search.
     idle_steps_max: int = 500
     # Cost over bound at which the search stops: a pod's wait is worth more than what is left.
-    stop_gap_relative: float = 1e-4
+    stop_gap_relative: float = 1e-3
     # With more items only exchanges are tried: packing by value takes seconds where these take milliseconds.
     value_packing_items_max: int = 600
 
@@ -208,6 +212,9 @@ class DivingSettings:
     bought_shares_min: tuple[float, ...] = (0.3, 0.1, 0.02)
     # Dives in a row without a saving that end it.
     idle_dives_max: int = 3
+    # With more items no columns come from beam search: a round takes ten times as long as one of greedy knapsacks, and saves a
+    # thousandth at most.
+    beam_items_max: int = 60
     # Rounds of pricing for the pods that are left, in each step of a dive.
     pricing_rounds: int = 2
     # Cost over the bound at which diving stops.
@@ -228,6 +235,8 @@ class DualBoundSettings:
     knapsack_nodes_max: int = 2_000
     # Gap at which a knapsack is solved, and what is added to its bound for the solver's tolerances.
     knapsack_gap_relative: float = 1e-5
+    # What a knapsack's rows are scaled to: the solver's absolute tolerance of a millionth is a byte of a terabyte then.
+    knapsack_row_scale: float = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +244,12 @@ class StageSettings:
     """Which stages of the search follow which (`optimize`)."""
 
     # Cost over bound at which rounding the fluid relaxation stops.
-    stop_gap_relative: float = 1e-4
+    stop_gap_relative: float = 1e-3
     # Column generation runs where rounding is further from the bound than this, on machines that hold no more pods (ADR 19) …
     coarse_gap_relative: float = 0.02
     coarse_pods_per_machine_max: int = 30
     # … and with no more items: packing by value, which completes its dives, takes seconds with more.
     coarse_items_max: int = 600
-    # Packings over two types whose loads are its first columns.
-    two_type_packings_kept: int = 3
     # With more pairs of item and type, only the most promising types: ten times as many found no better columns (ADR 19).
     column_pairs_max: int = 3_000
     # Roundings that are tried even if time is over: most of the saving for hundredths of a second.
@@ -261,10 +268,11 @@ class OptimizerSettings:
     # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
     arithmetic_pairs_max: int = 6_000
     # Steps of a search that is not told how many: so many for a plan of few nodes, fewer where each step looks at many nodes,
-    # and never fewer than what rounding and the first columns take. A step takes 5 ms with 10 nodes and 20 ms with 200.
+    # and never fewer than what rounding, columns and a dive take in three zones. A step takes 5 ms with 10 nodes and 20 ms with
+    # 200.
     default_steps_machines: int = 5_000
     default_steps_offset: int = 40
-    default_steps_min: int = 12
+    default_steps_min: int = 60
     # Largest groups of pods that keep apart by hostname that the lower bound counts as resources: each widens every array.
     bound_hostname_groups_max: int = 4
 

@@ -35,6 +35,7 @@ class Diving:
         self._settings = settings
         self._generation = ColumnGeneration(problem, generator, settings)
         self._master = self._generation.master
+        self._fractional_cost = 0.0
 
     def packing(self, known: list[Packing], lower_bound: int) -> Packing:
         """A packing of all pods, from the loads of known packings and new ones; dives repeat while they save.
@@ -45,17 +46,39 @@ class Diving:
         """
         for packing in known:
             self._master.add(Columns.of_packing(packing))
+        self._generate(lower_bound, with_beam=False)
+        best = self._best_dive(lower_bound)
+        is_done = best.cost(self._problem) <= self._cost_done(lower_bound) or self._budget.is_spent
+        is_small = len(self._problem.counts) <= self._settings.diving.beam_items_max
+        if is_done or not is_small or not self._generate(lower_bound, with_beam=True):
+            return best
+        again = self._best_dive(lower_bound)
+        return again if again.cost(self._problem) < best.cost(self._problem) else best
+
+    def is_closed(self, packing: Packing) -> bool:
+        """Whether a packing costs next to no more than the known loads do where machines may be split."""
+        return packing.cost(self._problem) <= self._cost_done(self._fractional_cost)
+
+    def _generate(self, lower_bound: int, *, with_beam: bool) -> bool:
+        """Generate columns for a share of the steps that are left, and return whether there are any new ones."""
         generating = self._budget.portion(self._settings.column_generation.budget_share)
-        self._generation.run(lower_bound, generating)
+        is_new = self._generation.run(lower_bound, generating, with_beam=with_beam)
         self._budget.steps += generating.steps
+        return is_new
+
+    def _best_dive(self, lower_bound: int) -> Packing:
+        """The best of several dives; they end where none saves, or the best costs next to no more than the master problem's."""
         settings = self._settings.diving
-        shares, cost_done = settings.bought_shares_min, lower_bound * (1 + settings.stop_gap_relative)
-        best, idle, dives = self._dive(shares[0]), 0, 1
+        shares, best, idle, dives = settings.bought_shares_min, self._dive(settings.bought_shares_min[0]), 0, 1
+        cost_done = self._cost_done(max(lower_bound, self._fractional_cost))
         while idle < settings.idle_dives_max and best.cost(self._problem) > cost_done and self._budget.step():
             found = self._dive(shares[dives % len(shares)])
             is_better = found.cost(self._problem) < best.cost(self._problem)
             best, idle, dives = found if is_better else best, 0 if is_better else idle + 1, dives + 1
         return best
+
+    def _cost_done(self, lower_bound: float) -> float:
+        return lower_bound * (1 + self._settings.diving.stop_gap_relative)
 
     def _dive(self, bought_share_min: float) -> Packing:
         """One dive. Its loads become columns: those for the last pods make the next solution and the next dive better."""
@@ -66,6 +89,7 @@ class Diving:
                 parts.append(self._packed_by_value(demand, item_values))
                 break
             solution = self._master.solved(demand) if not parts else self._solved_and_priced(demand)
+            self._fractional_cost = self._fractional_cost if parts else solution.cost
             part = self._whole(solution, demand, bought_share_min)
             if not len(part.types):
                 part = self._packed_by_value(demand, solution.item_values)

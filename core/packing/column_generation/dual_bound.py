@@ -95,12 +95,13 @@ def _knapsack(
     settings: DualBoundSettings,
 ) -> tuple[float, Ints]:
     """An upper bound on the value of a type's best load, and a load ([item]); `pods_max` of each item ([item])."""
-    # Maximise Σ_i v[i] x[i] subject to Σ_i requests[i, r] / capacity[r] x[i] ≤ 1 for every resource r, 0 ≤ x ≤ pods_max, x
+    # Maximise Σ_i v[i] x[i] subject to Σ_i s requests[i, r] / capacity[r] x[i] ≤ s for every resource r, 0 ≤ x ≤ pods_max, x
     # integral; over the items with a value and a place. HiGHS minimises, so costs are -v and the bound is its negative.
+    # It tolerates a millionth in any row: the scale s is a million, so that no load a byte too large counts as the best.
     taken = np.flatnonzero((pods_max > 0) & (item_values > 0))
     requested = np.flatnonzero(problem.requests[taken].any(axis=0))
     capacity = np.maximum(problem.capacity[type_index, requested], 1).astype(float)
-    shares = problem.requests[taken][:, requested] / capacity
+    shares = problem.requests[taken][:, requested] / capacity * settings.knapsack_row_scale
     columns = LpColumns(
         costs=-item_values[taken],
         upper=pods_max[taken].astype(float),
@@ -110,7 +111,9 @@ def _knapsack(
     )
     gap = settings.knapsack_gap_relative
     limits = IntegerLimits(gap_relative=gap, nodes_max=settings.knapsack_nodes_max)
-    program = LinearProgram(LpRows.at_most(np.ones(len(requested))), columns, integer=limits)
+    program = LinearProgram(
+        LpRows.at_most(np.full(len(requested), settings.knapsack_row_scale)), columns, integer=limits
+    )
     program.solve()
     load, found = np.zeros(len(problem.counts), dtype=np.int64), program.column_values()
     if len(found):

@@ -32,13 +32,18 @@ class ColumnGeneration:
         self.master = MasterProblem(problem, self.substitutions)
         self.master.add(Columns.of_single_items(problem))
 
-    def run(self, lower_bound: int, budget: SearchBudget) -> None:
+    def run(self, lower_bound: int, budget: SearchBudget, *, with_beam: bool = True) -> bool:
         """Find columns until the master comes near the bound, nothing new turns up, or the budget is spent.
 
         Args:
             lower_bound: Of the cost of any packing.
             budget: Each round is a step.
+            with_beam: Whether beam search goes on where greedy knapsacks find nothing new: it takes ten times as long.
+
+        Returns:
+            Whether any column is new.
         """
+        found_any = False
         settings, demand = self._settings.column_generation, self._problem.counts
         shadow_prices = ShadowPrices(self._problem, demand)
         proven, center, idle = 0.0, None, 0
@@ -58,7 +63,10 @@ class ColumnGeneration:
             excess = value_for_price_max(self._problem, demand=demand, item_values=tried, resource_prices=prices)
             if center is None or tried @ demand / excess > proven:
                 proven, center = float(tried @ demand / excess), tried / excess
-            idle = 0 if self._price(solution, tried=tried, resource_prices=prices) else idle + 1
+            found = self._price(solution, tried=tried, resource_prices=prices, with_beam=with_beam)
+            found_any |= found
+            idle = 0 if found else idle + 1
+        return found_any
 
     def item_values(self, known: Columns, lower_bound: int, budget: SearchBudget) -> Floats:
         """[item], dual prices of the master problem with these columns and those that they lead to."""
@@ -79,15 +87,16 @@ class ColumnGeneration:
             settings=self._settings.greedy_pricing,
         )
 
-    def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats) -> bool:
+    def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats, with_beam: bool) -> bool:
         """Add columns by greedy knapsacks until these find none, then by beam search; returns whether any is new."""
         demand = self._problem.counts
         if not self._greedy_finds_none:
             found = self.greedy_columns(
                 demand, chosen_by=tried, judged_by=solution.item_values, resource_prices=resource_prices
             )
-            if self.master.add(found):
-                return True
+            is_new = self.master.add(found) > 0
+            if is_new or not with_beam:
+                return is_new
         self._greedy_finds_none = True
         beam = BeamPricing(
             self._problem,

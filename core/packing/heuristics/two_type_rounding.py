@@ -25,15 +25,19 @@ def two_type_packings(
 ) -> list[Packing]:
     """The packings found, the cheapest first."""
     found: list[Packing] = []
-    bound_max = fluid.lower_bound * (1 + settings.two_type.loss_relative_max)
-    for pair in _pairs(problem, fluid, settings.two_type):
+    lost, limits = 0, settings.two_type
+    bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)
+    for pair in _pairs(problem, fluid, limits):
         two_types = problem.restricted(pair)
         if not (two_types.fit.max(axis=1) > 0).all():
             continue
-        if budget.is_spent:
+        is_done = len(found) == limits.pairs_rounded_max or lost == limits.pairs_lost_max
+        if is_done or budget.is_spent:
             break
         relaxed = relax(two_types, settings)
-        if relaxed.lower_bound <= bound_max and budget.step():
+        if relaxed.lower_bound > bound_max:
+            lost += 1
+        elif budget.step():
             rounded = guided_rounding(two_types, relaxed, (0,) * len(pair), generator=generator, settings=settings)
             found.append(right_sized(problem, rounded))
     return sorted(found, key=lambda packing: packing.cost(problem))

@@ -41,8 +41,11 @@ class SubproblemSearch:
             return False
         problem, before = self._ready.problem, self._best
         start = before.packing if before else self._subproblem.incumbent(problem)
-        search = round_only if is_quick else improve
-        self._best = search(self._ready, start, seed=seed, budget=budget, settings=self._settings)
+        if is_quick:
+            self._best = round_only(self._ready, start, seed=seed, budget=budget, settings=self._settings)
+        else:
+            known = before.known if before else ()
+            self._best = improve(self._ready, start, seed=seed, budget=budget, settings=self._settings, known=known)
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
     def claims(self) -> list[InFlightClaim]:

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import InvariantError
 from core.packing.problem import NO_TYPE, Packing, PackingProblem, dealt, joined, largest_first, right_sized
-from tests.unit.packing.problems import SIZES, a_problem
+from tests.unit.packing.problems import SIZES, a_problem, with_small_pods
 
 
 def test_types_that_others_beat_are_dominated() -> None:
@@ -89,3 +89,20 @@ def test_the_largest_share_of_any_resource_orders_items() -> None:
     requests = np.array([[1, 9], [5, 1], [5, 1]])
     assert largest_first(requests, np.array([10, 10])).tolist() == [0, 1, 2]
     assert largest_first(requests, np.array([10, 100])).tolist() == [1, 2, 0]
+
+
+def test_the_types_of_several_loads_are_those_of_each_by_itself() -> None:
+    """Loads are sized together for speed; some fit no type, and some items may not run everywhere."""
+    small, dice = with_small_pods(5), np.random.default_rng(5)
+    problem = PackingProblem.of(
+        requests=small.requests,
+        counts=small.counts,
+        capacity=small.capacity,
+        prices=small.prices,
+        allowed=small.allowed & ((dice.random(small.allowed.shape) < 0.9) | (np.arange(len(small.prices)) == 0)),
+    )
+    loads = dice.poisson(dice.choice([0.02, 0.3, 20.0], (60, 1)), (60, len(problem.counts)))
+    apart = [problem.cheapest_type(load) for load in loads]
+    assert problem.cheapest_types(loads).tolist() == apart
+    assert NO_TYPE in apart
+    assert len(set(apart)) > 2

@@ -103,8 +103,10 @@ class ItemAssignment:
     def _next(self, index: ItemIndex, rules: HostnameRuleState) -> PackingItem | None:
         """The item of a group that the rules admit and of which the most are left."""
         left = self._unassigned[index]
-        ordered = sorted(left, key=lambda item: -left[item]) if len(left) > 1 else left
-        found = next((item for item in ordered if rules.admits(item)), None)
+        found = max(left, key=left.__getitem__, default=None)
+        if found is not None and not rules.admits(found):
+            ordered = sorted(left, key=lambda item: -left[item])
+            found = next((item for item in ordered if rules.admits(item)), None)
         if found is not None:
             left[found] -= 1
             if not left[found]:

@@ -33,6 +33,16 @@ class PackingItem:
     counted: Amounts = ()
     caps: Amounts = ()
     is_fixed: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Hash once: items are keys, and a plan looks each up a dozen times."""
+        parts = (self.requests, self.reqs, self.allowed, self.counted, self.caps, self.is_fixed)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        """The hash of all attributes."""
+        return self._hash
 
 
 class MovablePods(NamedTuple):

@@ -105,12 +105,13 @@ class _ZoneAllocation:
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self._shares = {zone: share for zone, share in shares.items() if share > 0}
-        self._allocated = Counter[str]()
+        self._allocated = dict.fromkeys(self._shares, 0)
+        self._items = 0
 
     def next_zone(self) -> str:
         """The zone that is furthest behind its share, ties to the last name."""
-        number = self._allocated.total() + 1
-        behind = {zone: share * number - self._allocated[zone] for zone, share in self._shares.items()}
+        self._items += 1
+        behind = {zone: share * self._items - self._allocated[zone] for zone, share in self._shares.items()}
         zone = max(behind, key=lambda one: (behind[one], one))
         self._allocated[zone] += 1
         return zone

@@ -38,6 +38,20 @@ def test_pods_that_never_fit_together_cost_a_machine_each() -> None:
     assert bound_of(problem) == pytest.approx(10 * 1_360 * MILLS, rel=1e-3)
 
 
+def test_a_load_a_byte_too_large_is_not_the_best() -> None:
+    """The solver tolerates a millionth of a machine: the bound stayed at half, with the load that no machine holds."""
+    gib = 1 << 30
+    problem = PackingProblem.of(
+        requests=np.array([[1_000, 32 * gib], [1_000, 32 * gib + 1]]),
+        counts=np.array([5, 5]),
+        capacity=np.array([[8_000, 64 * gib]]),
+        prices=np.array([1_000_000]),
+        allowed=np.ones((2, 1), dtype=np.bool_),
+    )
+    # Two of the smaller pods share a machine, none of the others shares one: 3 + 5 machines, 2.5 + 5 where they may be split.
+    assert bound_of(problem) == pytest.approx(7_500_000, rel=1e-3)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_no_packing_undercuts_the_bound_and_it_is_near(seed: int) -> None:
     problem = with_large_pods(seed)

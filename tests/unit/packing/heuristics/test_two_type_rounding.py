@@ -37,3 +37,8 @@ def test_two_sizes_near_the_average_round_better_than_the_smallest_with_the_larg
 
 def test_without_steps_there_is_none() -> None:
     assert found(SearchBudget(0)) == []
+
+
+def test_no_more_pairs_are_rounded_than_column_generation_needs() -> None:
+    budget = SearchBudget(40)
+    assert len(found(budget)) == budget.steps == SETTINGS.two_type.pairs_rounded_max
