@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -29,7 +30,10 @@ from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection
 from simulator.aws.region import builtin_region
 from simulator.calls import LOST_REPLY, THROTTLE, Fault
+from tests.e2e.cloud import http_endpoint
 from tests.e2e.cloud.authenticator import Authenticator
+from tests.e2e.cloud.aws_protocol import SignedRequest
+from tests.e2e.cloud.raw_errors import RawResponse
 from tests.e2e.cloud.server import BUCKET, Cloud, HostedCluster, in_zones
 from tests.e2e.cloud.wall_clock import WallClock
 
@@ -179,6 +183,31 @@ def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
     (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=8)["Messages"]
     assert time.monotonic() - sent >= 1.9
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+def test_calls_that_moto_answers_come_one_after_another(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message received while another was deleted has ended a scene: moto walked through a set that another call changed."""
+    inside: list[str] = []
+    most = 0
+    asked = http_endpoint._ask_moto
+
+    def counted(request: SignedRequest) -> RawResponse:
+        nonlocal most
+        inside.append(request.name)
+        most = max(most, len(inside))
+        time.sleep(0.01)
+        try:
+            return asked(request)
+        finally:
+            inside.remove(request.name)
+
+    monkeypatch.setattr(http_endpoint, "_ask_moto", counted)
+    sqs = as_provision(cloud, "sqs")
+    url = cloud.queue_urls[wiring.WORK.name]
+    with ThreadPoolExecutor(4) as pool:
+        for receiving in [pool.submit(sqs.receive_message, QueueUrl=url) for _ in range(8)]:
+            receiving.result()
+    assert most == 1
 
 
 def test_the_catalogue_is_read_and_stored_as_the_function_does_it(
