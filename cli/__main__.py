@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from cli.completeness import KUBECTL
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
+from cli.kubectl import KUBECTL
 from cli.style import AUTO, choose_style
 from cli.terminal import write_stderr
 from core.errors import InvalidInputError
@@ -131,6 +129,8 @@ def _ended(code: int) -> int:
 
 def _report(problem: str, *, traced: bool) -> None:
     if traced:
+        import traceback
+
         traceback.print_exc()
     write_stderr(f"fleetwright: {problem}")
 
@@ -161,13 +161,21 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
-    if is_complete and wanted and wanted not in COMMANDS and (near := difflib.get_close_matches(wanted, COMMANDS, n=1)):
-        parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
+    if is_complete and wanted and wanted not in COMMANDS:
+        _suggest(parser, wanted)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)
         if name == wanted:
             _configured(command, name)
     return parser
+
+
+def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
+    """Exit with the command that was probably meant, if there is one."""
+    import difflib
+
+    if near := difflib.get_close_matches(wanted, COMMANDS, n=1):
+        parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from cli.kubectl import KUBECTL
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-
-KUBECTL: Final = "kubectl get nodepools,ec2nodeclasses,nodeclaims,nodes,csinodes,pv,pvc,sc,pdb,ns,ds,pods -A -o yaml"
-"""A command that prints everything that a decision reads from a cluster."""
 
 _FOLLOWS: Final[Mapping[Resource, str]] = {
     kinds.NODE_POOLS: "NodePools (nothing can be launched)",

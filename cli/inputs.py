@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
+from cli.cache.objects import KeptReaders
+from cli.cache.store import user_store
 from cli.completeness import missing
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
@@ -149,12 +151,15 @@ def _from_catalogue(path: str, reads: Callable[[bytes], _Read]) -> _Read:
 
 
 def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
+    readers = KeptReaders(user_store(), inventory.objects)
     snapshot, problems = assemble(
         inventory.objects,
         now=arguments.now or datetime.now(UTC),
         catalogue=_catalogue(inventory, arguments),
         options=options_of(arguments),
+        readers=readers,
     )
+    readers.keep()
     for problem in problems:
         origin = inventory.documents[problem.resource][problem.position]
         if not problem.is_warning:
@@ -191,9 +196,9 @@ def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonO
     """
     if arguments.catalog:
         return read_catalogue(arguments.catalog)
-    from simulator.market.embedded import builtin_catalogue
+    from cli.cache.catalogue import builtin_catalogue
 
     try:
-        return builtin_catalogue(arguments.region or REGION_DEFAULT, node_classes)
+        return builtin_catalogue(user_store(), arguments.region or REGION_DEFAULT, node_classes)
     except InvalidInputError as error:
         raise InputError(str(error), source="--region") from error

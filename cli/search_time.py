@@ -10,6 +10,10 @@ _PATIENCE: Final = 4
 """Wall-clock limit as a multiple of processor time: on a busy machine the same work takes longer."""
 
 
+_PRECISION: Final = 0.02
+"""Seconds for which a measurement serves: to read processor time costs up to a millisecond, a step of a search little more."""
+
+
 class TimeBrake:
     """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
 
@@ -21,14 +25,20 @@ class TimeBrake:
         self.has_braked = False
         self._seconds = seconds
         self._began: tuple[float, float] | None = None
+        self._measured = (0.0, 0.0)
 
     def __call__(self) -> float:
         """Return the share."""
-        worked, now = time.process_time(), time.monotonic()
+        now = time.monotonic()
+        at, share = self._measured
+        if self._began is not None and now - at < _PRECISION:
+            return share
+        worked = time.process_time()
         if self._began is None:
             self._began = (worked, now)
         passed = max(worked - self._began[0], (now - self._began[1]) / _PATIENCE)
         share = passed / self._seconds if self._seconds > 0 else 1.0
+        self._measured = (now, share)
         self.has_braked |= share >= 1
         return share
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ settings.register_profile(
     "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate), report_multiple_bugs=False
 )
 """A mutant is killed by the first example that fails; nobody reads a smaller one."""
+
+os.environ["FLEETWRIGHT_CACHE_DIR"] = ""
+"""No test reads what another run of the program left in the user's cache; tests of the cache choose a folder."""
 
 _WHOLE_SYSTEM: Final = tuple(
     Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -19,9 +19,9 @@ from core.manifests.wire.api_resources import Resource
 from core.manifests.zone_ids import with_zones
 from core.model.catalogue import Catalogue
 from core.model.node import Node
-from core.model.node_claim import ObjectRef
+from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import NodeClass, NodePool
-from core.model.overlay import CapacityBuffer
+from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.pod import Pod
 from core.model.policy import DaemonSet, PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Options, Snapshot
@@ -29,6 +29,26 @@ from core.model.snapshot import Options, Snapshot
 T = TypeVar("T")
 
 _DEFAULTS: Final = Options()
+
+
+class ObjectReaders(Protocol):
+    """What reads Karpenter's objects: `core.api`, or somebody who has its results. Each raises InvalidInputError."""
+
+    def node_pool(self, obj: Any, /) -> NodePool:
+        """Read a NodePool."""
+        ...
+
+    def node_class(self, obj: Any, /) -> NodeClass:
+        """Read an EC2NodeClass."""
+        ...
+
+    def node_claim(self, obj: Any, /) -> NodeClaim:
+        """Read a NodeClaim."""
+        ...
+
+    def node_overlay(self, obj: Any, /) -> NodeOverlay:
+        """Read a NodeOverlay."""
+        ...
 
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +81,7 @@ def assemble(
     options: Options = _DEFAULTS,
     cluster: str = "",
     is_live: bool = False,
+    readers: ObjectReaders | None = None,
 ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """Translate objects, as `core.manifests.wire.decoding` decodes them, into a snapshot.
 
@@ -68,27 +89,32 @@ def assemble(
     them: a NodePool or EC2NodeClass marked with its problem, a pod or node that says who and where it is, a
     PodDisruptionBudget that protects its whole namespace, a DaemonSet by its newest pod. The rest is left out. A NodePool
     without a class is not ready in a live cluster; elsewhere it is planned with the catalogue, with a warning.
+    `readers` are asked in place of `core.api`, whose models take long to load.
     """
-    return _Assembly(objects, is_live=is_live).snapshot(now=now, catalogue=catalogue, options=options, cluster=cluster)
+    return _Assembly(objects, is_live=is_live, readers=readers).snapshot(
+        now=now, catalogue=catalogue, options=options, cluster=cluster
+    )
 
 
 class _Assembly:
     """One run over the objects; collects the problems on its way."""
 
-    def __init__(self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool) -> None:
+    def __init__(
+        self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool, readers: ObjectReaders | None
+    ) -> None:
         self._objects = {resource: tuple(found) for resource, found in objects.items()}
         self._is_live = is_live
+        self._readers = readers
         self._problems: list[ObjectProblem] = []
         self._pods = self._translator()
 
     def snapshot(
         self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
     ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
-        from core import api
-
+        read = self._readers or _models()
         pods = self._each(kinds.PODS, self._pods.pod, self._pods.unreadable)
-        node_classes = self._each(kinds.EC2_NODE_CLASSES, api.node_class, _unusable_class)
-        node_pools = self._each(kinds.NODE_POOLS, api.node_pool, _unusable_pool)
+        node_classes = self._each(kinds.EC2_NODE_CLASSES, read.node_class, _unusable_class)
+        node_pools = self._each(kinds.NODE_POOLS, read.node_pool, _unusable_pool)
         classes = self._each(kinds.STORAGE_CLASSES, storage.storage_class)
         claims = self._each(kinds.PERSISTENT_VOLUME_CLAIMS, storage.volume_claim)
         snapshot = Snapshot(
@@ -96,10 +122,10 @@ class _Assembly:
             cluster=cluster,
             pods=pods,
             nodes=self._nodes(),
-            node_claims=self._each(kinds.NODE_CLAIMS, api.node_claim),
+            node_claims=self._each(kinds.NODE_CLAIMS, read.node_claim),
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
-            overlays=self._each(kinds.NODE_OVERLAYS, api.node_overlay),
+            overlays=self._each(kinds.NODE_OVERLAYS, read.node_overlay),
             buffers=self._buffers(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(kinds.PERSISTENT_VOLUMES, storage.volume),
@@ -209,6 +235,12 @@ class _Assembly:
             )
             ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
         return tuple(ready)
+
+
+def _models() -> ObjectReaders:
+    from core import api
+
+    return api
 
 
 def _is_ours(reference: ObjectRef) -> bool:

@@ -42,6 +42,12 @@ class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
     spot_permille: dict[str, tuple[int, ...]]
 
 
+class _Dated(msgspec.Struct, frozen=True):
+    """Of the file the date alone, which is read without the types."""
+
+    priced_on: str = ""
+
+
 def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = ()) -> Catalogue:
     """The catalogue of a region, sized for these EC2NodeClasses and, by default, for AL2023.
 
@@ -57,7 +63,18 @@ def priced_on(region: str) -> str:
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
-    return _read(region).priced_on
+    return msgspec.json.decode(_text(region), type=_Dated).priced_on
+
+
+def market_bytes(region: str) -> bytes:
+    """The region's file as it is stored.
+
+    Raises:
+        InvalidInputError: If no market of that region is built in.
+    """
+    if region not in REGIONS:
+        raise InvalidInputError(f"no prices of {region!r} are built in, only of {', '.join(REGIONS)}", field="region")
+    return (DATA / f"{region}.market.json.gz").read_bytes()
 
 
 def builtin_shapes(region: str) -> tuple[Shape, ...]:
@@ -95,6 +112,9 @@ def _spot(held: MarketFile, name: str) -> dict[str, int]:
 
 @cache
 def _read(region: str) -> MarketFile:
-    if region not in REGIONS:
-        raise InvalidInputError(f"no prices of {region!r} are built in, only of {', '.join(REGIONS)}", field="region")
-    return msgspec.json.decode(gzip.decompress((DATA / f"{region}.market.json.gz").read_bytes()), type=MarketFile)
+    return msgspec.json.decode(_text(region), type=MarketFile)
+
+
+@cache
+def _text(region: str) -> bytes:
+    return gzip.decompress(market_bytes(region))
