@@ -16,8 +16,8 @@ SUITES: Final = {
     "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas"),
     "core/ami_families": ("tests/unit/ami_families",),
     "core/launch": ("tests/unit/launch",),
-    "core/ledger": ("tests/unit/ledger", "tests/unit/lambdas/test_ledger.py"),
-    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/test_approvals.py"),
+    "core/ledger": ("tests/unit/ledger", "tests/unit/lambdas/ledger"),
+    "core/approval": ("tests/unit/approval", "tests/unit/lambdas/controllers/approval"),
     "core/counterfactual": ("tests/unit/counterfactual",),
     "core/cost_report": ("tests/unit/cost_report",),
     "core/catalogue": ("tests/unit/catalogue",),
@@ -52,6 +52,7 @@ def modules(area: str) -> list[str]:
 
 
 def own_tests(path: str) -> str:
-    """Where a module's own tests are, if it has any: the folders of tests/unit mirror those of the code."""
+    """Where a module's own tests are, if it has any: the folders of tests/unit mirror those of the code, without `core`."""
     module = Path(path)
-    return str(Path("tests/unit", *module.parent.parts[1:], f"test_{module.name}"))
+    folders = module.parent.parts[1:] if path.startswith("core/") else module.parent.parts
+    return str(Path("tests/unit", *folders, f"test_{module.name}"))

@@ -14,7 +14,7 @@ from lambdas.controllers.events.pod_ends import GRAIN, NODES_PER_DELIVERY, PodEn
 from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
-from tests.unit.lambdas.test_audit_log import a_delivery, an_entry
+from tests.unit.lambdas.controllers.events.test_audit_log import a_delivery, an_entry
 
 KUBELET = {"username": "system:node:n1"}
 OLD = {"metadata": {"creationTimestamp": "2026-11-19T00:00:00Z"}}
