@@ -29,6 +29,7 @@ from infra.constructs.triggers import Triggers
 from infra.constructs.windows import BudgetWindows
 from infra.packaging.bundles import BUNDLES, bundle_of
 from infra.packaging.manifest import PACKAGE
+from infra.packaging.sources import deciding_code
 from infra.shared import SharedStack
 from infra.state import StateStack
 from lambdas.settings import Settings
@@ -66,7 +67,7 @@ class ProvisionerStack(cdk.Stack):
         alarms = Alarms(self, "Alarms", config=config, service=service_name(config.cluster))
         code = self._code_of_bundles() if is_packaged else self._no_code()
         environment = self._settings(config, state, queues, windows, kill_switch)
-        environment |= _approval_topic(config, alarms) | _shared(shared)
+        environment |= _approval_topic(config, alarms) | _shared(shared) | {"CODE_DIGEST": deciding_code()}
         functions = self._functions(config, code, environment, queues)
         permissions = Permissions(
             stack=self,

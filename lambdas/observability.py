@@ -47,6 +47,9 @@ _PUBLISHED: Final = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", "")
 RUNNING: Final = f"{VERSION}+{_PUBLISHED}" if _PUBLISHED.isdigit() else VERSION
 """The release, and the number under which Lambda has published it: two versions share the work during an update."""
 
+CODE: Final = os.environ.get("CODE_DIGEST", "")
+"""Digest of `core` as it was packaged: a bundle has no sources to compute it from."""
+
 logger = Logger(version=RUNNING)
 metrics = Metrics(namespace=NAMESPACE)
 

@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
     from cli.ledger.decisions import find, refuse_none
+    from cli.ledger.own_code import own_code
     from cli.ledger.storage import open_ledger
     from cli.plan_document import API_VERSION
     from cli.progress import progress
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     document = {
         "apiVersion": API_VERSION,
         "kind": "Replay",
+        "code": own_code(),
         "decisions": len(keys),
         "equal": len(keys) - len(different) - len(unreadable),
         "different": different,
@@ -61,10 +63,20 @@ def replay_table(document: dict[str, Any]) -> str:
     """The answer for people."""
     parts = [f"{document['equal']} of {document['decisions']} decisions are the same, byte for byte"]
     for found in document["different"]:
-        lines = [f"{found['id']} ({found['function']}, {found['time']}, version {found['version']}) is different:"]
+        release = f"version {found['version']}{_build(found['code'], document['code'])}"
+        lines = [f"{found['id']} ({found['function']}, {found['time']}, {release}) is different:"]
         parts.append("\n".join([*lines, *(f"  {line}" for line in found["differences"])]))
     parts += [f"{found['id']} cannot be read: {found['problem']}" for found in document["unreadable"]]
     return output.wrapped("\n\n".join(parts))
+
+
+def _build(decided_by: str | None, here: str) -> str:
+    """Words on the code that decided: other code may decide otherwise, the same may not."""
+    if not decided_by:
+        return ""
+    if decided_by == here:
+        return f", the code that runs here, {here}: report this"
+    return f", code {decided_by}; here runs {here}: to repeat it, use the build that was deployed then"
 
 
 def _replay(
@@ -93,6 +105,7 @@ def _replay(
                 "time": output.rfc3339(entry.at),
                 "function": entry.function,
                 "version": entry.version,
+                "code": entry.code or None,
                 "differences": differences(documents.plan, again),
             }
         )

@@ -52,6 +52,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         id: Names the decision in logs, events, annotations and tags.
         at: The snapshot's moment.
         version: The release that decided.
+        code: Digest of the code that decided (`core.version.code_digest`); empty where nobody stated it.
         improve_iterations: How many steps the search for cheaper nodes was bounded by, or took where a clock ended it; None:
             nothing was searched.
         elapsed: Where a clock bounded the search: the elapsed share of its time at each check, in thousandths.
@@ -72,6 +73,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     cluster: str
     function: str
     version: str
+    code: str = ""
     improve_iterations: int | None = None
     elapsed: tuple[int, ...] = ()
     catalogue: str

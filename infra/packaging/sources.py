@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from core.version import code_digest
 from infra.packaging.bytecode import compile_sources
 from infra.packaging.dependencies import LOCK, ROOT
 
@@ -35,6 +36,12 @@ def digest() -> str:
         content = path.read_bytes()
         text.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
     return text.hexdigest()
+
+
+def deciding_code() -> str:
+    """Return the digest of the code that decides, which the functions write to the ledger."""
+    core = ROOT / "core"
+    return code_digest({path.relative_to(core).as_posix(): path.read_bytes() for path in core.rglob("*.py")})
 
 
 def _inputs() -> Iterator[Path]:

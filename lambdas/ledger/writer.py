@@ -22,7 +22,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.ledger.bases import LedgerBases
 from lambdas.metric_names import LEDGER_FAILURES
-from lambdas.observability import RUNNING
+from lambdas.observability import CODE, RUNNING
 from lambdas.ports import Clock, ObjectStore, PortError, TransientError
 from lambdas.run_report import RunReport
 
@@ -158,6 +158,7 @@ class LedgerWriter:
             cluster=self._cluster,
             function=draft.function,
             version=RUNNING,
+            code=CODE,
             improve_iterations=draft.bound.improve_iterations,
             elapsed=draft.bound.elapsed,
             catalogue=bases.catalogue(snapshot.catalogue, now),

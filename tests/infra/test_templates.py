@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
+from cli.ledger.own_code import own_code
 from core import labels
 from core.brakes.brake import BrakeKind
 from core.reasons.decision import DecisionKind
@@ -162,6 +163,7 @@ def test_the_environment_is_read_back_as_it_was_written(provisioner: Template) -
         assert settings.shared_table_name == "reference-SHARED_TABLE_NAME"
         assert settings.shared_bucket_name == "reference-SHARED_BUCKET_NAME"
         assert bool(settings.disrupt_function_arn) == (name == "reconcile")
+        assert plain["CODE_DIGEST"] == own_code()
 
 
 def test_state_survives_a_deleted_stack(state: Template) -> None:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from cli.__main__ import main
+from cli.commands.replay import replay_table
 from cli.report import Story, render
 from cli.report.comparison import compared
 from cli.schemas import ANSWERS
@@ -158,6 +159,21 @@ def test_a_damaged_entry_is_told_and_the_others_are_repeated(
     assert code == 1
     assert [found["id"] for found in document["unreadable"]] == [first.name.rpartition("-")[2]]
     assert document["equal"] == document["decisions"] - 1
+
+
+@pytest.mark.parametrize(
+    ("decided_by", "words"),
+    [
+        (None, "version 0.1.0)"),
+        ("c3d4", "code c3d4; here runs a1b2: to repeat it, use the build that was deployed then"),
+        ("a1b2", "the code that runs here, a1b2: report this"),
+    ],
+)
+def test_a_difference_names_the_code_that_decided(decided_by: str | None, words: str) -> None:
+    """Builds of one release can decide otherwise; that the same code does is a defect."""
+    found = {"id": "9f", "function": "disrupt", "time": "…", "version": "0.1.0", "code": decided_by, "differences": []}
+    told = replay_table({"code": "a1b2", "decisions": 1, "equal": 0, "different": [found], "unreadable": []})
+    assert words in " ".join(told.split())
 
 
 def test_a_ledger_that_cannot_be_found_is_no_green_answer(

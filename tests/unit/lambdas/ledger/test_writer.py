@@ -65,6 +65,14 @@ def test_a_launch_is_stored_before_it_is_requested(lab: Lab) -> None:
     assert seen == [1]
 
 
+def test_the_entry_names_the_code_that_decided(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release does not: builds between two releases carry one version."""
+    monkeypatch.setattr("lambdas.ledger.writer.CODE", "a1b2c3")
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    assert [entry.code for entry in entries(lab)] == ["a1b2c3"]
+
+
 def test_events_and_conditions_name_the_decision(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()

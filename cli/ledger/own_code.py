@@ -1,0 +1,14 @@
+"""Names the code that decides here, as the ledger names the code that decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import core
+from core.version import code_digest
+
+
+def own_code() -> str:
+    """Return the digest of `core` as it is installed (`code_digest`)."""
+    folder = Path(core.__file__).parent
+    return code_digest({path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")})
