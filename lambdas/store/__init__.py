@@ -1,0 +1,33 @@
+"""Ports of the table for controllers. Every method raises PortError subclasses only."""
+
+from lambdas.store.claims import ClaimChange, ClaimStore, Disrupted, PoolUsage, Requested
+from lambdas.store.commands import CommandChange, CommandStore, ProposalStore, Targets
+from lambdas.store.launch_memory import LaunchDenials, Nominations, UnavailableOfferings
+from lambdas.store.leases import BINDER, DECIDER, DISRUPTION, PLANNER, Lease, Leases
+from lambdas.store.moments import Changes, MoveHistoryStore, PodEnds, SweepLog, SweepState
+
+__all__ = [
+    "BINDER",
+    "DECIDER",
+    "DISRUPTION",
+    "PLANNER",
+    "Changes",
+    "ClaimChange",
+    "ClaimStore",
+    "CommandChange",
+    "CommandStore",
+    "Disrupted",
+    "LaunchDenials",
+    "Lease",
+    "Leases",
+    "MoveHistoryStore",
+    "Nominations",
+    "PodEnds",
+    "PoolUsage",
+    "ProposalStore",
+    "Requested",
+    "SweepLog",
+    "SweepState",
+    "Targets",
+    "UnavailableOfferings",
+]

@@ -1,0 +1,156 @@
+"""The claims of a cluster, and the counters of what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from lambdas.store.commands import CommandChange
+
+if TYPE_CHECKING:
+    from lambdas.store.leases import Lease
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """The claims that were stored, and those that were not because a NodePool's limit was reached."""
+
+    accepted: tuple[ClaimRecord, ...]
+    refused: tuple[ClaimRecord, ...] = ()
+
+
+class ClaimChange(msgspec.Struct, frozen=True):
+    """A claim as read, and as it is to be stored."""
+
+    before: ClaimRecord
+    after: ClaimRecord
+
+
+class Disrupted(msgspec.Struct, frozen=True):
+    """The result of storing claims that begin to leave.
+
+    Attributes:
+        claims: The stored claims with their new versions, in the given order.
+        command: The command as stored; None where none was given, or where it was not stored.
+        spent: NodePools whose budgets are used up; empty where everything is stored.
+    """
+
+    claims: tuple[ClaimRecord, ...]
+    command: CommandRecord | None = None
+    spent: tuple[str, ...] = ()
+
+
+class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The counters of one NodePool.
+
+    Attributes:
+        reserved: What its claims hold of its limits, summed.
+        disrupting: How many of its claims are leaving (`ClaimRecord.is_disrupting`).
+        version: Grows with each change, so that an outdated sum is recognized.
+    """
+
+    node_pool: str
+    reserved: dict[str, int] = {}
+    disrupting: int = 0
+    version: int = 0
+
+
+class ClaimStore(Protocol):
+    """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
+
+    def all(self) -> tuple[ClaimRecord, ...]:
+        """Return every claim, by name."""
+        ...
+
+    def get(self, name: str) -> ClaimRecord | None:
+        """Return one claim, None if there is none."""
+        ...
+
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        """Return the claim that was launched as this instance, None if there is none; without reading the others."""
+        ...
+
+    def indexed(self) -> frozenset[str]:
+        """Return the instance ids in the index that `of_instance` searches."""
+        ...
+
+    def index(self, claim: ClaimRecord) -> None:
+        """Add a claim that has an instance to that index, where its row there is lost or older than the index."""
+        ...
+
+    def request(
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
+    ) -> Requested:
+        """Store new claims and take their `reserved` from the limits (by NodePool), each within its limits or not at all.
+
+        A claim that is stored already, with the same token, counts as accepted: repeating the call is safe. Without a lease
+        nothing but the names keeps two runs from storing the same: enough for a NodeClaim that was made by hand.
+
+        Raises:
+            ConflictError: If the lease is another run's by now; nothing more is stored.
+        """
+        ...
+
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        """Store a claim whose instance exists and whose row is lost, and count what it holds, regardless of limits.
+
+        Returns:
+            What is stored, None if the name is taken: then somebody else was faster, or the row is not lost.
+        """
+        ...
+
+    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        """Replace `before` by `after`, and move the NodePool's counters where `reserved` or `is_disrupting` differ.
+
+        Returns:
+            What is stored now, with its new version.
+
+        Raises:
+            ConflictError: If the stored version is not that of `before`.
+        """
+        ...
+
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+        """As `change`, if its NodePool's limits have room for its additional reservation; None where they do not."""
+        ...
+
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        """Store that claims begin to leave: each takes a place (`is_disrupting`) in its NodePool's count.
+
+        All of it is one transaction, and nothing is stored if any condition fails. Only claims that exceed one transaction are
+        stored in several, the command with the last; if one of those is refused, the earlier ones stay stored.
+
+        Args:
+            claims: Each as read and as it is to be stored; those that hold a place already take no other.
+            bounds: NodePool → how many of its claims may hold places together; no bound where it is missing.
+            command: Stored with them.
+            lease: Must still be held.
+
+        Raises:
+            ConflictError: If a claim or the command has changed, or the lease is another's by now.
+        """
+        ...
+
+    def forget(self, record: ClaimRecord) -> None:
+        """Delete the claim and release all that it held. Raises ConflictError if it has changed; no error if it is gone."""
+        ...
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        """Return the counters of every NodePool that ever had a claim, by name."""
+        ...
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        """Correct a NodePool's counters.
+
+        Read `before`, then the claims; their sum is `after`. Raises ConflictError if a counter has moved since.
+        """
+        ...

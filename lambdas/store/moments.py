@@ -1,0 +1,74 @@
+"""When things happened in a cluster: changes, ends of pods, moves, clean sweeps. Runs rest, wait or pause on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
+
+
+class Changes(Protocol):
+    """When the cluster was last seen to have changed, so that no sandbox rests on an older observation."""
+
+    def last(self) -> datetime | None:
+        """Return that moment, None if there is none."""
+        ...
+
+    def record(self, now: datetime) -> None:
+        """Set that moment to now."""
+        ...
+
+
+class PodEnds(Protocol):
+    """When a pod last ended on each node of one cluster, as the audit log reports."""
+
+    def latest(self, now: datetime) -> dict[str, datetime]:
+        """Node, or `ANY_NODE`, → that moment; of nodes on which pods ended in the last hours."""
+        ...
+
+    def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
+        """Record these ends; the later moment of a node counts."""
+        ...
+
+
+class MoveHistoryStore(Protocol):
+    """What disruption moved recently in one cluster, and the results."""
+
+    def read(self, now: datetime) -> MoveHistory:
+        """Return all that is remembered."""
+        ...
+
+    def write(self, changed: MoveHistory, now: datetime) -> None:
+        """Replace the entries in `changed`. The last writer wins: a lost write costs only a pause."""
+        ...
+
+
+class SweepState(msgspec.Struct, frozen=True):
+    """The state of one sweep of `reconcile`.
+
+    Attributes:
+        clean_at: When it last repaired all that it found; before its first time, when it was first due.
+        failures: Rounds in a row in which it was not clean since.
+        reason: The last failure, for people.
+    """
+
+    clean_at: datetime
+    failures: int = 0
+    reason: str = ""
+
+
+class SweepLog(Protocol):
+    """The states of one cluster's sweeps, across sandboxes. Only `reconcile` writes, one run at a time."""
+
+    def read(self) -> dict[str, SweepState]:
+        """Return the state by sweep name; a sweep that was never stored is missing."""
+        ...
+
+    def write(self, states: Mapping[str, SweepState]) -> None:
+        """Replace all states."""
+        ...
