@@ -126,6 +126,31 @@ class TestValidation:
         gone = a_snapshot(types=(LARGE,)).catalogue
         assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), Refusal)
 
+    def test_a_cheaper_type_became_too_small(self) -> None:
+        """A pod that came since fits the dearer types of the replacement only: EC2 might launch the one that is too small."""
+        node = a_node_of(LARGE)
+        snapshot = world(node, pods=(pod_on("node-1"),), options=KARPENTER)
+        command = self.command(snapshot)
+        assert command.replacements[0].instance_types[:2] == ("t-1", "t-4")
+        found = checked(command, world(node, pods=(*snapshot.pods, pod_on("node-1", "late")), options=KARPENTER))
+        assert isinstance(found, Command)
+        found = checked(
+            command, world(node, pods=(*snapshot.pods, pod_on("node-1", "big", cpu="3")), options=KARPENTER)
+        )
+        told = f"instance type t-1 would no longer do for replacement {command.replacements[0].name}"
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
+
+    def test_the_rest_of_several_nodes_needs_a_new_one(self) -> None:
+        """Two nodes go without any launch; alone, one would be replaced: that is another decision, for another pass."""
+        nodes = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b"), a_node_of(SMALL, "c"))
+        guard = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
+        pods = (pod_on("a", cpu="100m"), pod_on("b", cpu="100m"), pod_on("c", cpu="100m", **guard))
+        command = self.command(world(*nodes, pods=pods, options=KARPENTER))
+        assert (command.method, set(command.nodes), command.replacements) == ("multi", {"a", "b"}, ())
+        since = (pod_on("a", "guard", cpu="15900m", **guard), pod_on("c", "filler", cpu="900m"))
+        found = checked(command, world(*nodes, pods=(*pods, *since), options=KARPENTER))
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, "its pods now need 1 new nodes, not 0")
+
     def test_a_node_is_gone(self) -> None:
         """Something else removed it first."""
         assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), Refusal)

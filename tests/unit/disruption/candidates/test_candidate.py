@@ -12,7 +12,7 @@ from core import labels
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
 from core.model.node import Node
-from core.model.node_claim import NodeClaim
+from core.model.node_claim import INITIALIZED, Condition, NodeClaim
 from core.model.node_pool import Disruption
 from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
@@ -176,3 +176,11 @@ def test_consolidate_after_counts_from_initialization_if_no_pod_came() -> None:
     """For a node that was never used, the time begins with its start."""
     claim = msgspec.structs.replace(CLAIM, last_pod_event_at=None)
     assert only(world(claim=claim)).idle_since == NOW - timedelta(hours=2)
+
+
+def test_consolidate_after_counts_from_creation_if_nothing_else_is_known() -> None:
+    """Otherwise, a node of which no moment is known counts as idle for ever, and goes the moment it is seen."""
+    created = NOW - timedelta(minutes=3)
+    initialized = {**CLAIM.conditions, INITIALIZED: Condition("True")}
+    claim = msgspec.structs.replace(CLAIM, created_at=created, last_pod_event_at=None, conditions=initialized)
+    assert only(world(claim=claim)).idle_since == created

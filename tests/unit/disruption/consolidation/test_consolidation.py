@@ -77,3 +77,24 @@ def test_a_refusal_says_why() -> None:
     found = consolidated(this_pass.survey.candidates, this_pass, method="single")
     assert isinstance(found, Refusal)
     assert found.reason is NodeReason.NO_CHEAPER_OPTION
+
+
+def test_a_replacement_that_may_be_spot_must_be_spot() -> None:
+    """Cheaper at the price of spot alone, it would cost more than it replaces where EC2 launches on-demand."""
+    both = a_pool("default", disruption=OPEN)
+    (command,) = disrupt(
+        world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(both,), options=KARPENTER)
+    ).commands
+    (claim,) = command.replacements
+    assert claim.capacity_types == (labels.SPOT,)
+
+
+def test_several_nodes_are_not_replaced_by_one_of_their_own_types() -> None:
+    """Deleting the others does the same with fewer moves, so only types cheaper than the cheapest of these count."""
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), a_node_of(LARGE, "b"), pods=pods))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="multi")
+    assert isinstance(found, Refusal)
+    assert found.reason is NodeReason.NO_CHEAPER_OPTION
+    alone = [candidate for candidate in this_pass.survey.candidates if candidate.name == "b"]
+    assert not isinstance(consolidated(alone, this_pass, method="single"), Refusal)

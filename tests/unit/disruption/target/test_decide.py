@@ -144,6 +144,8 @@ def test_a_balanced_pool_keeps_nodes_whose_saving_is_small_for_their_pods() -> N
         ("dear", "16", 100.0),
     )
     assert nodes_gone(disrupt(snapshot)) == set()
+    plan = disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough")))
+    assert (plan.commands, plan.target) == ((), None), "a target is stored that its pool's policy never lets begin"
 
 
 def test_replacements_name_the_pods_that_move_to_them() -> None:
@@ -168,4 +170,5 @@ def test_a_replacement_must_save_a_twentieth() -> None:
     pods = (pod_on("a", cpu="3"),)
     price = 0.2 - 0.2 / WORTHWHILE / 2
     snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", price))
-    assert disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough"))).commands == ()
+    plan = disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough")))
+    assert (plan.commands, plan.target) == ((), None), "a target is stored that is never worth its first step"
