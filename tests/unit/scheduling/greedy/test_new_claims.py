@@ -16,8 +16,10 @@ from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, S
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.reasons.pod import PodReason
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
-from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
+from tests.unit.scheduling.reading import claim_of, context_of, places, plan_of, reasons_of
 
 SMALL = a_type("small", cpu="2", memory="8Gi", price=0.1)
 LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
@@ -115,6 +117,17 @@ def test_best_effort_lowers_min_values_where_strict_refuses() -> None:
     kept = {r.key: r.min_values for r in claim.requirements}
     assert claim.min_values_relaxed
     assert kept[labels.INSTANCE_TYPE] == 2
+
+
+def test_best_effort_lowers_min_values_where_no_single_zone_meets_them() -> None:
+    """A pod that needs one zone for all of its group had no node, although BestEffort prefers a node to the choice."""
+    types = tuple(a_type(name, zones=(zone,)) for name, zone in zip(("one", "two"), ZONES, strict=False))
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=2))
+    by_zone = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
+    world = {"types": types, "node_pools": (pool,), "pods": (a_pod("p", labels={"app": "a"}, affinity=by_zone),)}
+    assert plan_of(**world).claims == ()
+    (claim,) = plan_of(**world, options=Options(min_values_policy=BEST_EFFORT)).claims
+    assert (claim.min_values_relaxed, claim.instance_types, claim.zones) == (True, ("one",), ZONES[:1])
 
 
 def test_unusable_pools_launch_nothing() -> None:
@@ -219,6 +232,22 @@ def test_a_reservation_with_too_few_types_for_min_values_is_not_used() -> None:
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
     (claim,) = plan_of(types=types, node_pools=(pool,), pods=(a_pod("p", cpu="100m"),)).claims
     assert (claim.instance_types, claim.capacity_types) == (("one", "two"), ("spot",))
+
+
+def test_a_zone_is_not_chosen_for_a_reservation_that_min_values_rule_out() -> None:
+    """With the reservation its zone has both types; a claim that takes it has one, so none was launched in any zone."""
+    one, two = (a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:2]) for name in ("one", "two"))
+    reserved = Offering("one", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    one = msgspec.structs.replace(one, offerings=(reserved, *(o for o in one.offerings if o.zone == ZONES[1])))
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
+    by_zone = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
+    pod = a_pod("p", cpu="100m", labels={"app": "a"}, affinity=by_zone)
+    world = {"types": (one, two), "node_pools": (pool,), "pods": (pod,)}
+    context = context_of(**world)
+    first_plan = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    assert first_plan.unplaced == []
+    (claim,) = plan_of(**world).claims
+    assert (claim.instance_types, claim.zones, claim.capacity_types) == (("one", "two"), ZONES[1:2], ("spot",))
 
 
 def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:

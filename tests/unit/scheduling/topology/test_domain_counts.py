@@ -54,3 +54,18 @@ def test_an_affinity_needs_another_pod_except_for_the_first_of_its_group() -> No
     counts = DomainCounts(context.topology, ())
     own, foreign = (group_of(context, name).steps[0].host_rules[0] for name in ("w", "other"))
     assert (counts.bars_new_node(own), counts.bars_new_node(foreign)) == (False, True)
+
+
+def test_a_domain_that_only_vanished_nodes_made_is_no_longer_the_least_loaded_one() -> None:
+    """Otherwise, a rack whose last node goes counts as empty for ever, and no pod may join the rack that is left."""
+    racks = TopologySpread(topology_key="rack", max_skew=1, selector=WEB)
+    stays, goes = (a_node_of(a_type("m", rack=name), name) for name in ("left", "right"))
+    running = a_pod("r", labels={"app": "web"}, node_name="left", phase="Running")
+    waiting = a_pod("w", labels={"app": "web"}, spreads=(racks,))
+    world = {"nodes": (stays[1], goes[1]), "node_claims": (stays[0], goes[0]), "pods": (running, waiting)}
+    context = context_of(types=(TYPE,), **world)
+    group = group_of(context, "w")
+    (rule,) = group.steps[0].zone_rules
+    before, after = DomainCounts(context.topology, ()), DomainCounts(context.topology, (1,))
+    assert (before.of(rule.group), after.of(rule.group)) == ({"left": 1, "right": 0}, {"left": 1})
+    assert [counts.admits(rule, "left", group.signature) for counts in (before, after)] == [False, True]

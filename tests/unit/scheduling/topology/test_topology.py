@@ -102,6 +102,25 @@ def test_min_domains_hold_pods_back_until_there_are_enough() -> None:
     assert set(reasons_of(plan).values()) == {PodReason.TOPOLOGY_SPREAD}
 
 
+def test_min_domains_hold_pods_back_that_may_use_some_zones_only() -> None:
+    """The zones that count are those of the pod itself, and they are too few, whatever others the NodePool has."""
+    two = {"node_selector": (Requirement.one_of(labels.ZONE, *ZONES[:2]),)}
+    plan = plan_of(types=(TYPE,), pods=webs(4, spreads=(a_spread(min_domains=3),), **two))
+    assert per_zone(plan) == [1, 1]
+    assert set(reasons_of(plan).values()) == {PodReason.TOPOLOGY_SPREAD}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [({}, {"p0": "n1"}), ({"node_affinity_policy": IGNORE}, {})])
+def test_zones_that_a_pod_cannot_use_are_the_least_loaded_ones_under_ignore(
+    policy: dict[str, str], expected: dict[str, str]
+) -> None:
+    """Kubernetes counts every domain that has nodes then, so the pod's own zone is one too full."""
+    nodes = (a_node("n1", ZONES[0], pods="9"), a_node("n2", ZONES[1]))
+    here = {"node_selector": (Requirement.one_of(labels.ZONE, ZONES[0]),), "spreads": (a_spread(**policy),)}
+    plan = plan_of(types=(TYPE,), node_pools=(), nodes=nodes, pods=(running("r1", "n1"), *webs(1, **here)))
+    assert places(plan) == expected
+
+
 @pytest.mark.parametrize(("policy", "expected"), [({}, {ZONES[0]}), ({"node_affinity_policy": IGNORE}, {ZONES[1]})])
 def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[str, str], expected: set[str]) -> None:
     """Pods on nodes that the new pod cannot use must count only under Ignore."""
@@ -112,6 +131,18 @@ def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[st
     left = {"node_selector": (Requirement.one_of("side", "left"),), "spreads": (a_spread(**policy),)}
     plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=(crowded, quiet), pods=(*pods, *webs(1, **left)))
     assert set(zones(plan)["p0"]) == expected
+
+
+def test_a_new_node_counts_once_its_type_is_certain() -> None:
+    """While it might become a type that the spread ignores it counts nowhere, and a pod that it makes room for is left over."""
+    large = a_type("large", cpu="16", zones=ZONES[:1])
+    fits, ignored = (a_type(name, cpu=cpu, zones=ZONES[1:2]) for name, cpu in (("fits", "2"), ("ignored", "1")))
+    choosy = {"node_selector": (Requirement.of(labels.INSTANCE_TYPE, "NotIn", ["ignored"]),), "spreads": (a_spread(),)}
+    there = a_pod("w", cpu="1500m", labels={"app": "web"}, node_selector=(Requirement.one_of(labels.ZONE, ZONES[1]),))
+    pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]))
+    plan = plan_of(types=(large, fits, ignored), node_pools=(pool,), pods=(*webs(2, **{**choosy, "cpu": "4"}), there))
+    assert reasons_of(plan) == {}
+    assert {name: found[0] for name, found in zones(plan).items()} == {"p0": ZONES[0], "p1": ZONES[0], "w": ZONES[1]}
 
 
 def test_match_label_keys_distinguish_revisions() -> None:
