@@ -2,8 +2,8 @@
 
 A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
-that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample. Exit code 1 where
-fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
+that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample, those of the areas
+asked for. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.mutation import equivalent, named
-from tests.mutation.areas import ROOT, SUITES, modules
+from tests.mutation.areas import ROOT, SUITES, area_of, modules
 from tests.mutation.fates import Fate, fates_of
 from tests.mutation.mutants import BY_TEXT, Mutant, mutants
 
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
-    parser.add_argument("--named", action="store_true", help="the faults of named.toml, all of them")
+    parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
         "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"
     )
@@ -50,7 +50,7 @@ def main() -> int:
         _say("\n".join(problems))
         return 2
     areas = arguments.area or sorted(SUITES)
-    chosen = named.as_mutants(named.named()) if arguments.named else sample(areas, arguments.sample, arguments.seed)
+    chosen = faults(areas) if arguments.named else sample(areas, arguments.sample, arguments.seed)
     began = time.monotonic()
     fates = []
     for fate in fates_of(chosen, arguments.processes, arguments.tests or None):
@@ -68,6 +68,11 @@ def main() -> int:
     taken = f"{of}, {time.monotonic() - began:.0f} s"
     _say(f"{summary['killed']} of {summary['mutants']} killed ({summary['percent']} %), {taken}")
     return int(summary["percent"] < arguments.wanted)
+
+
+def faults(areas: Sequence[str]) -> list[Mutant]:
+    """The faults of named.toml that lie in these areas."""
+    return [fault for fault in named.as_mutants(named.named()) if area_of(fault.path) in areas]
 
 
 def sample(areas: Sequence[str], count: int, seed: int) -> list[Mutant]:

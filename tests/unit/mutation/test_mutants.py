@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.mutation import equivalent, named
-from tests.mutation.__main__ import sample, summarised
+from tests.mutation.__main__ import faults, sample, summarised
 from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, modules
 from tests.mutation.equivalent import Equivalent
 from tests.mutation.fates import Fate
@@ -150,3 +150,9 @@ def test_a_mutant_that_a_test_asserts_against_is_killed() -> None:
     command += ["--wanted", "50"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own
     assert "of 20 killed" in said
+
+
+def test_named_faults_are_played_by_area() -> None:
+    """Otherwise, a part of them asks for the tests of all areas, which takes the better part of an hour."""
+    assert {area_of(fault.path) for fault in faults(["core/launch"])} == {"core/launch"}
+    assert len(faults(sorted(SUITES))) == len(named.named())
