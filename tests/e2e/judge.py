@@ -23,6 +23,8 @@ class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
         bound_elsewhere: On another, or on one that had room before anything was planned.
         pending: Not running though they should.
         empty_nodes: Nodes of ours with nothing but daemons on them.
+        planned_price: Nano-dollars per hour of the instances that run, as the plans of their claims have it.
+        price: What EC2 takes for the same instances.
         violations: What must never be, a sentence each.
     """
 
@@ -32,6 +34,8 @@ class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
     bound_elsewhere: int
     pending: int
     empty_nodes: int
+    planned_price: int = 0
+    price: int = 0
     violations: list[str] = []
 
 

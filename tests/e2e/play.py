@@ -15,6 +15,7 @@ import yaml
 from core import labels
 from core.lifecycle.launching.shared_launch import is_unnamed
 from lambdas.ports import JsonObject, PortError
+from simulator.aws.instances import Instance
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
 from tests.e2e.latency import seconds_to_launch
@@ -89,8 +90,11 @@ class Play:
         self._ran = until(self.judge, seconds=SECONDS, what=self.name, forgive=(PortError,))[0]
 
     def wait_until_settled(self) -> None:
-        """Wait until no claim of this scene has a next step, and no command any."""
-        self.wait(self._is_settled, "every claim rests")
+        """Wait until no claim of this scene has a next step, no command any, and no pod waits.
+
+        A pod that was evicted for a command may still wait for kube-scheduler when the last claim rests.
+        """
+        self.wait(lambda: self._is_settled() and not self._waiting(), "every claim rests and no pod waits")
 
     def wait_until_none_is_empty(self) -> None:
         """Wait until each node has a pod: kube-scheduler may have left one without."""
@@ -139,6 +143,7 @@ class Play:
         if not verdict.pods and self._ran is not None:  # a scene that ends with nothing: what came of its pods counts
             ran = self._ran
             verdict = msgspec.structs.replace(ran, pending=0, empty_nodes=verdict.empty_nodes)
+        verdict.planned_price, verdict.price = self._prices()
         verdict.violations = [*self.violations, *self._orphans()]
         return verdict, elsewhere
 
@@ -176,15 +181,25 @@ class Play:
     def _is_settled(self) -> bool:
         return all(record.is_settled for record in self.claims()) and not self.world.commands()
 
-    def _orphans(self) -> Iterator[str]:
-        """Instances without a claim, claims without an instance, and more than one instance for a claim."""
-        claims = {record.instance_id: record.name for record in self.claims() if record.instance_id}
+    def _alive(self) -> list[Instance]:
+        """The instances of the scene's NodePools that EC2 takes money for."""
         with self.world.cloud.clock.lock:
-            alive = [
+            return [
                 instance
                 for instance in self.world.cloud.instances.all()
                 if instance.is_alive and instance.tags.get(labels.NODEPOOL) in self._pools
             ]
+
+    def _prices(self) -> tuple[int, int]:
+        """What the running instances cost by their claims' plans, and by EC2; nano-dollars per hour."""
+        planned = {record.instance_id: record.plan.price for record in self.claims()}
+        running = self._alive()
+        return sum(planned.get(instance.id, 0) for instance in running), sum(instance.price for instance in running)
+
+    def _orphans(self) -> Iterator[str]:
+        """Instances without a claim, claims without an instance, and more than one instance for a claim."""
+        claims = {record.instance_id: record.name for record in self.claims() if record.instance_id}
+        alive = self._alive()
         for instance in alive:
             if instance.id not in claims:
                 yield f"instance {instance.id} has no claim"
@@ -219,6 +234,7 @@ class Outcome:
             raise self.error
         assert self.verdict is not None
         assert (self.verdict.pending, self.verdict.empty_nodes) == (0, 0)
+        assert self.verdict.price == self.verdict.planned_price, "EC2 takes another price than the plans have"
 
     def assert_as_planned(self) -> None:
         """At least half of its pods are where they were planned: the rest may have found room that the scheduler had left."""

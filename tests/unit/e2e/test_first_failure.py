@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.e2e.first_failure import FAILURES, KEPT, may_be_tried_again
@@ -57,6 +58,17 @@ def test_a_broken_law_is_reported_before_a_time_out() -> None:
     )
     with pytest.raises(AssertionError, match="x"):
         Outcome(verdict=broken, error=TimeoutError("late")).assert_lawful()
+
+
+@pytest.mark.parametrize("price", [99, 101])
+def test_instances_that_cost_something_else_than_planned_are_wrong(price: int) -> None:
+    """Otherwise, a launch that buys other places than the plan chose goes unnoticed, cheap ones that nobody planned too."""
+    found = Verdict(
+        name="s", pods=1, bound_as_planned=1, bound_elsewhere=0, pending=0, empty_nodes=0, planned_price=100, price=100
+    )
+    Outcome(verdict=found).assert_lawful()
+    with pytest.raises(AssertionError, match="another price"):
+        Outcome(verdict=msgspec.structs.replace(found, price=price)).assert_lawful()
 
 
 @pytest.mark.parametrize(("planned", "holds"), [(1000, True), (500, True), (499, False), (0, False)])

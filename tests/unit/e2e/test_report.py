@@ -58,6 +58,8 @@ def test_worlds_make_one_report(tmp_path: Path) -> None:
         "boundElsewhere",
         "pending",
         "emptyNodes",
+        "plannedPrice",
+        "price",
         "violations",
     }
     nothing = {"p50": None, "p99": None}
