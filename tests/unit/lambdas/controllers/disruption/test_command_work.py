@@ -104,3 +104,18 @@ def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
     lab.clock.advance(minutes=1)
     lab.disrupt()
     assert len(lab.app.adapters.stores.commands.all()) == 1
+
+
+def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
+    """Otherwise, each run adds a round of commands on top of one that may be dropped a moment later."""
+    lab = drifted_fleet()
+    lab.kubernetes.put(a_node_pool(disruption={"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]}))
+    lab.kubernetes.drop(kinds.PODS, "p0", "default")
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    (first,) = lab.rows.commands.values()
+    lab.kubernetes.drop(kinds.PODS, "p1", "default")
+    lab.clock.advance(minutes=1)
+    report = lab.disrupt()
+    assert [decision.reason for decision in report.decisions] == ["CommandPending"]
+    assert list(lab.rows.commands.values()) == [first]

@@ -140,3 +140,14 @@ def test_a_refusal_on_the_common_hardware_is_for_all(world: World) -> None:
     world.learn("InsufficientInstanceCapacity")
     assert set(world.rows.refused) == {offering.key for offering in world.record.offerings}
     assert not world.rows.denials or all(not denial.is_engaged for denial in world.rows.denials.values())
+
+
+def test_refusals_on_the_way_to_a_launch_are_remembered(world: World) -> None:
+    """EC2 names them beside the instance that it launched: otherwise, each launch asks for sold-out places first."""
+    other = next(offering for offering in world.record.offerings if offering.zone != world.first.zone)
+    refused = [RefusedOffering(world.first.key, "InsufficientInstanceCapacity")]
+    admission = admitted(world.admit())
+    world.gate.succeeded(world.record, world.node_class, admission, other.key, refused, NOW, RunReport())
+    left = admitted(world.admit()).offerings
+    assert world.first not in left
+    assert other in left

@@ -82,6 +82,16 @@ def test_a_launch_that_does_not_end_in_time_is_left_to_another_run(lab: Lab) -> 
 
 
 @pytest.mark.usefixtures("unlike")
+def test_no_launch_begins_close_to_the_end_of_the_run(lab: Lab) -> None:
+    """The run would be cut off in the middle of it, and its instance be known to nobody until it is listed."""
+    lab.cloud.before_call = lambda call: lab.clock.advance(seconds=50) if call == "launch" else None
+    lab.provision()
+    assert sorted(claim.phase for claim in lab.claims) == [ClaimPhase.LAUNCHED] + [ClaimPhase.REQUESTED] * 5
+    messages: list[JsonObject] = lab.work.take()
+    assert all(claim.name in str(messages) for claim in lab.claims if claim.phase is ClaimPhase.REQUESTED)
+
+
+@pytest.mark.usefixtures("unlike")
 def test_a_failing_launch_affects_no_other(lab: Lab) -> None:
     left = [TransientError("ec2:CreateFleet", "503")]
 

@@ -16,7 +16,7 @@ from core.model.launch_order import LaunchOrder
 from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
 from lambdas.controllers.status.object_status import _pool_conditions
 from lambdas.ports import TransientError
-from tests.builders import NOW, a_pool
+from tests.builders import NOW, a_pool, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -69,6 +69,20 @@ def test_an_instance_whose_launch_reply_was_lost_is_adopted() -> None:
     lab.reconcile()
     assert lab.claim.instance_id == launched.instance_id
     assert lab.claim.phase is ClaimPhase.LAUNCHED
+
+
+def test_an_adopted_instance_of_an_unknown_type_keeps_what_its_claim_reserved() -> None:
+    """What it has is not known, so the limits would seem to have its room: more would be launched than they allow."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    launched = lab.claim
+    lab.rows.claims[launched.name] = msgspec.structs.replace(launched, machine=None, phase=ClaimPhase.REQUESTED)
+    lab.types = (a_type("c5.large"),)
+    lab.restart()
+    lab.reconcile()
+    assert (lab.claim.instance_id, lab.claim.reserved) == (launched.instance_id, launched.reserved)
+    assert launched.reserved["cpu"] > 0
 
 
 def test_a_claim_without_its_instance_ends_once_its_node_is_not_ready(lab: Lab) -> None:

@@ -144,6 +144,21 @@ def test_lost_rows_are_rebuilt_and_nothing_is_terminated() -> None:
     assert report.counts["rebuiltClaims"] == 3
 
 
+def test_an_instance_that_was_just_launched_is_left_to_its_launch() -> None:
+    """Its claim may be stored a moment later: rebuilt meanwhile, it would be known under two versions of one row."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    name = lab.claim.name
+    lose(lab, name)
+    lab.clock.advance(seconds=30)
+    lab.reconcile()
+    assert lab.claims == ()
+    lab.clock.advance(seconds=31)
+    lab.reconcile()
+    assert [claim.name for claim in lab.claims] == [name]
+
+
 def test_a_rebuilt_claim_drifts_exactly_when_the_lost_one_did() -> None:
     """Otherwise, every node is replaced after a loss, or none that should be."""
     lab = a_fleet(1)
