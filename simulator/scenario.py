@@ -1,4 +1,4 @@
-"""The Scenario file: the initial world, and the steps that change it."""
+"""Reads a Scenario file, and every file that it names: how a cluster begins, and the steps that change it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -18,13 +18,20 @@ from lambdas.wiring import BY_NAME
 from simulator import calls, faults
 from simulator.capacity_reservation import CapacityReservation
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests
+from simulator.scenario_form import ACTIONS, Spec, Step, TableStep, Trace
 
 API_VERSION: Final = "fleetwright.dev/v1"
+
+
 INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange", "statusCheck")
+
 
 ALL: Final = "all"
 
+
 _WORLDS_OWN: Final = frozenset({"feature_gates", "improve_iterations", "improve_milliseconds", "keep_ledger"})
+
+
 SETTINGS: Final = (
     frozenset(
         field.name
@@ -35,183 +42,8 @@ SETTINGS: Final = (
 )
 """Settings that a scenario may choose: the others belong to the account, or to the world itself."""
 
+
 _DURATIONS: Final = ("at", "duration", "for", "restore", "starts", "ends")
-
-
-class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Common form: camelCase on the wire, and an unknown field is an error."""
-
-
-class Reference(_Wire, frozen=True, kw_only=True):
-    """An object by name."""
-
-    kind: str
-    name: str
-    namespace: str = "default"
-    api_version: str = ""
-
-
-class Scale(_Wire, frozen=True, kw_only=True):
-    """A workload's new number of replicas."""
-
-    kind: str
-    name: str
-    replicas: int
-    namespace: str = "default"
-
-
-class Capacity(_Wire, frozen=True, kw_only=True):
-    """How many instances may still be launched of each selected pool; null removes the bound."""
-
-    available: int | None
-    instance_type: str | None = None
-    zone: str | None = None
-    capacity_type: str | None = None
-
-
-class Price(_Wire, frozen=True, kw_only=True):
-    """Multiply the present prices of what is meant."""
-
-    factor: float
-    instance_type: str | None = None
-    zone: str | None = None
-    capacity_type: str | None = None
-
-
-class Ami(_Wire, frozen=True, kw_only=True):
-    """What an alias resolves to from now on."""
-
-    alias: str
-    id: str
-
-
-class Subnet(_Wire, frozen=True, kw_only=True):
-    """How many addresses are left in a zone's subnet."""
-
-    zone: str
-    free_addresses: int
-
-
-class Interrupt(_Wire, frozen=True, kw_only=True):
-    """Which instances get notice, or fail their status check: a share of them (of a zone), or one node's.
-
-    Notices of `spot` and `rebalance` come to spot instances alone.
-    """
-
-    zone: str | None = None
-    node: str | None = None
-    fraction: float = 1.0
-    kind: str = "spot"
-
-
-class DeleteShare(_Wire, frozen=True, kw_only=True):
-    """A user deletes this share of the Node objects, or of the NodeClaims."""
-
-    fraction: float = 1.0
-
-
-class Boot(_Wire, frozen=True, kw_only=True):
-    """What happens to the next instances that boot: `fail` of them never join, or `count` of them take `seconds`."""
-
-    fail: int = 0
-    seconds: float | None = None
-    count: int = 1
-
-
-class Fault(_Wire, frozen=True, kw_only=True):
-    """What befalls calls: those of `function` if it is named, and only the `nth` of them from then on if that is."""
-
-    call: str
-    kind: str
-    count: int | None = None
-    seconds: float = 0.0
-    lasting: timedelta | None = msgspec.field(name="for", default=None)
-    function: str = ""
-    nth: int | None = None
-    code: str = ""
-    form: str = msgspec.field(name="as", default=calls.EXCEPTION)
-    instance_type: str | None = None
-    zone: str | None = None
-    capacity_type: str | None = None
-
-
-class MessageFault(_Wire, frozen=True, kw_only=True):
-    """What befalls the next messages to functions."""
-
-    kind: str
-    count: int = 1
-    seconds: float = 90.0
-
-
-class Brake(_Wire, frozen=True, kw_only=True):
-    """How an operator brakes the functions; omitted fields stay unchanged.
-
-    Attributes:
-        mode: Text of the kill switch's parameter.
-        alarm: State of the CloudWatch alarm that pauses disruption.
-        shifted_zones: The zones that traffic is shifted away from, all of them.
-    """
-
-    mode: str | None = None
-    alarm: Literal["OK", "ALARM", "INSUFFICIENT_DATA"] | None = None
-    shifted_zones: list[str] | None = None
-
-
-class TableStep(_Wire, frozen=True, kw_only=True):
-    """The table loses its newest items, this many or `all`; or it is restored to its state of this long ago."""
-
-    lose: int | str | None = None
-    restore: timedelta | None = None
-
-
-class Step(_Wire, frozen=True, kw_only=True):
-    """One step: when, and exactly one thing that happens. `apply` holds objects, read from files where files were named."""
-
-    at: timedelta
-    apply: list[Any] | None = None
-    scale: Scale | None = None
-    delete: list[Reference] | None = None
-    delete_nodes: DeleteShare | None = None
-    delete_node_claims: DeleteShare | None = None
-    capacity: Capacity | None = None
-    price: Price | None = None
-    ami: Ami | None = None
-    subnet: Subnet | None = None
-    interrupt: Interrupt | None = None
-    capacity_reservation: CapacityReservation | None = None
-    boot: Boot | None = None
-    fault: Fault | None = None
-    events: MessageFault | None = None
-    table: TableStep | None = None
-    brake: Brake | None = None
-
-
-ACTIONS: Final = tuple(name for name in Step.__struct_fields__ if name != "at")
-
-
-class Trace(_Wire, frozen=True, kw_only=True):
-    """Pods of a recorded cluster; `since` and `until` are in the trace's own seconds."""
-
-    format: str
-    file: str
-    since: int = msgspec.field(name="from", default=0)
-    until: int | None = msgspec.field(name="to", default=None)
-    namespace: str = "default"
-
-
-class _Spec(_Wire, frozen=True, kw_only=True):
-    duration: timedelta
-    start: str = "2026-11-20T00:00:00Z"
-    seed: int = 1
-    catalog: str | None = None
-    node_boot_seconds: float = 45.0
-    manifests: list[str] = []
-    trace: Trace | None = None
-    feature_gates: dict[str, bool] = {}
-    settings: dict[str, str | int | bool] = {}
-    capacity_reservations: list[CapacityReservation] = []
-    vcpu_quotas: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
-    steps: list[Step] = []
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,9 +181,9 @@ def _manifests(path: Path, where: str) -> list[Document]:
         raise InvalidInputError(str(error), field=where) from error
 
 
-def _convert(spec: Mapping[str, Any]) -> _Spec:
+def _convert(spec: Mapping[str, Any]) -> Spec:
     try:
-        return msgspec.convert(_with_durations(spec, "spec"), _Spec, str_keys=True)
+        return msgspec.convert(_with_durations(spec, "spec"), Spec, str_keys=True)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
         raise InvalidInputError(problem, field=f"spec{place.rstrip('`')}") from error

@@ -23,7 +23,8 @@ from simulator.cluster import Cluster
 from simulator.cluster.objects import name_of
 from simulator.cost_meter import CostMeter
 from simulator.faults import Faults, MessageFaults
-from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
+from simulator.scenario import ALL
+from simulator.scenario_form import Brake, Fault, Interrupt, Step
 
 USER = "user"
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from simulator.scenario import Trace
+from simulator.scenario_form import Trace
 
 FORMAT: Final = "openb"
 _COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")

@@ -6,7 +6,6 @@ got, and compare old with new.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -20,11 +19,11 @@ from core.manifests.wire.api_resources import Resource
 from lambdas.ports import ConflictError, NotFoundError
 from simulator.clock import VirtualClock
 from simulator.cluster.defaults import defaulted
+from simulator.cluster.indexed_objects import IndexedObjects
 from simulator.cluster.merge_patch import merged
 from simulator.cluster.objects import (
     CONTROLLER,
     JsonObject,
-    Key,
     annotations_of,
     is_deleting,
     is_finished,
@@ -73,18 +72,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return latest if latest is not None else {}
 
 
-class Store:
-    """All objects of the cluster, with indexes of pods by node and of objects by owner."""
+class Store(IndexedObjects):
+    """All objects of the cluster as the API server keeps them."""
 
     def __init__(self, clock: VirtualClock, rng: Random) -> None:
+        super().__init__()
         self.clock = clock
         self.rng = rng
-        self._objects: dict[Resource, dict[Key, JsonObject]] = {resource: {} for resource in kinds.ALL}
-        self._keys: dict[Resource, list[Key]] = {resource: [] for resource in kinds.ALL}
-        self._sorted: dict[Resource, tuple[JsonObject, ...]] = {}
-        self._by_node: dict[str, dict[Key, JsonObject]] = {}
-        self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
-        self._uids: set[str] = set()
         self._names: set[str] = set()
         self._deleted_by: dict[str, str] = {}
         self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in kinds.ALL}
@@ -95,10 +89,6 @@ class Store:
         for resource in resources or kinds.ALL:
             self._watchers[resource].append(callback)
 
-    def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None:
-        """The object, None if there is none."""
-        return self._objects[resource].get((namespace, name))
-
     def get(self, resource: Resource, name: str, namespace: str = "") -> JsonObject:
         """The object. Raises NotFoundError."""
         obj = self.find(resource, name, namespace)
@@ -106,33 +96,13 @@ class Store:
             raise NotFoundError(f"kube:get {resource.plural}", f"{resource.kind} {namespace}/{name} not found")
         return obj
 
-    def all(self, resource: Resource) -> tuple[JsonObject, ...]:
-        """Every object of the kind, by namespace and name."""
-        if resource not in self._sorted:
-            objects = self._objects[resource]
-            self._sorted[resource] = tuple(map(objects.__getitem__, self._keys[resource]))
-        return self._sorted[resource]
-
     def in_namespace(self, resource: Resource, namespace: str) -> list[JsonObject]:
         """Every object of the kind in one namespace, by name."""
         return [obj for obj in self.all(resource) if obj["metadata"].get("namespace") == namespace]
 
-    def pods_on(self, node: str) -> list[JsonObject]:
-        """The pods that are bound to the node, by namespace and name."""
-        pods = self._by_node.get(node, {})
-        return [pods[key] for key in sorted(pods)]
-
-    def owned_by(self, uid: str) -> list[tuple[Resource, JsonObject]]:
-        """The objects that name this owner, by kind, namespace and name."""
-        return [(resource, self._objects[resource][key]) for resource, key in sorted(self._by_owner.get(uid, ()))]
-
     def owned(self, resource: Resource, owner: JsonObject) -> list[JsonObject]:
         """The objects of one kind that name this owner, by name."""
         return [obj for kind, obj in self.owned_by(uid_of(owner)) if kind == resource]
-
-    def has_uid(self, uid: str) -> bool:
-        """Whether there is an object with this uid."""
-        return uid in self._uids
 
     def new_name(self, prefix: str) -> str:
         """Return the prefix and five random letters that it never had before, so that a recorded name means one object."""
@@ -158,7 +128,7 @@ class Store:
             metadata.pop(field, None)
         obj = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         key = key_of(obj)
-        if key in self._objects[resource]:
+        if self.find(resource, key[1], key[0]) is not None:
             raise ConflictError(f"kube:create {resource.plural}", f'{resource.plural} "{key[1]}" already exists')
         if resource.namespaced and resource != kinds.NAMESPACES:
             self._ensure_namespace(key[0])
@@ -231,7 +201,7 @@ class Store:
         self._write(resource, obj, merged(obj, {"metadata": marks}), by, cause)
 
     def _ensure_namespace(self, namespace: str) -> None:
-        if ("", namespace) not in self._objects[kinds.NAMESPACES]:
+        if self.find(kinds.NAMESPACES, namespace) is None:
             self.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
 
     def _default_source(self, resource: Resource, name: str) -> JsonObject | None:
@@ -244,41 +214,15 @@ class Store:
     ) -> JsonObject:
         self._version += 1
         new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
-        key = key_of(new)
-        self._objects[resource][key] = new
-        self._index(resource, key, old, new)
+        self._put(resource, old, new)
         self._notify(Change(resource=resource, old=old, new=new, by=by, cause=cause))
         return new
 
     def _remove(self, resource: Resource, obj: JsonObject, by: str, cause: str = "") -> None:
         self._version += 1
-        key = key_of(obj)
-        old = self._objects[resource].pop(key)
-        self._index(resource, key, old, None)
+        self._take_out(resource, key_of(obj))
         first = self._deleted_by.pop(uid_of(obj), by)
         self._notify(Change(resource=resource, old=obj, new=None, by=first, cause=cause))
-
-    def _index(self, resource: Resource, key: Key, old: JsonObject | None, new: JsonObject | None) -> None:
-        self._sorted.pop(resource, None)
-        if old is None and new is not None:
-            self._uids.add(uid_of(new))
-            insort(self._keys[resource], key)
-        elif new is None and old is not None:
-            self._uids.discard(uid_of(old))
-            keys = self._keys[resource]
-            del keys[bisect_left(keys, key)]
-        if resource == kinds.PODS:
-            if old is not None and (node := node_of(old)):
-                self._by_node[node].pop(key)
-            if new is not None and (node := node_of(new)):
-                self._by_node.setdefault(node, {})[key] = new
-        before = old["metadata"].get("ownerReferences") if old else None
-        after = new["metadata"].get("ownerReferences") if new else None
-        if before is not after:
-            for reference in before or ():
-                self._by_owner[reference["uid"]].pop((resource, key), None)
-            for reference in after or ():
-                self._by_owner.setdefault(reference["uid"], {})[(resource, key)] = None
 
     def _notify(self, change: Change) -> None:
         for callback in self._watchers[change.resource]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import InvalidInputError
-from simulator.scenario import Trace
+from simulator.scenario_form import Trace
 from simulator.trace import read_trace
 
 HEAD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
