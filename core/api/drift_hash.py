@@ -15,7 +15,8 @@ import json
 from typing import Any, Final
 
 from core.api.objects import JsonObject
-from core.api.schemas.ec2_node_class import EC2NodeClassSpec, ami_family
+from core.api.schemas.ec2_node_class import EC2NodeClassSpec
+from core.api.schemas.ec2_node_class_rules import ami_family
 from core.api.schemas.node_pool import Template
 from core.model.values import quantity
 from core.model.values.duration import parse_duration

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import api
-from core.api.schemas.ec2_node_class import TAGS_MAX
+from core.api.schemas.ec2_node_class_rules import TAGS_MAX
 from core.labels import PREFIX_DELEGATION
 from tests.unit.api.objects import ABSENT, NODE_CLASS, changed
 

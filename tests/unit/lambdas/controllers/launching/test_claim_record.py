@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.api.schemas.ec2_node_class import TAGS_MAX
+from core.api.schemas.ec2_node_class_rules import TAGS_MAX
 from core.catalogue.node_class import read_node_class
 from core.launch.template import ownership_tags
 from core.lifecycle.rebuilding import HASHES
