@@ -172,8 +172,8 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 	$(BIN)/python $(SHARED)/conformance/run.py --cmd "$(BIN)/python -m cli"
 	$(BIN)/python $(SHARED)/conformance/run_disruption.py --cmd "$(BIN)/python -m cli" --have feature-gates
 
-oracle: setup ## Record what Karpenter's provider publishes of instance types, from PAGE=.../reference/instance-types.md of its repository, and compare
-	$(BIN)/python -m tests.oracle $(PAGE)
+oracle: setup ## Record what Karpenter's provider makes of instance types, and compare: PAGE=.../reference/instance-types.md of its repository; else its code, from $(SHARED)/oracle-aws (Go; minutes)
+	$(if $(PAGE),$(BIN)/python -m tests.oracle $(PAGE),rm -rf build/oracle-aws && mkdir -p build && cp -R $(SHARED)/oracle-aws build/oracle-aws && chmod -R u+w build/oracle-aws && cd build/oracle-aws && go build -o ORACLE . && cd ../.. && $(BIN)/python -m tests.oracle --provider build/oracle-aws/ORACLE)
 	$(BIN)/python -m pytest -q -n 0 tests/oracle
 
 bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
