@@ -10,6 +10,7 @@ import pytest
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Command
+from core.model.values.taints import DISRUPTED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 LATE = timedelta(minutes=11)
@@ -119,3 +120,19 @@ def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     report = lab.disrupt()
     assert [decision.reason for decision in report.decisions] == ["CommandPending"]
     assert list(lab.rows.commands.values()) == [first]
+
+
+def test_a_command_that_never_started_leaves_the_taint_of_another_hand() -> None:
+    """Its nodes were never closed by it; whoever closed one did so for another reason."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    node = lab.claim.node_name
+    late = a_late_command(lab, "late", lab.claim.name, phase=CommandPhase.VERIFYING)
+    command = msgspec.structs.replace(late.command, nodes=(node,))
+    lab.app.adapters.stores.commands.add(msgspec.structs.replace(late, command=command))
+    taint = {"key": DISRUPTED.key, "effect": DISRUPTED.effect}
+    lab.kubernetes.amend(kinds.NODES, node, {"spec": {"taints": [taint]}})
+    report = lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
+    assert [(decision.kind, decision.reason) for decision in report.decisions] == [("abandon", "Stale")]
+    assert [found["key"] for found in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]] == [DISRUPTED.key]

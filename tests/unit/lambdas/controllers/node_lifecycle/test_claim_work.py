@@ -84,6 +84,20 @@ def test_one_message_twice_is_handled_once(lab: Lab) -> None:
     assert len(lab.work.sent) == 1
 
 
+def test_a_claim_of_two_messages_that_fails_is_tried_again_once(lab: Lab) -> None:
+    """Both messages would go on, each with a series of checks of its own, and each failure would double them."""
+    interrupt(lab)
+    (message,) = lab.work.take()
+
+    def fail(call: str) -> None:
+        raise TransientError(f"kube:{call}", "throttled")
+
+    lab.kubernetes.before_call = fail
+    report = lab.execute(message, message)
+    assert report.counts["portErrors"] == 1
+    assert len(lab.work.sent) == 1
+
+
 def test_of_two_messages_the_one_that_ends_later_counts(lab: Lab) -> None:
     """Otherwise, a series of runs that is about to end replaces the new one of a spot notice, and the drain stops."""
     interrupt(lab)
