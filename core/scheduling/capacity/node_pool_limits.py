@@ -28,8 +28,8 @@ class RemainingLimits:
         return self.left.get(quantity.NODES, 1) >= 1
 
     def mask(self, types: TypeFilter, among: TypeMask) -> TypeMask:
-        """Return those of the types that could be launched once more."""
-        if not self.nodes_left or any(amount < 0 for amount in self.left.values()):
+        """Return those of the types that could be launched once more: none where any limit is exceeded."""
+        if not self.nodes_left:
             return TypeMask(0)
         for name, amount in self.left.items():
             if name != quantity.NODES:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from core import labels
 from core.model.policy import DaemonSet
 from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
-from tests.builders import a_pod, a_type
+from tests.builders import a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of
 
 
@@ -23,6 +24,16 @@ def test_only_types_that_get_the_pod_have_less_room() -> None:
     context = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="4")), daemon_sets=daemons)
     (template,), cpu = context.templates, context.axis.names.index("cpu")
     assert [room[cpu] for room in template.types.room.vectors] == [3500, 2500]
+
+
+def test_a_preference_against_pods_keeps_no_daemon_away() -> None:
+    """The DaemonSet controller places its pods there, so room that is planned for others would be theirs."""
+    daemons = (a_daemon_set("all", "500m"),)
+    for effect, room in ((PREFER_NO_SCHEDULE, 3500), (NO_SCHEDULE, 4000)):
+        pool = a_pool(taints=(Taint("dedicated", effect),))
+        context = context_of(types=(a_type("a", cpu="4"),), node_pools=(pool,), daemon_sets=daemons)
+        (template,), cpu = context.templates, context.axis.names.index("cpu")
+        assert template.types.room.vectors[0][cpu] == room
 
 
 def test_a_daemonset_that_needs_resource_claims_is_left_out() -> None:
