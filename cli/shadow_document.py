@@ -38,7 +38,7 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played
         "kind": "ShadowReport",
         "from": rfc3339(recorded.since),
         "to": rfc3339(recorded.until),
-        "snapshots": recorded.looks,
+        "snapshots": recorded.snapshots,
         "recorded": did,
         "played": would,
         "difference": {

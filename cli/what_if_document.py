@@ -28,7 +28,7 @@ def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayRe
         "kind": "WhatIf",
         "from": rfc3339(recorded.since),
         "to": rfc3339(recorded.until),
-        "looks": recorded.looks,
+        "looks": recorded.snapshots,
         "recorded": {"dollars": round(real, 6)},
         "modelError": _share(first["dollars"] - real, real),
         "before": first,

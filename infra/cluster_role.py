@@ -16,7 +16,7 @@ Rule = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 NAME: Final = "fleetwright"
 
-_LOOKS: Final[tuple[Rule, ...]] = (
+_OBSERVES: Final[tuple[Rule, ...]] = (
     ("", ("pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
     ("", ("services", "replicationcontrollers", "podtemplates"), ("list",)),
     ("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), ("list",)),
@@ -38,14 +38,14 @@ _MIRRORS: Final[tuple[Rule, ...]] = (
 
 RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": (
-        *_LOOKS,
+        *_OBSERVES,
         ("", ("events",), ("create",)),
         ("autoscaling.x-k8s.io", ("capacitybuffers/status",), ("patch",)),
         *_MIRRORS,
     ),
-    "disrupt": _LOOKS,
+    "disrupt": _OBSERVES,
     "execute": (
-        *_LOOKS,
+        *_OBSERVES,
         ("", ("pods",), ("delete",)),
         ("", ("pods/binding", "pods/eviction"), ("create",)),
         ("", ("pods/status",), ("patch",)),
@@ -57,7 +57,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("karpenter.sh", ("nodeclaims",), ("get", "patch", "delete")),
     ),
     "reconcile": (
-        *_LOOKS,
+        *_OBSERVES,
         ("", ("events",), ("create",)),
         ("", ("nodes",), ("get", "patch")),
         ("karpenter.sh", ("nodepools",), ("get", "patch")),
@@ -70,7 +70,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
 }
 """Function → all of its permissions in the API server."""
 
-_OBSERVES_ANOTHER: Final[tuple[Rule, ...]] = (*_LOOKS, ("karpenter.sh", ("nodeclaims",), ("list",)))
+_OBSERVES_ANOTHER: Final[tuple[Rule, ...]] = (*_OBSERVES, ("karpenter.sh", ("nodeclaims",), ("list",)))
 
 SHADOW_RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": _OBSERVES_ANOTHER,

@@ -33,7 +33,7 @@ from infra.packaging.sources import deciding_code
 from infra.shared import SharedStack
 from infra.state import StateStack
 from lambdas.settings import Settings
-from lambdas.wiring import LOOKS, WAKE_UPS, WORK, deployed_functions
+from lambdas.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
 
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
 """Deployed by nobody."""
@@ -143,7 +143,7 @@ class ProvisionerStack(cdk.Stack):
             bucket_name=state.bucket.bucket_name,
             wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue_url,
             work_queue_url=queues.by_name[WORK.name].queue_url,
-            look_queue_url=queues.by_name[LOOKS.name].queue_url,
+            look_queue_url=queues.by_name[RUN_REQUESTS.name].queue_url,
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
             kill_switch_parameter=kill_switch.name,

@@ -47,7 +47,7 @@ def application() -> Application:
 def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
     """Return a decorator: an event that asks whether the function can start makes what the function needs, and starts no work.
 
-    A new version is asked so before it gets traffic. `looks` is what functions need that read the cluster.
+    A new version is asked so before it gets traffic. `reads_cluster` is what functions need that read the cluster.
     """
 
     def decorate(work: Work) -> Work:
@@ -64,7 +64,7 @@ def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
     return decorate
 
 
-def looks(app: Application) -> object:
+def reads_cluster(app: Application) -> object:
     """Read everything that a decision may depend on, and decide nothing."""
     return app.observer.observe()
 

@@ -110,14 +110,16 @@ Messages of an invocation that ended early are visible again soon after its time
 never takes more batches than may run at once, so none waits while its visibility timeout runs.
 """
 
-LOOKS: Final = QueueSpec(
+RUN_REQUESTS: Final = QueueSpec(
     name="looks", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
 )
 """Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and its requests for a later run.
 
+Its name is deployed: another would replace the queue in every installation.
+
 The visibility timeout is longer than the function's time-out. Messages that meet a run wait for its end (docs/adr/0128)."""
 
-QUEUES: Final = (WAKE_UPS, WORK, LOOKS)
+QUEUES: Final = (WAKE_UPS, WORK, RUN_REQUESTS)
 
 AUDIT_LOG_FILTER: Final = (
     '{ ($.stage = "ResponseComplete") && ('
@@ -179,7 +181,7 @@ FUNCTIONS: Final = (
         name="disrupt",
         timeout=timedelta(minutes=5),
         memory_mb=1769,
-        queue=LOOKS.name,
+        queue=RUN_REQUESTS.name,
         schedules=(ScheduleSpec(name="disrupt", every=timedelta(minutes=1)),),
         windows=True,
         concurrency=2,  # SQS accepts no bound below two; a lease keeps runs apart

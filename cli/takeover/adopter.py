@@ -67,8 +67,8 @@ class Adopter:
         view, objects = environment.observe(), environment.node_claims()
         ids = {_instance_id(obj) for obj in objects.values()} - {""}
         instances = environment.instances(ids)
-        look = _Look(environment, view, objects, instances)
-        candidates = (*look.node_claims(), *look.without_node_claim())
+        observed = _Observation(environment, view, objects, instances)
+        candidates = (*observed.node_claims(), *observed.without_node_claim())
         return AdoptionSurvey(candidates=candidates, classes=_kept_classes(view, objects, candidates))
 
     def adopt(self, candidate: AdoptionCandidate) -> None:
@@ -101,7 +101,7 @@ class Adopter:
         self._environment.patch(kinds.EC2_NODE_CLASSES, name, freed)
 
     def finish(self) -> None:
-        """Let no function rest on an older look. Raises PortError."""
+        """Let no function rest on an older observation. Raises PortError."""
         self._environment.stores.changes.record(self._environment.clock.now())
 
     def _stored(self, record: ClaimRecord) -> ClaimRecord:
@@ -114,8 +114,8 @@ class Adopter:
         return stored
 
 
-class _Look:
-    """One look at the cluster, from which every candidate is judged."""
+class _Observation:
+    """One observation of the cluster, from which every candidate is judged."""
 
     def __init__(
         self,

@@ -93,12 +93,12 @@ class ReportBuilder:
         self._minimum_over = timedelta(0)
         self._catalogue: Catalogue | None = None
 
-    def see(self, look: ReportedDecision) -> None:
+    def see(self, decision: ReportedDecision) -> None:
         """Charge the time since the last snapshot."""
-        self._charge(look.snapshot.now)
-        self._adopt(look.snapshot)
-        self._last, self._said = look, look.plan or self._said
-        self._catalogue = look.snapshot.catalogue
+        self._charge(decision.snapshot.now)
+        self._adopt(decision.snapshot)
+        self._last, self._said = decision, decision.plan or self._said
+        self._catalogue = decision.snapshot.catalogue
 
     def report(self) -> CostReport:
         """The report."""
@@ -126,10 +126,10 @@ class ReportBuilder:
     def _lives(self) -> tuple[InstanceLife, ...]:
         return tuple(life for life in self._by_id.values() if overlap(life, self._since, self._until))
 
-    def _adopt(self, look: Snapshot) -> None:
+    def _adopt(self, snapshot: Snapshot) -> None:
         """Instances that are older than the ledger are known from snapshots only."""
-        types, present = pool_types(look), set[str]()
-        for state in state_nodes(look):
+        types, present = pool_types(snapshot), set[str]()
+        for state in state_nodes(snapshot):
             instance = state.provider_id.rpartition("/")[2]
             present.add(instance)
             if state.claim is None or not instance or instance in self._by_id:
@@ -143,12 +143,12 @@ class ReportBuilder:
                 zone=own.get(labels.ZONE, ""),
                 capacity_type=own.get(labels.CAPACITY_TYPE, ""),
                 price=node_price(own, type_of(own, types.of(state.node_pool))),
-                launched_at=state.claim.created_at or look.now,
+                launched_at=state.claim.created_at or snapshot.now,
             )
         for instance in self._by_id.keys() - self._recorded - present:
             life = self._by_id[instance]
             if life.ended_at is None:
-                self._by_id[instance] = msgspec.structs.replace(life, ended_at=look.now)
+                self._by_id[instance] = msgspec.structs.replace(life, ended_at=snapshot.now)
 
     def _cost_of(self, life: InstanceLife) -> int:
         return cost(life.price, overlap(life, self._since, self._until))

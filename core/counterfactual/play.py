@@ -26,7 +26,7 @@ TICK: Final = timedelta(minutes=5)
 """Time between two plans of a fleet that still changes: about the time that a command takes."""
 
 TICKS_MAX: Final = 200
-"""Looks between two recorded ones."""
+"""Most plans between two recorded snapshots."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HOUR: Final = timedelta(hours=1)
@@ -182,13 +182,13 @@ class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshots themselves, without a play.
 
     Attributes:
-        looks: How many snapshots there are.
+        snapshots: How many snapshots there are.
         cost: Nano-dollars of the real nodes, each snapshot's price until the next snapshot.
     """
 
     since: datetime
     until: datetime
-    looks: int
+    snapshots: int
     cost: int
 
 
@@ -210,7 +210,7 @@ def play_beside(
         else:
             plays = [FleetPlay(rule, snapshot) for rule in rules]
     if first is None or last is None:
-        raise InvalidInputError("has no look", subject="period")
+        raise InvalidInputError("has no snapshot", subject="period")
     cost += hourly * ((until - last) // _MICROSECOND)
-    period = RecordedPeriod(since=first, until=until, looks=count, cost=cost // (_HOUR // _MICROSECOND))
+    period = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // (_HOUR // _MICROSECOND))
     return period, tuple(play.finish(until) for play in plays)

@@ -8,7 +8,7 @@ from core.reasons.code import ReasonCode
 class RunReason(ReasonCode):
     """Why work was skipped, or what was repaired."""
 
-    PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one looks again.")
+    PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one tries again.")
     NODES_UNDER_WAY = ("NodesUnderWay", "A node is on its way for each pod that waits, so nothing is planned.")
     IMPROVEMENT_FAILED = (
         "ImprovementFailed",
@@ -23,7 +23,7 @@ class RunReason(ReasonCode):
     )
     TARGET_NOT_KEPT = (
         "TargetNotKept",
-        "The target of the fleet could not be stored, so the next look plans a new one.",
+        "The target of the fleet could not be stored, so the next run plans a new one.",
         "Read the message; nothing is lost but time.",
     )
     TIME_SHORT = ("TimeShort", "The run ended before this was done; the next one does it.")

@@ -61,10 +61,10 @@ class Permissions:
 
     def _to_look_on(self) -> Mapping[str, Sequence[Grant]]:
         """Return what functions may do that carry nothing out: read, and write the ledger and the catalogue."""
-        looks = [self._enters_cluster, self._reads_catalogue, self._keeps_decisions]
+        observes = [self._enters_cluster, self._reads_catalogue, self._keeps_decisions]
         return {
-            "provision": [*looks, self._wakes_provision],
-            "disrupt": looks,
+            "provision": [*observes, self._wakes_provision],
+            "disrupt": observes,
             "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
         }
 
@@ -88,19 +88,19 @@ class Permissions:
         ]
 
     def _to_act(self) -> Mapping[str, Sequence[Grant]]:
-        looks, launches = self._to_observe(), self._to_launch()
+        observes, launches = self._to_observe(), self._to_launch()
         return {
             "watch_audit_log": [self._wakes_provision, self._wakes_disrupt, self._sends_work, self._records_pod_ends],
-            "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
+            "provision": [*observes, self._keeps_state, *launches, self._keeps_ledger],
             "disrupt": [
-                *looks,
+                *observes,
                 self._marks_claims,
                 self._wakes_disrupt,
                 self._keeps_ledger,
                 self._asks_for_approval,
             ],
             "execute": [
-                *looks,
+                *observes,
                 self._keeps_state,
                 *launches,
                 self._wakes_disrupt,
@@ -115,7 +115,7 @@ class Permissions:
                 self._wakes_provision,
             ],
             "reconcile": [
-                *looks,
+                *observes,
                 self._keeps_state,
                 self._launches,
                 self._resolves_node_classes,

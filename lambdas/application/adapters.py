@@ -96,7 +96,7 @@ class Adapters:
         return FunctionQueues(
             wake_ups=SqsQueue(sqs, self.settings.wake_up_queue_url),
             work=SqsQueue(sqs, self.settings.work_queue_url),
-            looks=SqsQueue(sqs, self.settings.look_queue_url),
+            run_requests=SqsQueue(sqs, self.settings.look_queue_url),
         )
 
     @cached_property
@@ -209,7 +209,7 @@ class Adapters:
 
     @cached_property
     def table(self) -> DynamoTable:
-        """The table; readers override it, and an installation that only looks on has none."""
+        """The table; readers override it, and an installation that only observes has none."""
         if self.settings.is_shadow:
             from lambdas.adapters.aws.read_only_table import EmptyTable
 

@@ -105,7 +105,7 @@ class Application:
         approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
         costs = DeletionCostWriter(given.kubernetes, is_on=given.settings.steer_scale_in)
         queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets, costs)
-        skips = SkipConditions(budgets, rest, RunCoordination(given.leases, given.queues.looks, given.clock))
+        skips = SkipConditions(budgets, rest, RunCoordination(given.leases, given.queues.run_requests, given.clock))
         records = Records(ledger, ObservedCommands(ledger, given.clock))
         return DisruptionController(self.observer, given.stores, skips, target, approvals, queue, records, given.clock)
 
@@ -145,7 +145,7 @@ class Application:
 
         given, work = self.adapters, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
-        validator = CommandValidator(self.observer, stores, given.targets, leases, given.queues.looks, clock)
+        validator = CommandValidator(self.observer, stores, given.targets, leases, given.queues.run_requests, clock)
         news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
         giving_up = CommandRollback(kubernetes, stores, self.claim_deletion, given.queues, clock)
@@ -156,8 +156,8 @@ class Application:
         hand_made = HandMadeClaims(
             kubernetes, stores.claims, self.observer, self._launcher, mirror, stores.brakes, clock
         )
-        looks = ClaimChecks(self.claim_work, deleted, hand_made)
-        return Execution(kubernetes, given.cloud, looks, commands, binder, work, clock, tasks)
+        claim_checks = ClaimChecks(self.claim_work, deleted, hand_made)
+        return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)
 
     @cached_property
     def interruptions(self) -> Interruptions:

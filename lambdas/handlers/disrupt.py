@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application, looks, starts
+from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.clock import deadline_of
 from lambdas.messages import is_window, is_woken
 from lambdas.observability import reported
@@ -14,7 +14,7 @@ from lambdas.run_report import RunReport
 
 
 @reported
-@starts(lambda app: app.disruption, looks)
+@starts(lambda app: app.disruption, reads_cluster)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Decide which nodes should go."""
     app = application()

@@ -6,14 +6,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application, looks, starts
+from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.clock import deadline_of
 from lambdas.observability import reported
 from lambdas.run_report import RunReport
 
 
 @reported
-@starts(lambda app: app.execution, looks)
+@starts(lambda app: app.execution, reads_cluster)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()

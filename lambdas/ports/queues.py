@@ -25,7 +25,7 @@ class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
 
     wake_ups: Queue
     work: Queue
-    looks: Queue
+    run_requests: Queue
 
 
 class WindowSchedules(Protocol):

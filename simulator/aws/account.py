@@ -239,7 +239,7 @@ def _settings(region: Region, urls: Mapping[str, str], topic_arn: str) -> Settin
         bucket_name=_BUCKET,
         wake_up_queue_url=urls[wiring.WAKE_UPS.name],
         work_queue_url=urls[wiring.WORK.name],
-        look_queue_url=urls[wiring.LOOKS.name],
+        look_queue_url=urls[wiring.RUN_REQUESTS.name],
         schedule_group=_GROUP,
         schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
         kill_switch_parameter=KILL_SWITCH,

@@ -33,7 +33,7 @@ _GENTLE: Final = (NONE, LIGHT, NONE, MID)
 _AIMED: Final = 2
 """Of four gentle seeds this one is aimed at rare sites."""
 
-LOOK_EVERY: Final = timedelta(minutes=1)
+CHECKED_EVERY: Final = timedelta(minutes=1)
 """How often a world is asked whether it has settled."""
 
 Listener = Callable[[Event], None]
@@ -134,7 +134,7 @@ def _play_on(world: World, drawn: DrawnWorld, judge: CallJudge) -> None:
     clock.run_until(start + max(drawn.troubled, last) + RESTING)
     end = start + drawn.scenario.duration
     while clock.now() < end and not _has_settled(world, judge):
-        clock.run_until(min(end, clock.now() + LOOK_EVERY))
+        clock.run_until(min(end, clock.now() + CHECKED_EVERY))
 
 
 def _has_settled(world: World, judge: CallJudge) -> bool:

@@ -112,7 +112,7 @@ def assert_told_by_sweeps(invocation: Any, lines: Sequence[JsonObject], reason: 
     """`reconcile` continues with what needs no cluster: it reports the observation as skipped, and counts sweeps as failed."""
     assert invocation.outcome == OK
     assert invocation.response[FAILED_SWEEPS] > 0
-    (told,) = [line for line in lines if (line.get("message"), line.get("subject")) == ("decision", "look")]
+    (told,) = [line for line in lines if (line.get("message"), line.get("subject")) == ("decision", "observation")]
     assert told["reason"] == reason
     assert all(part in told["detail"] for part in said), told["detail"]
 

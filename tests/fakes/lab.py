@@ -84,7 +84,7 @@ class LabAdapters(Adapters):
         self.sweep_log = MemorySweeps(lab.rows)
         self.cloud = lab.cloud
         self.brakes = self.brake_rows = lab.brakes
-        self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work, looks=lab.looks)
+        self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work, run_requests=lab.run_requests)
         self.windows = lab.windows
         self.ledger = LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock)
 
@@ -102,7 +102,7 @@ class Lab:
         self.ledger = MemoryObjects()
         self.topic = FakeTopic()
         self.cloud = FakeCloud(self.clock)
-        self.wake_ups, self.work, self.looks = FakeQueue(), FakeQueue(), FakeQueue()
+        self.wake_ups, self.work, self.run_requests = FakeQueue(), FakeQueue(), FakeQueue()
         self.windows = FakeWindows()
         self.app = Application(LabAdapters(self))
         self.kubernetes.put(a_class_manifest(metadata={"generation": 1}), a_node_pool())

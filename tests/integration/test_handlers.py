@@ -53,7 +53,7 @@ class Deployed:
             self.lab.settings,
             wake_up_queue_url=self.wake_url,
             work_queue_url=self.work_url,
-            look_queue_url=urls[wiring.LOOKS.name],
+            look_queue_url=urls[wiring.RUN_REQUESTS.name],
             disrupt_function_arn="arn:aws:lambda:us-east-1:123456789012:function:disrupt",
         )
         market = FakeCatalogues(Catalogue(default=self.lab.types))

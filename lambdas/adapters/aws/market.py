@@ -141,9 +141,9 @@ def pricing_region(region: str) -> str:
     return by_prefix.get(region[:3], "us-east-1")
 
 
-def _attempt(look: Callable[[], T], problems: list[str], *, is_vital: bool) -> T | None:
+def _attempt(read: Callable[[], T], problems: list[str], *, is_vital: bool) -> T | None:
     try:
-        return look()
+        return read()
     except PortError as error:
         if is_vital:
             raise

@@ -65,7 +65,7 @@ class ClaimGroup:
         item: WorkItem,
         names: Sequence[str],
         report: RunReport,
-        looks: ClaimChecks,
+        claim_checks: ClaimChecks,
         next_checks: NextChecks,
         work: Queue,
         clock: Clock,
@@ -75,7 +75,7 @@ class ClaimGroup:
         self.binding: list[str] = []
         self.has_failed = False
         self._item = item
-        self._looks = looks
+        self._claim_checks = claim_checks
         self._next_checks = next_checks
         self._work = work
         self._clock = clock
@@ -94,7 +94,7 @@ class ClaimGroup:
                 else:
                     self._wait(name, HAND_BACK_AFTER)
             else:
-                self._look(name, reader)
+                self._check(name, reader)
         except Exception:  # noqa: BLE001 - whatever is wrong with one claim, the others are worked on
             logger.exception("claim failed", extra={"claim": name})
             self._fail(name)
@@ -104,14 +104,14 @@ class ClaimGroup:
         if is_last:
             self._ask_again()
 
-    def _look(self, name: str, reader: NodeStateReader) -> None:
+    def _check(self, name: str, reader: NodeStateReader) -> None:
         report = self.reports[name]
         try:
-            again_after = self._looks.take_on(self._item, name, report)
+            again_after = self._claim_checks.take_on(self._item, name, report)
             if again_after is not None:
                 self._go_alone(self._about(name), again_after)
                 return
-            delay = self._looks.take(name, reader, report, self._item)
+            delay = self._claim_checks.take(name, reader, report, self._item)
         except PortError as error:
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, name, reason_of(error), str(error))

@@ -115,8 +115,8 @@ class Execution:
             report.failed_messages.append(message.id)
 
     def _group(self, message: _Message, names: Sequence[str]) -> ClaimGroup:
-        looks = (self._claim_checks, self._next_checks)
-        return ClaimGroup(message.item, names, message.report, *looks, self._work, self._clock)
+        checks = (self._claim_checks, self._next_checks)
+        return ClaimGroup(message.item, names, message.report, *checks, self._work, self._clock)
 
     def _handle_commands(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
         for message in messages:

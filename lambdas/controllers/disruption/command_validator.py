@@ -42,9 +42,9 @@ class CommandValidator:
     """Starts commands that still hold and drops the others."""
 
     def __init__(
-        self, observer: Observer, stores: Stores, targets: Targets, leases: Leases, looks: Queue, clock: Clock
+        self, observer: Observer, stores: Stores, targets: Targets, leases: Leases, run_requests: Queue, clock: Clock
     ) -> None:
-        self._looks = looks
+        self._run_requests = run_requests
         self._targets = targets
         self._observer = observer
         self._stores = stores
@@ -138,7 +138,7 @@ class CommandValidator:
         now = self._clock.now()
         report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
         report.outcomes.append(abandoned(record, refusal.reason, refusal.message, now))
-        request_run(self._looks, "command dropped")
+        request_run(self._run_requests, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
 

@@ -65,7 +65,7 @@ class SkipConditions(NamedTuple):
     """What lets a run skip an observation: closed budgets, a cluster that has not changed, another run's turn."""
 
     budgets: BudgetRest
-    looks: DisruptionRest
+    rest: DisruptionRest
     turns: RunCoordination
 
 
@@ -141,11 +141,11 @@ class DisruptionController:
         if lease is None:
             return
         try:
-            self._look(sign, records, brakes, proposals, report, deadline=deadline, is_window=is_window)
+            self._run_pass(sign, records, brakes, proposals, report, deadline=deadline, is_window=is_window)
         finally:
             self._turns.give_up(lease)
 
-    def _look(
+    def _run_pass(
         self,
         sign: bytes,
         records: tuple[ClaimRecord, ...],
@@ -157,7 +157,7 @@ class DisruptionController:
         is_window: bool,
     ) -> None:
         """Observe and decide, and request the run for the next known time."""
-        looked_at = self._clock.now()
+        observed_at = self._clock.now()
         view = _paused(self._observer.observe(), brakes, report)
         self._budgets.note(view.snapshot.node_pools, records)
         write_pod_events(self._stores, view)
@@ -169,8 +169,8 @@ class DisruptionController:
         if self._begin_approved(settled, view, records, brakes, report):
             return
         observed = without_proposed(view.snapshot, settled.waiting)
-        world, now = snapshot_digest(observed), self._clock.now()
-        remembered = None if is_window else self._quiet.recall(world, now)
+        digest, now = snapshot_digest(observed), self._clock.now()
+        remembered = None if is_window else self._quiet.recall(digest, now)
         if remembered is not None:
             report.count("unchanged")
         time = RecordedTime(share_until(self._clock, deadline - STORING))
@@ -191,9 +191,9 @@ class DisruptionController:
         is_cut_off = bool(time.elapsed) and time.elapsed[-1] >= THOUSANDTHS
         report.count("cutOffDecisions", int(is_cut_off))
         if not plan.commands and not _awaits_repair(view) and not is_cut_off:
-            self._quiet.keep(world, now, plan)
+            self._quiet.keep(digest, now, plan)
             if not settled.awaits_budget:
-                self._rest.begin(sign, looked_at, view.snapshot)
+                self._rest.begin(sign, observed_at, view.snapshot)
                 return
         self._rest.end()
 

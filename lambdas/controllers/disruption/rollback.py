@@ -31,7 +31,7 @@ class CommandRollback:
         self._kubernetes = kubernetes
         self._stores = stores
         self._deletion = deletion
-        self._work, self._looks = queues.work, queues.looks
+        self._work, self._run_requests = queues.work, queues.run_requests
         self._clock = clock
 
     def run(
@@ -58,7 +58,7 @@ class CommandRollback:
                 self._work.send([work_on_claim(name, self._clock.now())])
         failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)
-        request_run(self._looks, "command abandoned")
+        request_run(self._run_requests, "command abandoned")
         report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 

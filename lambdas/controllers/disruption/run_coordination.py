@@ -24,9 +24,9 @@ FOLLOWED_AFTER: Final = timedelta(seconds=5)
 class RunCoordination:
     """Spaces runs of `disrupt`, lets one decide at a time, and requests the next one."""
 
-    def __init__(self, leases: Leases, looks: Queue, clock: Clock) -> None:
+    def __init__(self, leases: Leases, run_requests: Queue, clock: Clock) -> None:
         self._leases = leases
-        self._requests = RunRequests(looks, clock)
+        self._requests = RunRequests(run_requests, clock)
         self._pace = RunPace()
         self._clock = clock
 

@@ -42,7 +42,7 @@ class AuditLog:
 
     def __init__(self, queues: FunctionQueues, pod_ends: PodEnds, clock: Clock) -> None:
         self._wake_ups, self._work = queues.wake_ups, queues.work
-        self._looks = SpacedRequests(queues.looks, clock)
+        self._runs = SpacedRequests(queues.run_requests, clock)
         self._pod_ends = PodEndWriter(pod_ends)
         self._clock = clock
 
@@ -90,7 +90,7 @@ class AuditLog:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
             report.count("wakeUps")
         report.count("podEnds", self._pod_ends.write(ends, self._clock.now()))
-        if (ends or NODES_MAY_GO & reasons.keys()) and self._looks.ask("audit log"):  # once the ends are written
+        if (ends or NODES_MAY_GO & reasons.keys()) and self._runs.ask("audit log"):  # once the ends are written
             report.count("askedLooks")
 
 

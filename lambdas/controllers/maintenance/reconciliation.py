@@ -54,7 +54,7 @@ class Reconciliation:
     def run(self, report: RunReport, *, deadline: datetime) -> None:
         """Run one round. No work begins close to `deadline`; sweeps left out are reported, and come first in a later round."""
         boundary = Boundary(report)
-        seen = self._look(boundary)
+        seen = self._observe(boundary)
         if seen is None:
             report.count("resting")
             return
@@ -82,7 +82,7 @@ class Reconciliation:
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self.sweeps, self.clock.now())
 
-    def _look(self, boundary: Boundary) -> Seen | None:
+    def _observe(self, boundary: Boundary) -> Seen | None:
         """Observe instances first, then claims; None for a round at rest.
 
         Only sweeps that need what cannot be observed fail.
@@ -90,7 +90,7 @@ class Reconciliation:
         instances: list[tuple[Instance, ...]] = []
         views: list[ClusterState | None] = []
         boundary.attempt("instances", lambda: instances.append(self.cloud.instances()))
-        boundary.attempt("look", lambda: views.append(self._view(instances[0] if instances else None)))
+        boundary.attempt("observation", lambda: views.append(self._view(instances[0] if instances else None)))
         if views == [None]:
             return None
         return Seen(instances[0] if instances else None, views[0] if views else None)

@@ -70,7 +70,7 @@ class ClaimWork:
         self._replacing = Replacing(stores.claims)
         self._cancellation = DrainCancellation(kubernetes, stores.claims, clock)
         self._brakes = stores.brakes
-        self._wake_ups, self._work, self._looks = queues.wake_ups, queues.work, queues.looks
+        self._wake_ups, self._work, self._run_requests = queues.wake_ups, queues.work, queues.run_requests
         self._clock = clock
 
     def advance(
@@ -207,7 +207,7 @@ class ClaimWork:
         `provision`, for pods, for its share of the NodePool's limits.
         """
         if before.is_disrupting and (after is None or not after.is_disrupting):
-            request_run(self._looks, "place in the budgets free")
+            request_run(self._run_requests, "place in the budgets free")
         if before.deletion is not None and before.reserved and (after is None or not after.reserved):
             self._wake_ups.send([wake_up(before.deletion.reason)])
 

@@ -26,10 +26,10 @@ FARTHEST: Final = timedelta(minutes=15)
 """The longest delay of SQS; a later run requests what is farther off."""
 
 
-def request_run(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
+def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
     """Request a run; return whether the queue accepted the request. The schedule makes up for a lost request."""
     try:
-        looks.send([wake_up(reason)], delay=delay)
+        queue.send([wake_up(reason)], delay=delay)
     except PortError as error:
         logger.warning("run could not be requested", extra={"problem": str(error)})
         return False
@@ -39,8 +39,8 @@ def request_run(looks: Queue, reason: str, delay: timedelta = timedelta(0)) -> b
 class RunRequests:
     """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice, and none is missing."""
 
-    def __init__(self, looks: Queue, clock: Clock) -> None:
-        self._looks = looks
+    def __init__(self, queue: Queue, clock: Clock) -> None:
+        self._queue = queue
         self._clock = clock
         self._asked: datetime | None = None
 
@@ -49,7 +49,7 @@ class RunRequests:
         now = self._clock.now()
         if at - now > FARTHEST or (self._asked is not None and now < self._asked <= at + GATHERED):
             return False
-        if not request_run(self._looks, reason, max(timedelta(0), at - now)):
+        if not request_run(self._queue, reason, max(timedelta(0), at - now)):
             return False
         self._asked = at
         return True
@@ -58,8 +58,8 @@ class RunRequests:
 class SpacedRequests:
     """Requests of a function that receives many events: one at once, then one for all events of the next ten seconds."""
 
-    def __init__(self, looks: Queue, clock: Clock) -> None:
-        self._requests = RunRequests(looks, clock)
+    def __init__(self, queue: Queue, clock: Clock) -> None:
+        self._requests = RunRequests(queue, clock)
         self._clock = clock
         self._last: datetime | None = None
 

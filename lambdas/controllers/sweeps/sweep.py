@@ -69,7 +69,7 @@ class ReconcileRound:
     def view(self) -> ClusterState:
         """The observation. Raises TransientError if it failed."""
         if self._seen.view is None:
-            raise TransientError("observer:look", "the cluster could not be looked at in this round")
+            raise TransientError("observer:observe", "the cluster could not be observed in this round")
         return self._seen.view
 
     @property

@@ -227,7 +227,7 @@ class Cloud:
             bucket_name=BUCKET,
             wake_up_queue_url=self.queue_urls[wiring.WAKE_UPS.name],
             work_queue_url=self.queue_urls[wiring.WORK.name],
-            look_queue_url=self.queue_urls[wiring.LOOKS.name],
+            look_queue_url=self.queue_urls[wiring.RUN_REQUESTS.name],
             schedule_group=GROUP,
             schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
             bind_pods=True,

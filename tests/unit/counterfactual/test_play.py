@@ -100,9 +100,9 @@ def test_the_alternative_options_are_simulated(karpenter: bool) -> None:
 def test_parallel_simulations_do_not_affect_each_other() -> None:
     looks = [a_look(), a_look(30)]
     period, (kept, let_go) = play_beside(looks, (PlayRules(consolidates=False), PlayRules()), NOW + HOUR)
-    assert (period.looks, period.cost) == (2, 200_000_000)
+    assert (period.snapshots, period.cost) == (2, 200_000_000)
     assert (kept.cost, let_go.cost) == (200_000_000, 100_000_000)
-    with pytest.raises(InvalidInputError, match="no look"):
+    with pytest.raises(InvalidInputError, match="no snapshot"):
         play_beside([], (PlayRules(),), NOW)
 
 

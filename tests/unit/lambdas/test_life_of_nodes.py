@@ -168,14 +168,14 @@ def test_disrupt_is_woken_when_the_instance_is_told_to_end_not_when_its_node_is_
     lab.kubernetes.protected.clear()
     delete_as_a_user(lab)
     lab.reconcile()
-    lab.looks.take()
+    lab.run_requests.take()
     for _ in range(20):
         lab.tick()
         if lab.claims and lab.claim.deletion is not None and lab.claim.deletion.terminated_at is not None:
             break
-    assert len(lab.looks.take()) == 1
+    assert len(lab.run_requests.take()) == 1
     lab.tick(20)
-    assert (lab.claims, lab.looks.take()) == ((), [])
+    assert (lab.claims, lab.run_requests.take()) == ((), [])
 
 
 def test_a_foreign_finalizer_stays_where_it_is() -> None:

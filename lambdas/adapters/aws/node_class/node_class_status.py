@@ -158,10 +158,10 @@ class NodeClassResolver:
         return conditions
 
 
-def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any]) -> _Verdict:
+def _resolve(found: JsonObject, field: str, missing: str, read: Callable[[], Any]) -> _Verdict:
     """Resolve one part and put it into the status; nothing found is a False condition."""
     try:
-        found[field] = look()
+        found[field] = read()
     except NotFoundError as error:
         return _Verdict(missing, str(error))
     except DeniedError as error:

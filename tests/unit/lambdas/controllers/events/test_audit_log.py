@@ -47,7 +47,7 @@ def a_delivery(*lines: str, kind: str = "DATA_MESSAGE") -> dict[str, Any]:
 
 
 def queues(wake_ups: FakeQueue, work: FakeQueue | None = None, looks: FakeQueue | None = None) -> FunctionQueues:
-    return FunctionQueues(wake_ups=wake_ups, work=work or FakeQueue(), looks=looks or FakeQueue())
+    return FunctionQueues(wake_ups=wake_ups, work=work or FakeQueue(), run_requests=looks or FakeQueue())
 
 
 @pytest.mark.parametrize(

@@ -98,15 +98,15 @@ def lab() -> Lab:
 def test_a_woken_run_looks_at_once_and_the_next_one_waits(lab: Lab) -> None:
     """Otherwise, messages that come one after the other list all pods each time."""
     assert "spacedLooks" not in lab.disrupt(is_woken=True).counts
-    lab.looks.take()
+    lab.run_requests.take()
     lab.clock.advance(seconds=4)
     asked: list[str] = []
     lab.kubernetes.before_call = asked.append
     assert lab.disrupt(is_woken=True).counts == {"spacedLooks": 1}
     assert asked == []
-    assert [delay for _, delay in lab.looks.sent] == [6 * SECOND]
+    assert [delay for _, delay in lab.run_requests.sent] == [6 * SECOND]
     lab.disrupt(is_woken=True)
-    assert len(lab.looks.sent) == 1
+    assert len(lab.run_requests.sent) == 1
 
 
 def test_runs_do_not_decide_at_the_same_time(lab: Lab) -> None:
@@ -115,7 +115,7 @@ def test_runs_do_not_decide_at_the_same_time(lab: Lab) -> None:
     lease = leases.acquire(DECIDER, "another", now=lab.clock.now(), for_=timedelta(minutes=1))
     assert lease is not None
     assert lab.disrupt().counts["busyLooks"] == 1
-    assert len(lab.looks.take()) == 1
+    assert len(lab.run_requests.take()) == 1
     leases.release(lease)
     assert "busyLooks" not in lab.disrupt().counts
 
@@ -126,4 +126,4 @@ def test_the_end_of_consolidate_after_is_looked_at(lab: Lab) -> None:
     lab.kubernetes.put(patient, a_pending_pod("q", cpu="100m"))
     lab.bind("q")
     lab.disrupt()
-    assert [delay for _, delay in lab.looks.sent] == [30 * SECOND]
+    assert [delay for _, delay in lab.run_requests.sent] == [30 * SECOND]

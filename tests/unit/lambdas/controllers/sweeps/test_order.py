@@ -67,7 +67,7 @@ def test_sweeps_that_need_no_snapshot_run_without_one(lab: Lab, monkeypatch: pyt
     monkeypatch.setattr(lab.kubernetes, "list", failing(TransientError("kube:list nodes", "503")))
     report = lab.reconcile()
     assert len(lab.work.sent) == 1
-    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= skips(report)
+    assert {("observation", "TransientError"), ("sweep expiry", "TransientError")} <= skips(report)
     assert "sweep stalled" not in {subject for subject, _ in skips(report)}
 
 
