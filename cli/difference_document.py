@@ -12,6 +12,7 @@ from cli.money import a_month
 from cli.output import JsonObject
 from cli.plan_document import API_VERSION, rfc3339
 from cli.plan_table import prices_line
+from cli.reason_page import reason_page
 from cli.written_tables import markdown_text
 from core.difference import newly_drifted
 from core.model.plan import Plan
@@ -53,7 +54,12 @@ def difference_document(before: Side, after: Side) -> JsonObject:
             for found in newly_drifted(before.snapshot, after.snapshot)
         ],
         "reasons": {
-            pod: {"reason": str(reasons[pod].reason), "message": reasons[pod].message} for pod in sorted(later)
+            pod: {
+                "reason": str(reasons[pod].reason),
+                "message": reasons[pod].message,
+                "page": reason_page(reasons[pod].reason),
+            }
+            for pod in sorted(later)
         },
     }
 

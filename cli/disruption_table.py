@@ -8,6 +8,8 @@ from typing import Any, Final
 from cli import money, output
 from cli.output import JsonObject, counted
 from cli.plan_table import prices_line
+from cli.reason_page import pages_lines
+from cli.search_time import brake_line
 from cli.style import style
 
 _NAMED_MAX: Final = 3
@@ -23,6 +25,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
         _budgets(document["budgets"]),
+        brake_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -95,7 +98,8 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
         head = f"{nodes[0]} stays" if len(nodes) == 1 else f"{len(nodes)} nodes stay"
         lines = [f"{head} [{reason}]: {message}", *([f"  {named}"] if len(nodes) > 1 else [])]
         paragraphs.append(output.wrapped("\n".join(lines)))
-    return "\n".join(paragraphs)
+    pages = pages_lines(reason for reason, _ in groups)
+    return "\n".join([*paragraphs, *([pages] if pages else [])])
 
 
 def _joined(groups: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, str], list[str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cli.reason_page import reason_page
+from core import labels
 from core.disruption.consolidation.payback import payback_minutes
 from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import resources
@@ -26,9 +29,10 @@ def plan_document(plan: Plan) -> JsonObject:
         "nodeClaims": [claim_document(claim) for claim in plan.claims],
         "bindings": [{"pod": binding.pod, "node": binding.node} for binding in plan.bindings],
         "unschedulable": [
-            {"pod": found.pod, "reason": found.reason, "message": found.message} for found in plan.unschedulable
+            {"pod": found.pod, "reason": found.reason, "message": found.message, "page": reason_page(found.reason)}
+            for found in plan.unschedulable
         ],
-        "cost": _cost(plan.cost),
+        "cost": _cost(plan.cost) | {"spotHourly": dollars(_spot_price(plan.claims))},
     }
     return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
 
@@ -89,7 +93,12 @@ def _command(command: Command) -> JsonObject:
 
 
 def _blocked(found: Blocked) -> JsonObject:
-    document: JsonObject = {"node": found.node, "reason": found.reason, "message": found.message}
+    document: JsonObject = {
+        "node": found.node,
+        "reason": found.reason,
+        "message": found.message,
+        "page": reason_page(found.reason),
+    }
     return document | ({"savings": dollars(found.savings)} if found.savings else {})
 
 
@@ -108,6 +117,11 @@ def _cost(cost: Cost) -> JsonObject:
         return {"hourly": dollars(cost.hourly), "lowerBound": None, "gap": None}
     gap = (cost.hourly - cost.lower_bound) / cost.hourly if cost.hourly else 0.0
     return {"hourly": dollars(cost.hourly), "lowerBound": dollars(cost.lower_bound), "gap": round(gap, 6)}
+
+
+def _spot_price(claims: Iterable[PlannedClaim]) -> int:
+    """Return nano-dollars an hour of what is launched on spot: reservations go first, and spot before on-demand."""
+    return sum(c.price for c in claims if labels.SPOT in c.capacity_types and labels.RESERVED not in c.capacity_types)
 
 
 def _taint(taint: Taint) -> JsonObject:

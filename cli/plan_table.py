@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from cli import money, output
 from cli.output import JsonObject, counted
+from cli.reason_page import pages_lines
+from cli.search_time import brake_line
 from cli.style import style
 
 _ROWS_MAX: Final = 10
@@ -21,6 +23,7 @@ def plan_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
+        brake_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -34,6 +37,7 @@ def plan_wide(document: JsonObject) -> str:
         _existing(document, shows_all=True),
         _buffers(document),
         _unplaced(document, shows_all=True),
+        brake_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -72,8 +76,9 @@ def _summary(document: JsonObject) -> str:
 
 def _cost(document: JsonObject) -> str:
     cost = document["cost"]
-    bound = money.distance(cost["hourly"], cost["lowerBound"])
-    return output.wrapped("; ".join(part for part in (money.rate(cost["hourly"]), bound) if part))
+    bound, spot = money.distance(cost["hourly"], cost["lowerBound"]), cost.get("spotHourly", 0)
+    share = f", {spot / cost['hourly']:.0%} of it spot" if spot else ""
+    return output.wrapped("; ".join(part for part in (f"{money.rate(cost['hourly'])}{share}", bound) if part))
 
 
 def _existing_count(bindings: Sequence[Mapping[str, Any]]) -> str:
@@ -172,7 +177,8 @@ def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     first = min(found["pod"] for found in document["unschedulable"])
     text = output.wrapped(f"every NodePool's reason: --all, or fleetwright explain {first}")
     hint = [] if shows_all else [style.painted(text, "dim")]
-    return "\n".join([*entries[: len(entries) - left], *more, *hint])
+    pages = pages_lines(reason for reason, _ in by_fate)
+    return "\n".join([*entries[: len(entries) - left], *more, *hint, pages])
 
 
 def _entry(pods: Sequence[str], reason: str, lines: Sequence[str], *, shows_all: bool) -> str:

@@ -5,37 +5,64 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 QUIET_SECONDS: Final = 2.0
 _TICK_SECONDS: Final = 0.5
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
+T = TypeVar("T")
+
+
+class Steps:
+    """Counts what is done of work that consists of so many parts; of 0 where nobody knows.
+
+    Attributes:
+        done: How many parts are done.
+        total: Of how many.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.done = 0
+        self.total = total
+
+    def over(self, parts: Iterable[T]) -> Iterator[T]:
+        """Yield the parts; each is done when the next is asked for."""
+        for part in parts:
+            yield part
+            self.done += 1
+
+
 @contextmanager
-def progress(what: str) -> Iterator[None]:
-    """Show the activity and its duration once it takes over two seconds; only where standard error is a terminal."""
+def progress(what: str, total: int = 0) -> Iterator[Steps]:
+    """Show the activity, how much of it is done and its duration once it takes over two seconds.
+
+    Only where standard error is a terminal. What is yielded counts the parts.
+    """
+    steps = Steps(total)
     if not sys.stderr.isatty():
-        yield
+        yield steps
         return
     done = threading.Event()
-    thread = threading.Thread(target=_show, args=(what, done), daemon=True)
+    thread = threading.Thread(target=_show, args=(what, steps, done), daemon=True)
     thread.start()
     try:
-        yield
+        yield steps
     finally:
         done.set()
         thread.join()
 
 
-def _show(what: str, done: threading.Event) -> None:
+def _show(what: str, steps: Steps, done: threading.Event) -> None:
     started = time.monotonic()
     if done.wait(QUIET_SECONDS):
         return
     while not done.wait(_TICK_SECONDS):
-        sys.stderr.write(f"{_CLEAR_LINE}{what}: {time.monotonic() - started:.0f} s")
+        count = f"{steps.done:,} of {steps.total:,}, " if steps.total else ""
+        sys.stderr.write(f"{_CLEAR_LINE}{what}: {count}{time.monotonic() - started:.0f} s")
         sys.stderr.flush()
     sys.stderr.write(_CLEAR_LINE)
     sys.stderr.flush()

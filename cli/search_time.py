@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from cli import output
+from cli.output import JsonObject
+from cli.style import style
+
+if TYPE_CHECKING:
+    from cli.inputs import DecisionInputs
 
 _PATIENCE: Final = 4
 """Wall-clock limit as a multiple of processor time: on a busy machine the same work takes longer."""
@@ -12,6 +19,9 @@ _PATIENCE: Final = 4
 
 _PRECISION: Final = 0.02
 """Seconds for which a measurement serves: to read processor time costs up to a millisecond, a step of a search little more."""
+
+
+TIME: Final = "time"
 
 
 class TimeBrake:
@@ -42,7 +52,37 @@ class TimeBrake:
         self.has_braked |= share >= 1
         return share
 
+    @property
+    def stopped_by(self) -> str:
+        """`time` where the clock cut the search short, so that the plan may depend on the machine; else `iterations`."""
+        return TIME if self.has_braked and self._seconds > 0 else "iterations"
+
 
 def share_of_time(arguments: argparse.Namespace) -> TimeBrake | None:
     """The brake of `--time-budget`; None where `--improve-iterations` alone bounds the search."""
     return None if arguments.improve_iterations is not None else TimeBrake(arguments.time_budget)
+
+
+def timing(inputs: DecisionInputs, solve_seconds: float, brake: TimeBrake | None) -> JsonObject:
+    """How long reading and deciding took, and what stopped the search.
+
+    Nothing under an iteration bound, which promises the same bytes for the same input.
+    """
+    if brake is None:
+        return {"decodeSeconds": None, "solveSeconds": None}
+    return {
+        "decodeSeconds": round(inputs.decode_seconds, 4),
+        "solveSeconds": round(solve_seconds, 4),
+        "stoppedBy": brake.stopped_by,
+    }
+
+
+def brake_line(stopped_by: str | None) -> str:
+    """Return what to do where the clock cut a search short, empty where it did not."""
+    if stopped_by != TIME:
+        return ""
+    told = (
+        "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
+        "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
+    )
+    return style.painted(output.wrapped(told), "yellow")

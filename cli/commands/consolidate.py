@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from decimal import Decimal
 from functools import partial
 from typing import Final
@@ -58,16 +59,18 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.inputs import read_inputs
     from cli.plan_document import disruption_document
     from cli.progress import progress
-    from cli.search_time import share_of_time
+    from cli.search_time import share_of_time, timing
 
     with progress("reading"):
         inputs = read_inputs(arguments)
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 
+    started, brake = time.perf_counter(), share_of_time(arguments)
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
-        plan = disrupt(inputs.snapshot, out_of_time=share_of_time(arguments))
-    document = disruption_document(plan) | {"prices": inputs.prices}
+        plan = disrupt(inputs.snapshot, out_of_time=brake)
+    solve_seconds = time.perf_counter() - started
+    document = disruption_document(plan) | {"timing": timing(inputs, solve_seconds, brake), "prices": inputs.prices}
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE

@@ -12,6 +12,7 @@ from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
 from cli.explain_targets import NamedTarget, explain_code
 from cli.ledger.decisions import add_past
+from cli.reason_page import on_site, reason_page
 
 if TYPE_CHECKING:
     from core.explain import Explanation
@@ -55,21 +56,24 @@ def run(arguments: argparse.Namespace) -> int:
         return _shown(meant, arguments)
     if arguments.ledger:
         return _explain_past(arguments)
-    from cli.inputs import read_inputs
+    from cli.inputs import read_inputs, warn
     from cli.progress import progress
-    from cli.search_time import share_of_time
+    from cli.search_time import brake_line, share_of_time
     from core.gc_pause import collector_paused
 
     with progress("reading"):
         snapshot = read_inputs(arguments).snapshot
     with progress("deciding"), collector_paused():
         target = NamedTarget(snapshot, arguments.target, arguments.namespace)
-        explanation = target.explained(share_of_time(arguments))
+        brake = share_of_time(arguments)
+        explanation = target.explained(brake)
+    if told := brake_line(brake.stopped_by if brake is not None else None):
+        warn(told)
     return _shown(explanation, arguments)
 
 
 def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:
-    output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
+    output.show(_document(explanation), arguments.output, lambda _: output.wrapped(on_site(str(explanation))))
     return NEGATIVE if explanation.has_no_place else DONE
 
 
@@ -79,7 +83,7 @@ def _explain_past(arguments: argparse.Namespace) -> int:
     past = explain_past(arguments)
     decision = {"decision": past.entry.id, "time": output.rfc3339(past.entry.at)}
     document = _document(past.explanation) | decision
-    output.show(document, arguments.output, lambda _: output.wrapped(str(past.explanation)))
+    output.show(document, arguments.output, lambda _: output.wrapped(on_site(str(past.explanation))))
     return NEGATIVE if past.explanation.has_no_place else DONE
 
 
@@ -94,7 +98,8 @@ def _document(explanation: Explanation) -> dict[str, Any]:
         **of_kind,
         "outcome": explanation.outcome,
         "reason": explanation.reason or None,
-        "details": list(explanation.details),
+        "page": reason_page(explanation.reason) if explanation.reason else None,
+        "details": [on_site(detail) for detail in explanation.details],
         "nodePools": [_pool(found) for found in explanation.pools],
     }
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cli import arguments as shared
 from cli import output
 from cli.cluster.installation import add_installation
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
-
-if TYPE_CHECKING:
-    from cli.search_time import TimeBrake
 
 _EXAMPLES: Final = """examples:
   fleetwright plan -f cluster/ -f app.yaml
@@ -42,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.plan_document import plan_document
     from cli.plan_table import plan_names, plan_table, plan_wide
     from cli.progress import progress
-    from cli.search_time import share_of_time
+    from cli.search_time import share_of_time, timing
 
     with progress("reading"):
         inputs = read_inputs(arguments)
@@ -54,19 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         plan = schedule(inputs.snapshot, brake)
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
-    document["timing"] = _timing(inputs.decode_seconds, solve_seconds, brake)
+    document["timing"] = timing(inputs, solve_seconds, brake)
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)
     return NEGATIVE if plan.unschedulable else DONE
-
-
-def _timing(decode_seconds: float, solve_seconds: float, brake: TimeBrake | None) -> dict[str, float | str | None]:
-    """Omit timing under an iteration bound, which promises the same bytes for the same input.
-
-    `stoppedBy` is `time` where the clock cut the search short, so that the plan may depend on the machine.
-    """
-    if brake is None:
-        return {"decodeSeconds": None, "solveSeconds": None}
-    by = "time" if brake.has_braked else "iterations"
-    return {"decodeSeconds": round(decode_seconds, 4), "solveSeconds": round(solve_seconds, 4), "stoppedBy": by}

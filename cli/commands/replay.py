@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_none(keys, arguments)
     reader = LedgerReader(place.get)
     different, unreadable = list[dict[str, Any]](), list[dict[str, Any]]()
-    with progress(f"deciding {len(keys)} times again"):
-        for key in keys:
+    with progress("deciding again", len(keys)) as steps:
+        for key in steps.over(keys):
             _replay(reader, key, different, unreadable)
     document = {
         "apiVersion": API_VERSION,

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.month is not None:
         arguments.since, arguments.until = arguments.month
-    with progress("reading the ledger"), collector_paused():
-        document = report_of_period(arguments)
+    with progress("reading the ledger") as steps, collector_paused():
+        document = report_of_period(arguments, steps)
     written = {"markdown": report_markdown, "html": report_html, "csv": report_csv}.get(arguments.output)
     if written is not None:
         write_stdout(written(document), end="")

@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.shadow_document import shadow_html, shadow_markdown, shadow_table
     from core.gc_pause import collector_paused
 
-    with progress("playing what was recorded"), collector_paused():
-        document = shadow_report(arguments)
+    with progress("playing what was recorded") as steps, collector_paused():
+        document = shadow_report(arguments, steps)
     written = {"markdown": shadow_markdown, "html": shadow_html}.get(arguments.output)
     if written is not None:
         write_stdout(written(document), end="")

@@ -119,8 +119,8 @@ def _comparison(ledger: Path) -> Comparison | None:
 
     if not any(ledger.iterdir()):
         return None
-    with progress("playing the same pods with Karpenter's moves"):
-        return compared(str(ledger))
+    with progress("playing the same pods with Karpenter's moves") as steps:
+        return compared(str(ledger), steps)
 
 
 @contextmanager

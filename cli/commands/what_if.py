@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
-    with progress(f"playing {len(looks)} looks twice"), collector_paused():
-        recorded, plays = play_beside(looks, (PlayRules(), after), looks.until)
+    with progress("playing twice", len(looks)) as steps, collector_paused():
+        recorded, plays = play_beside(steps.over(looks), (PlayRules(), after), looks.until)
     document = what_if_document(recorded, plays[0], plays[1])
     if arguments.output == "markdown":
         write_stdout(what_if_markdown(document))

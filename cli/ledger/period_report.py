@@ -10,6 +10,7 @@ from cli.ledger.decisions import outcomes
 from cli.ledger.period_reader import PeriodReader
 from cli.ledger.storage import open_ledger
 from cli.output import JsonObject
+from cli.progress import Steps
 from cli.report_document import BaselinePlay, report_document
 from core.cost_report.instance_hours import lives
 from core.cost_report.report import ReportBuilder, ReportedDecision
@@ -18,14 +19,15 @@ from core.ledger.log import LogEntry, by_decision, log_entry
 from core.model.snapshot import Snapshot
 
 
-def report_of_period(arguments: argparse.Namespace) -> JsonObject:
-    """The report that the arguments ask for.
+def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
+    """The report that the arguments ask for; `steps` counts the looks.
 
     Raises:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
     looks = PeriodReader(arguments)
+    steps.total = len(looks)
     ended_instances = outcomes(open_ledger(arguments.ledger), arguments)
     ended = by_decision(ended_instances)
     since: datetime = arguments.since or looks.since
@@ -33,7 +35,7 @@ def report_of_period(arguments: argparse.Namespace) -> JsonObject:
     log: list[LogEntry] = []
 
     def seen() -> Iterator[Snapshot]:
-        for decision in looks.decisions():
+        for decision in steps.over(looks.decisions()):
             builder.see(ReportedDecision(decision.snapshot, decision.plan))
             log.append(log_entry(decision.entry, ended.get(decision.entry.id, ())))
             yield decision.snapshot

@@ -9,6 +9,7 @@ from typing import Final
 
 from cli.ledger.period_reader import PeriodReader
 from cli.output import JsonObject
+from cli.progress import Steps
 from cli.shadow_document import shadow_document
 from core.counterfactual.fleet_minimum import fleet_minimum
 from core.counterfactual.play import PlayRules, play_beside
@@ -34,17 +35,18 @@ class _Bounds:
         return fleet_minimum(as_acting(snapshot))
 
 
-def shadow_report(arguments: argparse.Namespace) -> JsonObject:
-    """The report that the arguments ask for.
+def shadow_report(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
+    """The report that the arguments ask for; `steps` counts the looks.
 
     Raises:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
     period, fleet, bounds = PeriodReader(arguments, reaches_back=True), RecordedFleet(), _Bounds()
+    steps.total = len(period)
 
     def seen() -> Iterator[Snapshot]:
-        for decision in period.decisions():
+        for decision in steps.over(period.decisions()):
             snapshot = decision.snapshot
             fleet.see(snapshot, bounds.of(snapshot))
             yield snapshot

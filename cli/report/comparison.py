@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from cli.ledger.period_reader import PeriodReader, RecordedDecision
+from cli.progress import Steps as Progress
 from core.counterfactual.play import PlayRules, play_beside
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
@@ -34,8 +35,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     minimum: Steps
 
 
-def compared(ledger: str) -> Comparison:
-    """Play what the ledger of a simulation recorded.
+def compared(ledger: str, steps: Progress) -> Comparison:
+    """Play what the ledger of a simulation recorded; `steps` counts the looks.
 
     Raises:
         InputError: If it holds no decision.
@@ -49,8 +50,9 @@ def compared(ledger: str) -> Comparison:
         if decision.plan is not None and decision.plan.cost.lower_bound is not None
     )
     snapshots = [decision.snapshot for decision in _chosen(decisions)]
+    steps.total = len(snapshots)
     with collector_paused():
-        _, (play,) = play_beside(snapshots, (PlayRules(karpenter_moves_only=True),), looks.until)
+        _, (play,) = play_beside(steps.over(snapshots), (PlayRules(karpenter_moves_only=True),), looks.until)
     return Comparison(karpenter=play.series, minimum=minimum)
 
 

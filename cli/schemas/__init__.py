@@ -43,26 +43,35 @@ class BindingAnswer(msgspec.Struct, kw_only=True):
 
 
 class UnschedulableAnswer(msgspec.Struct, kw_only=True):
-    """A pod without a place; `reason` is one of the documented codes."""
+    """A pod without a place; `reason` is one of the documented codes, explained on `page`."""
 
     pod: str
     reason: str
     message: str
+    page: str = ""
 
 
 class PlanCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Dollars an hour of the new nodes; the proven minimum and the open share are null where none was computed."""
+    """Dollars an hour of the new nodes; the proven minimum and the open share are null where none was computed.
+
+    `spotHourly`: of those that are launched on spot where it can be had.
+    """
 
     hourly: float
     lower_bound: float | None
     gap: float | None
+    spot_hourly: float = 0.0
 
 
 class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Seconds; null under `--improve-iterations`, which promises the same bytes."""
+    """Seconds; null under `--improve-iterations`, which promises the same bytes.
+
+    `stoppedBy` is `time` where the clock cut the search short, so that the answer may depend on the machine.
+    """
 
     decode_seconds: float | None
     solve_seconds: float | None
+    stopped_by: Literal["time", "iterations"] | None = None
 
 
 class PlanAnswer(JsonAnswer):
@@ -108,6 +117,7 @@ class BlockedAnswer(msgspec.Struct, kw_only=True):
     reason: str
     message: str
     savings: float = 0.0
+    page: str = ""
 
 
 class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
@@ -127,6 +137,7 @@ class DisruptionPlanAnswer(JsonAnswer):
     blocked: list[BlockedAnswer]
     budgets: dict[str, dict[str, int | None]]
     cost: DisruptionCostAnswer
+    timing: TimingAnswer
     prices: PricesAnswer
 
 
@@ -151,6 +162,7 @@ class ExplanationAnswer(JsonAnswer):
     reason: str | None
     details: list[str]
     node_pools: list[PoolFindingAnswer]
+    page: str | None = None
     pod: str = ""
     node: str = ""
     workload: str = ""

@@ -63,10 +63,11 @@ def test_a_plan_says_cost_bound_and_gap() -> None:
     )
     document = plan_document(plan)
     assert document["now"] == "2026-11-20T00:00:00Z"
-    assert document["cost"] == {"hourly": 0.2, "lowerBound": 0.15, "gap": 0.25}
+    assert document["cost"] == {"hourly": 0.2, "lowerBound": 0.15, "gap": 0.25, "spotHourly": 0.1632}
     assert document["bindings"] == [{"pod": "a/b", "node": "n"}]
-    assert document["unschedulable"] == [{"pod": "a/c", "reason": "NoOfferingFits", "message": "too big"}]
-    assert plan_document(Plan(now=NOW))["cost"] == {"hourly": 0.0, "lowerBound": None, "gap": None}
+    page = "docs/reference/reason-codes.md#noofferingfits"
+    assert document["unschedulable"] == [{"pod": "a/c", "reason": "NoOfferingFits", "message": "too big", "page": page}]
+    assert plan_document(Plan(now=NOW))["cost"] == {"hourly": 0.0, "lowerBound": None, "gap": None, "spotHourly": 0.0}
     assert plan_document(Plan(now=NOW, cost=Cost(0, 0)))["cost"]["gap"] == 0.0
 
 

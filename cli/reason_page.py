@@ -1,0 +1,41 @@
+"""Where a reason code is explained: on the documents' site where one is named, else in the repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from cli import output
+from cli.style import style
+from core.explain import PAGE
+
+VARIABLE: Final = "FLEETWRIGHT_DOCS_URL"
+"""Where `make site`'s pages are served, such as https://docs.example.com/fleetwright."""
+
+_CODES_MAX: Final = 3
+
+
+def reason_page(code: str) -> str:
+    """Return the place of a code's explanation."""
+    base = os.environ.get(VARIABLE, "").rstrip("/")
+    return f"{base}/{_on_site(PAGE)}#{code.lower()}" if base else f"{PAGE}#{code.lower()}"
+
+
+def on_site(text: str) -> str:
+    """Return a text of the core with its links to the repository's page replaced by the site's, where one is named."""
+    base = os.environ.get(VARIABLE, "").rstrip("/")
+    return text.replace(PAGE, f"{base}/{_on_site(PAGE)}") if base else text
+
+
+def pages_lines(codes: Iterable[str]) -> str:
+    """Return where these codes are explained, the first few: on the site, or by a command that needs no site."""
+    is_served = bool(os.environ.get(VARIABLE))
+    found = list(dict.fromkeys(codes))[:_CODES_MAX]
+    lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]
+    return "\n".join(style.painted(output.wrapped(f"about {line}"), "dim") for line in lines)
+
+
+def _on_site(page: str) -> str:
+    """A page has a folder of its own on the site."""
+    return page.removeprefix("docs/").removesuffix(".md") + "/"

@@ -1,0 +1,144 @@
+"""What an answer says beside itself: what stopped the search, where a code is explained, how far long work is."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from cli import progress as progress_module
+from cli import search_time
+from cli.__main__ import main
+from cli.plan_table import plan_table
+from cli.progress import progress
+from cli.reason_page import VARIABLE, on_site, reason_page
+from cli.search_time import TimeBrake, brake_line
+from core.explain import PAGE
+from core.reasons.pod import PodReason
+
+ROOT: Final = Path(__file__).parents[3]
+SITE: Final = "https://docs.example.com/fleetwright"
+
+
+class Clock:
+    """Wall clock and processor time, set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.asked = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        self.asked += 1
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(search_time, "time", found)
+    return found
+
+
+def test_processor_time_is_not_read_at_each_step(clock: Clock) -> None:
+    brake = TimeBrake(1.0)
+    shares = []
+    for _ in range(1000):
+        shares.append(brake())
+        clock.now += 0.0015
+    assert clock.asked < 120
+    assert shares == sorted(shares)
+    assert all(abs(share - 0.0015 * step) < 0.03 for step, share in enumerate(shares))
+    assert brake.stopped_by == "time"
+
+
+def test_a_search_that_was_given_no_time_was_not_stopped_by_the_clock(clock: Clock) -> None:
+    brake = TimeBrake(0.0)
+    assert brake() >= 1
+    assert brake.stopped_by == "iterations"
+    assert clock.asked == 1
+
+
+def test_a_table_says_that_the_clock_stopped_the_search_and_what_to_do() -> None:
+    document: dict[str, Any] = {
+        "nodeClaims": [],
+        "bindings": [],
+        "unschedulable": [],
+        "cost": {"hourly": 0.0, "lowerBound": None, "gap": None},
+    }
+    told = plan_table(document | {"timing": {"stoppedBy": "time"}})
+    assert "--time-budget" in told
+    assert "--improve-iterations" in told
+    assert brake_line("iterations") == brake_line(None) == ""
+
+
+def test_every_answer_of_a_search_says_what_stopped_it(
+    cluster: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TimeBrake, "stopped_by", "time")
+    for command in ("plan", "consolidate"):
+        main([command, *cluster, "-o", "json"])
+        assert json.loads(capsys.readouterr().out)["timing"]["stoppedBy"] == "time"
+        main([command, *cluster])
+        assert "the clock stopped the search" in capsys.readouterr().out, command
+    main(["explain", "shop/cart-0", *cluster])
+    assert "the clock stopped the search" in capsys.readouterr().err
+
+
+def test_the_spot_share_is_what_is_launched_on_spot() -> None:
+    """Of a dollar for a node that may be spot and one for a node that may not, half."""
+    claim = {"nodePool": "a", "instanceTypes": ["m.s"], "zones": ["z1"], "price": 0.1, "name": "a-0", "pods": ["p"]}
+    claims = [{**claim, "capacityTypes": types} for types in (["on-demand"], ["on-demand", "spot"])]
+    cost = {"hourly": 0.2, "lowerBound": None, "gap": None, "spotHourly": 0.1}
+    told = plan_table({"nodeClaims": claims, "bindings": [], "unschedulable": [], "cost": cost})
+    assert "$0.2000 an hour, $146 a month, 50% of it spot" in told
+
+
+def test_a_code_has_a_page_in_the_repository_or_on_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    path, _, anchor = reason_page(PodReason.LIMIT_REACHED).partition("#")
+    assert f'<a id="{anchor}"></a>`LimitReached`' in (ROOT / path).read_text(encoding="utf-8")
+    monkeypatch.setenv(VARIABLE, SITE + "/")
+    assert reason_page(PodReason.LIMIT_REACHED) == f"{SITE}/reference/reason-codes/#limitreached"
+    assert on_site(f"more: {PAGE}#limitreached") == f"more: {SITE}/reference/reason-codes/#limitreached"
+
+
+def test_a_table_names_the_page_of_each_code(
+    cluster: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["plan", *cluster])
+    told = capsys.readouterr().out
+    code = re.findall(r"no place for shop/huge \[(\w+)\]", told)[0]
+    assert f"about {code}: fleetwright explain {code}" in told
+    monkeypatch.setenv(VARIABLE, SITE)
+    main(["plan", *cluster])
+    assert f"about {code}: {SITE}/reference/reason-codes/#{code.lower()}" in capsys.readouterr().out
+    main(["plan", *cluster, "-o", "json"])
+    (lost,) = json.loads(capsys.readouterr().out)["unschedulable"]
+    assert lost["page"] == f"{SITE}/reference/reason-codes/#{code.lower()}"
+
+
+def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, shown = Terminal(), threading.Event()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(progress_module, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress_module, "_TICK_SECONDS", 0.001)
+    with progress("deciding again", 3) as steps:
+        for number in steps.over(range(3)):
+            deadline = time.monotonic() + 10
+            while f"deciding again: {number} of 3, " not in terminal.getvalue() and time.monotonic() < deadline:
+                shown.wait(0.001)
+    assert steps.done == 3
+    assert all(f"deciding again: {number} of 3, 0 s" in terminal.getvalue() for number in range(3))
