@@ -57,6 +57,13 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_price_terms(parser: argparse.ArgumentParser) -> None:
+    """Add what is paid besides, or in place of, list prices."""
+    parser.add_argument(
+        "--price-terms", metavar="FILE", help="discounts, licences and the price of public addresses (JSON)"
+    )
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add `-o`, the form of the answer, and whether it is coloured."""
     parser.add_argument(
@@ -83,6 +90,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 def add_decision(parser: argparse.ArgumentParser) -> None:
     """Add what a decision depends on besides the manifests."""
     add_catalogue(parser)
+    add_price_terms(parser)
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     parser.add_argument(

@@ -64,6 +64,8 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
     """
     started = time.perf_counter()
     if documents is None and getattr(arguments, "cluster", None):
+        if getattr(arguments, "price_terms", None):
+            raise InputError("the functions' own terms count with --cluster; leave it out", source="--price-terms")
         return _observe_own(arguments, started)
     with collector_paused():
         inventory = take_inventory(_given(arguments) if documents is None else documents)
@@ -138,16 +140,30 @@ def read_catalogue(path: str) -> Catalogue:
     Raises:
         InputError: If it cannot be read or understood.
     """
-    return _from_catalogue(path, document.decode)
+    return _from_file(path, document.decode)
 
 
-def _from_catalogue(path: str, reads: Callable[[bytes], _Read]) -> _Read:
+def _from_file(path: str, reads: Callable[[bytes], _Read]) -> _Read:
     try:
         return reads(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
     except InvalidInputError as error:
         raise InputError(str(error), source=path) from error
+
+
+def with_price_terms(catalogue: Catalogue, path: str | None, node_classes: Sequence[JsonObject]) -> Catalogue:
+    """Return the catalogue at the prices of the terms in a file, the same one without a file.
+
+    Raises:
+        InputError: If the file cannot be read or understood.
+    """
+    if path is None:
+        return catalogue
+    from core.price_terms.document import read_terms
+    from core.price_terms.term_prices import TermPrices
+
+    return TermPrices(_from_file(path, read_terms)).of(catalogue, node_classes)
 
 
 def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
@@ -168,8 +184,9 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
         warn(str(problem))
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
     classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
-    catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
-    quotas = _from_catalogue(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
+    priced = with_price_terms(snapshot.catalogue, getattr(arguments, "price_terms", None), classes)
+    catalogue = with_reservations(priced, classes, in_reservations, snapshot.now)
+    quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
     return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ from core.model.feature_gates import parse_feature_gates
 from core.model.pod import TopologySpread
 from core.model.snapshot import Options
 from core.model.values.sizing_settings import SizingSettings, settings_from
+
+if TYPE_CHECKING:
+    from core.price_terms.terms import PriceTerms
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -45,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         pausing_alarms: Names of CloudWatch alarms, a line each, that pause voluntary disruption while one is in ALARM.
         zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are read.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
+        price_terms: Discounts, licences and the price of public addresses as JSON (`docs/how-to/price-terms.md`); empty: EC2's
+            list prices.
         scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
             kube-scheduler's own configuration.
         preference_policy: Whether pods' preferences count, `Ignore` treats them as absent.
@@ -98,6 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pausing_alarms: str = ""
     zonal_shift_cluster_arn: str = ""
     feature_gates: str = ""
+    price_terms: str = ""
     scheduler_config: str = ""
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
@@ -151,6 +157,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error
         parse_feature_gates(settings.feature_gates)
         parse_default_spreads(settings.scheduler_config)
+        settings.terms()
         settings.sizing()
         settings.approval_rule()
         return settings
@@ -169,6 +176,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return settings_from(
             vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
         )
+
+    def terms(self) -> PriceTerms | None:
+        """Return the price terms, None where there are none.
+
+        Raises:
+            InvalidInputError: If they cannot be read.
+        """
+        if not self.price_terms:
+            return None
+        from core.price_terms.document import read_terms  # it reads AMI families, which most functions never do
+
+        try:
+            return read_terms(self.price_terms)
+        except InvalidInputError as error:
+            problem = ": ".join(part for part in (error.field, error.problem) if part)
+            raise InvalidInputError(problem, subject="environment", field="PRICE_TERMS") from error
 
     def approval_rule(self) -> ApprovalRule | None:
         """Return which commands wait for approval, None where none does.
@@ -189,6 +212,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self) -> Options:
         """Return the core's options for a live cluster."""
+        terms = self.terms()
         return Options(
             preference_policy=self.preference_policy,
             min_values_policy=self.min_values_policy,
@@ -196,6 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
+            ranks_by_own_prices=terms is not None and terms.reorder,
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
 

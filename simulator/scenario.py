@@ -29,7 +29,9 @@ INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange", "statusCheck")
 ALL: Final = "all"
 
 
-_WORLDS_OWN: Final = frozenset({"feature_gates", "improve_iterations", "improve_milliseconds", "keep_ledger"})
+_WORLDS_OWN: Final = frozenset(
+    {"feature_gates", "improve_iterations", "improve_milliseconds", "keep_ledger", "price_terms"}
+)
 
 
 SETTINGS: Final = (

@@ -38,6 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
+        ranks_by_own_prices: Whether the catalogue's prices rank types otherwise than EC2's list, so that launches follow them.
         move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
         seed: Seeds every random draw.
     """
@@ -53,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     moves: str = BALANCED_MOVES
     move_price: int | None = None
     evictions_per_hour: int | None = None
+    ranks_by_own_prices: bool = False
     seed: int = 0
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from core.model.catalogue import InstanceType
+    from core.price_terms.term_prices import TermPrices
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
     from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
@@ -285,7 +286,15 @@ class Adapters:
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
         bucket = self.settings.shared_bucket_name or self.settings.bucket_name
-        return S3CatalogueStore(self._service("s3"), bucket, self.settings.sizing())
+        return S3CatalogueStore(self._service("s3"), bucket, self.settings.sizing(), self._term_prices())
+
+    def _term_prices(self) -> TermPrices | None:
+        terms = self.settings.terms()
+        if terms is None:
+            return None
+        from core.price_terms.term_prices import TermPrices
+
+        return TermPrices(terms)
 
     @cached_property
     def catalogue_source(self) -> CatalogueSource:

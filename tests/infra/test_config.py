@@ -37,6 +37,7 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ({"region": "us"}, 'region = "us" is not allowed: expected a region such as us-east-1'),
         ({"nodeRole": "arn:aws:iam::1:role/x"}, "expected names of IAM roles, not ARNs"),
         ({"account": 123456789012}, "account = 123456789012 is not allowed: expected twelve digits, as text"),
+        ({"priceTerms": {"discount": []}}, "discount"),
         ({"schedulerConfig": "{"}, "schedulerConfig = { is not allowed"),
         ({"vmMemoryOverheadPercent": "7.5%"}, "vmMemoryOverheadPercent = 7.5% is not allowed"),
         ({"followZonalShift": "no"}, 'followZonalShift = "no" is not allowed: expected true or false'),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +20,9 @@ from core.model.values.sizing_settings import SizingSettings
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import DeniedError, JsonObject, NotFoundError
 
+if TYPE_CHECKING:
+    from core.price_terms.term_prices import TermPrices
+
 KEY: Final = "catalogue/market.json.gz"
 _UNCHANGED: Final = "304"
 
@@ -27,10 +30,13 @@ _UNCHANGED: Final = "304"
 class S3CatalogueStore:
     """Keeps the reading in one bucket."""
 
-    def __init__(self, s3: AwsService, bucket: str, settings: SizingSettings = DEFAULTS) -> None:
+    def __init__(
+        self, s3: AwsService, bucket: str, settings: SizingSettings = DEFAULTS, terms: TermPrices | None = None
+    ) -> None:
         self._s3 = s3
         self._bucket = bucket
         self._settings = settings
+        self._terms = terms
         self._etag = ""
         self._facts: MarketFacts | None = None
         self._builder: CatalogueBuilder | None = None
@@ -66,8 +72,14 @@ class S3CatalogueStore:
         )
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
-        """Return the catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading, PortError."""
+        """Return the catalogue for these EC2NodeClass manifests, at the prices of the terms.
+
+        Raises:
+            NotFoundError: Before the first reading.
+            PortError: If it cannot be read.
+        """
         if self.facts() is None or self._builder is None:
             raise NotFoundError("s3:GetObject", f"{KEY}: the market was never read; run refresh_catalogue")
         with self._lock:
-            return self._builder.catalogue(node_classes)
+            listed = self._builder.catalogue(node_classes)
+            return listed if self._terms is None else self._terms.of(listed, node_classes)

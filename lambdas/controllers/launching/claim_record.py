@@ -39,7 +39,8 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
         requested_at=now,
         phase_since=now,
         offerings=selection.offerings,
-        is_ranked=_has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
+        is_ranked=snapshot.options.ranks_by_own_prices
+        or _has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
         reserved=resources.maximum(found.capacity for found in selection.types) | {"nodes": 1},
     )
 

@@ -12,6 +12,9 @@ import msgspec
 import pytest
 from moto import mock_aws
 
+from core.model.catalogue import Catalogue
+from core.price_terms.term_prices import TermPrices
+from core.price_terms.terms import Discount, PriceTerms
 from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 from lambdas.adapters.aws.service import AwsService
@@ -208,8 +211,8 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "state"
 
 
-def a_store(bucket: str) -> S3CatalogueStore:
-    return S3CatalogueStore(AwsService(boto3.client("s3", region_name="us-east-1")), bucket)
+def a_store(bucket: str, terms: TermPrices | None = None) -> S3CatalogueStore:
+    return S3CatalogueStore(AwsService(boto3.client("s3", region_name="us-east-1")), bucket, terms=terms)
 
 
 def test_a_reading_is_stored_for_other_functions(market: AwsMarket, bucket: str) -> None:
@@ -252,6 +255,21 @@ def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: st
     for max_pods in (20, 30):
         node_class = {"metadata": {"name": "c"}, "spec": {"kubelet": {"maxPods": max_pods}}}
         assert {t.capacity["pods"] for t in store.catalogue([node_class]).types_for("c")} == {max_pods}
+
+
+def test_the_functions_plan_at_the_prices_of_the_terms(market: AwsMarket, bucket: str) -> None:
+    """The reading stays EC2's list, so clusters with other terms can share it."""
+    CatalogueRefresh(market, a_store(bucket)).refresh(RunReport())
+    store = a_store(bucket, TermPrices(PriceTerms(discounts=(Discount(ppm=250_000),), public_address=5_000_000)))
+    node_class = {"metadata": {"name": "c"}, "spec": {"associatePublicIPAddress": True}}
+
+    def prices(catalogue: Catalogue, name: str) -> list[int]:
+        types = catalogue.types_for(name)
+        return [o.price for found in types for o in found.offerings if o.capacity_type == "on-demand"]
+
+    listed, paid = a_store(bucket).catalogue([node_class]), store.catalogue([node_class])
+    assert prices(paid, "c") == [price * 3 // 4 + 5_000_000 for price in prices(listed, "c")]
+    assert store.catalogue([node_class]).types_for("c") is paid.types_for("c")
 
 
 def test_a_part_that_could_not_be_read_is_reported(

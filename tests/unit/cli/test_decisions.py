@@ -240,6 +240,28 @@ def test_the_schedulers_default_spreads_apply_to_workloads_in_files(tmp_path: Pa
     assert "podTopologySpread.defaultConstraints[0].topologyKey" in capsys.readouterr().err
 
 
+def test_price_terms_change_which_node_is_cheapest(tmp_path: Path, capsys: Capture) -> None:
+    """Otherwise, a family with a large discount is never bought."""
+    file, terms = tmp_path / "all.yaml", tmp_path / "terms.json"
+    file.write_text(POOL_AND_CART)
+    before = answer(capsys, "plan", "-f", str(file))
+    terms.write_text('{"discounts": [{"percent": "99.9", "instanceFamilies": ["m7i"]}]}')
+    after = answer(capsys, "plan", "-f", str(file), "--price-terms", str(terms))
+    (listed,), (paid,) = (plan["nodeClaims"] for plan in (before, after))
+    assert not listed["instanceTypes"][0].startswith("m7i.")
+    assert paid["instanceTypes"][0].startswith("m7i.")
+    assert paid["price"] < listed["price"]
+    terms.write_text('{"discounts": [{"percent": 300}]}')
+    assert main(["plan", "-f", str(file), "--price-terms", str(terms)]) == 2
+    assert "discounts[0].percent: 300 is not a percentage from 0 to 100" in capsys.readouterr().err
+
+
+def test_price_terms_of_a_file_are_refused_beside_the_functions_own(tmp_path: Path, capsys: Capture) -> None:
+    """A file that is ignored in silence would be taken for the functions' terms."""
+    assert main(["plan", "--cluster", "shop", "--price-terms", str(tmp_path / "terms.json")]) == 2
+    assert "the functions' own terms count with --cluster" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "key", "named", "code"),
     [

@@ -23,6 +23,8 @@ def test_functions_read_the_settings_that_the_template_writes() -> None:
         ("LAUNCHES_PER_RUN", "0", ">= 1"),
         ("PREFERENCE_POLICY", "Sometimes", "Sometimes"),
         ("FEATURE_GATES", "NodeRepair=maybe", "NodeRepair=maybe"),
+        ("PRICE_TERMS", "{", "is not JSON"),
+        ("PRICE_TERMS", '{"discounts": [{"percent": 130}]}', "discounts[0].percent: 130 is not a percentage"),
         ("SCHEDULER_CONFIG", "{", "is not JSON"),
         ("SCHEDULER_CONFIG", '{"podTopologySpread": {"defaultConstraints": [{}]}}', "defaultConstraints[0].maxSkew"),
     ],
@@ -33,6 +35,17 @@ def test_a_bad_setting_is_named(variable: str, value: str, said: str) -> None:
         Settings.from_environment({**SETTINGS.to_environment(), variable: value})
     assert caught.value.field == variable
     assert said in str(caught.value)
+
+
+def test_launches_follow_the_order_of_terms_that_change_it() -> None:
+    """Otherwise, EC2 launches the type that is cheapest by its own list, and the discount is lost."""
+    texts = (
+        "",
+        '{"publicAddressDollarsPerHour": 0.005}',
+        '{"discounts": [{"percent": 9, "instanceFamilies": ["m7i"]}]}',
+    )
+    options = [msgspec.structs.replace(SETTINGS, price_terms=text).options() for text in texts]
+    assert [found.ranks_by_own_prices for found in options] == [False, False, True]
 
 
 def test_plans_for_more_pods_are_searched_longer() -> None:

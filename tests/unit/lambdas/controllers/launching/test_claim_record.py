@@ -44,6 +44,19 @@ def test_an_order_keeps_the_tenancy_that_was_asked_for(asked: tuple[str, ...], e
     assert order_of(record, {}, snapshot.catalogue, cluster="shop").tenancy == expected
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_launch_follows_our_prices_where_they_rank_otherwise_than_ec2s(own: bool) -> None:
+    """EC2 does not know of discounts and licences, and would launch what is cheapest by its list."""
+    snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
+    (planned,) = schedule(snapshot).claims
+    snapshot = msgspec.structs.replace(
+        snapshot, options=msgspec.structs.replace(snapshot.options, ranks_by_own_prices=own)
+    )
+    record = requested(planned, "default-1", "token", snapshot, NOW)
+    assert isinstance(record, ClaimRecord)
+    assert record.is_ranked is own
+
+
 def test_every_field_of_an_order_comes_from_the_claim() -> None:
     """EC2 launches what a lost field would have kept it from."""
     dedicated = Requirement.one_of(labels.TENANCY, "dedicated")
