@@ -126,3 +126,7 @@ class Constraint:
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether repacking may replace a claim; `pods_wait` where the plan left pods that could use the claim's NodePool."""
         return True
+
+    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+        """Charge claims found by repacking in place of others; return False, with nothing changed, where there is no room."""
+        return True

@@ -23,6 +23,7 @@ from core.scheduling.capacity.quota_accounting import (
     launch_capacity_type,
     no_larger_than_cheapest,
 )
+from core.scheduling.capacity.quota_fit import fit
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.primitives.bit_set import positions
@@ -43,12 +44,13 @@ class Ec2Quotas(Constraint):
         self._quotas = RemainingQuotas(start.quotas)
         self._charges: dict[int, Charge] = {}
         self._has_refused = False
+        self._refusing: frozenset[str] = frozenset()
 
     def copy(self) -> Ec2Quotas:
         """Return an independent copy of what is left."""
         other = Ec2Quotas(self._start)
         other._quotas, other._charges = self._quotas.copy(), dict(self._charges)
-        other._has_refused = self._has_refused
+        other._has_refused, other._refusing = self._has_refused, self._refusing
         return other
 
     @property
@@ -62,7 +64,19 @@ class Ec2Quotas(Constraint):
         if found:
             return min(found, key=lambda one: one.price)
         self._has_refused = True
+        self._refusing |= self._codes(draft)
         return draft.narrowed(IMPOSSIBLE)
+
+    def _codes(self, draft: ClaimDraft) -> frozenset[str]:
+        """Return the codes of known quotas that the types left to a draft count in, with either capacity type."""
+        fitting = draft.template.types.room.survivors(draft.mask, draft.total)
+        members = draft.template.types.quota_members
+        return frozenset(
+            code
+            for capacity_type in _CHARGED
+            for code, those in members(capacity_type).items()
+            if code in self._quotas.left and those & fitting
+        )
 
     def _choices(self, draft: ClaimDraft) -> Iterator[ClaimDraft]:
         reserved = draft.narrowed(self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED))
@@ -137,5 +151,17 @@ class Ec2Quotas(Constraint):
         return f"EC2's {quota}, leaves {left} vCPUs and the smallest instance type that would do has {least // VCPU}"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """No claim: the greedy plan decided who gets what is left."""
-        return False
+        """Not claims of a quota that refused any pod a node: the greedy plan decided who gets what is left of it."""
+        return self._refusing.isdisjoint(self._charge(claim, self._left(claim)))
+
+    def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
+        """Restrict the claims found to types that fit what all other claims leave, and charge them; False where none fit."""
+        quotas = self._quotas.copy()
+        for claim in replaced:
+            quotas.give_back(self._charge(claim, self._left(claim)))
+        if not fit(found, quotas):
+            return False
+        for claim in found:
+            quotas.take(self._charge(claim, self._left(claim)))
+        self._quotas = quotas
+        return True

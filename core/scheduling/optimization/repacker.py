@@ -9,6 +9,7 @@ from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.plan_constraints import PlanConstraints
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
@@ -84,20 +85,17 @@ class Repacker:
         cheaper: Sequence[list[InFlightClaim]],
     ) -> Solution:
         """The solution with other claims for each scope where they cost less and keep limits and rules; none: as they are."""
-        limits, claims = solution.state.limits, list(kept)
-        left_before = [dict(of_pool.left) for of_pool in limits]
+        constraints, claims = solution.state.constraints, list(kept)
         for one, found in zip(replaceable, cheaper, strict=True):
-            of_pool = limits[one.scope.template.index]
-            is_replaced = bool(found) and replaces_within_limits(found, one.claims, limits=of_pool)
-            claims += found if is_replaced else one.claims
+            charged = _charged_instead(constraints, one, found) if found else None
+            constraints = charged or constraints
+            claims += found if charged else one.claims
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
         domain_counts = recounted(self._context, changed)
         if keeps_counts(self._context, before=solution.state.domain_counts, after=domain_counts):
-            return replace(changed, state=replace(solution.state, domain_counts=domain_counts))
-        for of_pool, left in zip(limits, left_before, strict=True):
-            of_pool.left = left
+            return replace(changed, state=replace(solution.state, domain_counts=domain_counts, constraints=constraints))
         return solution
 
     def _taken_apart(self, solution: Solution) -> tuple[list[InFlightClaim], list[_Replaceable]]:
@@ -150,3 +148,16 @@ def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) ->
     """Whether only capacity, rules and price decide about a claim, as far as the constraints know."""
     constraints = solution.state.constraints.all
     return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
+
+
+def _charged_instead(
+    constraints: PlanConstraints, replaceable: _Replaceable, found: Sequence[InFlightClaim]
+) -> PlanConstraints | None:
+    """A copy with the claims found in place of the others of their scope; None where they save nothing or exceed a limit.
+
+    The plan's own stay as they are: a search tried in another way begins with them again.
+    """
+    charged, replaced = constraints.copy(), replaceable.claims
+    limits = charged.limits.remaining[replaceable.scope.template.index]
+    is_within = replaces_within_limits(found, replaced, limits=limits)
+    return charged if is_within and all(c.replace(replaced, found) for c in charged.all) else None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
 from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.optimization.claims.limit_accounting import replaces_within_limits
+from core.scheduling.optimization.repacker import Repacker
 from tests.builders import a_pod, a_pool
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy, instance_types
 
@@ -33,3 +36,13 @@ def test_claims_that_are_not_cheaper_change_nothing() -> None:
     assert not replaces_within_limits(solution.claims, solution.claims, limits=limits)
     assert not replaces_within_limits([], solution.claims, limits=limits)
     assert limits.left == before
+
+
+def test_two_searches_from_one_plan_are_charged_by_themselves() -> None:
+    """Consolidation tries two ways of packing: the second was charged after the first, and its limits had room twice."""
+    context, solution = greedily_solved(a_cluster(node_pools=(a_pool("default", ON_DEMAND, limits={"cpu": 96_000}),)))
+    before = [dict(limits.left) for limits in solution.state.limits]
+    first, second = (Repacker(context, SearchBudget(60), DEFAULT_SETTINGS).improved(solution) for _ in range(2))
+    assert first is not solution
+    assert [limits.left for limits in solution.state.limits] == before
+    assert [limits.left for limits in first.state.limits] == [limits.left for limits in second.state.limits] != before
