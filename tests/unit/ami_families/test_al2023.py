@@ -75,3 +75,16 @@ def test_the_users_own_document_comes_first_with_its_type(own: str, content_type
     assert first.get_content_type() == content_type
     assert str(first.get_payload()).strip() == own.strip()
     assert last.get_content_type() == "application/node.eks.aws"
+
+
+def test_a_release_is_asked_for_by_its_name_and_the_latest_as_recommended() -> None:
+    """Otherwise, a pinned fleet moves to the newest image by itself, or the parameter does not exist."""
+    root = "/aws/service/eks/optimized-ami/1.31/amazon-linux-2023/x86_64/standard"
+    latest, pinned = (AL2023.images("1.31", release)[0].path for release in ("latest", "v20250715"))
+    assert latest == f"{root}/recommended/image_id"
+    assert pinned == f"{root}/amazon-eks-node-al2023-x86_64-standard-1.31-v20250715/image_id"
+
+
+def test_nodes_join_with_the_services_range_and_take_any_kubelet_field() -> None:
+    """A node does not start without the range, and nodeadm merges whatever the kubelet knows."""
+    assert (AL2023.needs_service_cidr, AL2023.takes_any_kubelet_field) == (True, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core import labels
@@ -12,9 +13,7 @@ from core.ami_families.family import AmiFamily
 from core.ami_families.registry import BY_ALIAS
 from core.errors import InvalidInputError
 from core.model.values.taints import UNREGISTERED, Taint
-from tests.unit.ami_families.nodes import (
-    changed,
-)
+from tests.unit.ami_families.nodes import CLUSTER, changed
 
 
 @pytest.mark.parametrize("family", [AL2, BOTTLEROCKET, BY_ALIAS["windows2022"]], ids=lambda family: family.name)
@@ -44,3 +43,12 @@ def test_a_node_is_always_unregistered_at_first() -> None:
     assert registered_taints([str(UNREGISTERED), "a:NoExecute"]) == (UNREGISTERED, Taint("a", "NoExecute"))
     with pytest.raises(InvalidInputError, match="a=b"):
         registered_taints(["a=b"])
+
+
+@pytest.mark.parametrize(
+    ("dns_ip", "service_cidr", "expected"),
+    [("", "10.100.0.0/16", False), ("", "fd30::/108", True), ("fd30::a", "", True), ("10.100.0.10", "", False)],
+)
+def test_the_address_family_is_that_of_whatever_is_known(dns_ip: str, service_cidr: str, *, expected: bool) -> None:
+    """The address of the DNS service is not known before the cluster is described, its Services' range may not be either."""
+    assert msgspec.structs.replace(CLUSTER, dns_ip=dns_ip, service_cidr=service_cidr).is_ipv6 is expected

@@ -16,3 +16,5 @@ def test_user_data_that_ec2_would_refuse_is_refused_early() -> None:
     """EC2's message does not name the object; ours does."""
     with pytest.raises(InvalidInputError, match=str(USER_DATA_BYTES_MAX)):
         CUSTOM.user_data(changed(user_data="x" * (USER_DATA_BYTES_MAX + 1)))
+    text = "x" * USER_DATA_BYTES_MAX
+    assert CUSTOM.user_data(changed(user_data=text)) == text

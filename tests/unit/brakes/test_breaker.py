@@ -95,3 +95,11 @@ def test_failures_a_day_apart_are_not_consecutive() -> None:
     assert later.brake(NOW + FORGOTTEN_AFTER) is None
     assert later.failures == 1
     assert failing(CLOSED, OPENS_AFTER).brake(NOW + FIRST_PAUSE + FORGOTTEN_AFTER) is None
+
+
+def test_the_first_pause_is_as_long_as_a_node_may_take_to_join() -> None:
+    """A shorter one would try the next node before the failure of the last is known."""
+    opened = failing(CLOSED, OPENS_AFTER)
+    quarter = NOW + timedelta(minutes=15)
+    kinds = [opened.brake(at).kind for at in (quarter - timedelta(seconds=1), quarter) if opened.brake(at) is not None]
+    assert kinds == [BrakeKind.POOL_BREAKER, BrakeKind.POOL_PROBE]

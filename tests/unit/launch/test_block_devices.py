@@ -14,3 +14,12 @@ def test_a_custom_image_brings_its_own_volumes() -> None:
     """Otherwise, EC2 attaches volumes that the image does not expect."""
     custom = a_node_class({"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-x86"}]})
     assert "BlockDeviceMappings" not in template_data(rendered(a_type("m5.large"), node_class=custom))
+
+
+def test_a_volume_of_a_snapshot_has_the_snapshots_size() -> None:
+    """EC2 takes the size from the snapshot where none is given; a size of ours would be refused or change the volume."""
+    device = {"deviceName": "/dev/xvda", "ebs": {"snapshotID": "snap-1"}}
+    of_snapshot = a_node_class({"blockDeviceMappings": [device]})
+    (mapping,) = template_data(rendered(a_type("m5.large"), node_class=of_snapshot))["BlockDeviceMappings"]
+    assert mapping["Ebs"]["SnapshotId"] == "snap-1"
+    assert "VolumeSize" not in mapping["Ebs"]

@@ -146,7 +146,7 @@ def test_a_request_stays_within_ec2s_limits_and_keeps_every_type() -> None:
     many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
     found = selected(*many)
     assert len({offering.instance_type for offering in found.offerings}) == TYPES_MAX
-    assert len(found.offerings) == OVERRIDES_MAX
+    assert len(found.offerings) == OVERRIDES_MAX == 300, "EC2 refuses more for type instant"
     assert found.offerings[0].instance_type == "m5.x000"
 
 

@@ -28,3 +28,8 @@ TOML = st.recursive(
 def test_toml_round_trips(document: dict[str, Any]) -> None:
     """Otherwise, a user's Bottlerocket setting changes on its way to the node."""
     assert tomllib.loads(write_toml(document)) == document
+
+
+def test_a_table_of_tables_alone_has_no_header_of_its_own() -> None:
+    """Nodes' settings are read by people, too."""
+    assert write_toml({"a": {"b": {"c": 1}}}) == "[a.b]\nc = 1\n"

@@ -125,3 +125,12 @@ def test_it_says_code_action_and_what_to_do() -> None:
     assert told.startswith("VcpuLimitExceeded from ec2:CreateFleet for EC2NodeClass default: no. ")
     assert "Raise the vCPU quota" in told
     assert "L-34B43A08" in told
+
+
+def test_denials_half_an_hour_after_the_pause_are_unrelated() -> None:
+    """Otherwise, a denial once a day pauses launches for ever longer."""
+    first = after(1, denied())
+    assert first.until is not None
+    half_an_hour_later = first.until + timedelta(minutes=30)
+    for moment, pause in ((half_an_hour_later - SECOND, 2 * FIRST_PAUSE), (half_an_hour_later, FIRST_PAUSE)):
+        assert first.after(denied(), moment).until == moment + pause
