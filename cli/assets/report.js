@@ -26,7 +26,7 @@
     const base = new Array(t.length).fill(0);
     return names.map((name) => extended(data.nodes[name]).map((v, i) => (base[i] += v)));
   };
-  const stepped = uPlot.paths.stepped({ align: 1 });
+  const stepped = uPlot.paths.stepped({ align: 1 }), straight = uPlot.paths.linear();
   const WORDS = 60; // pixels above each chart for the words of its bands
 
   const drawBands = (u) => {
@@ -67,14 +67,14 @@
     }
     for (const band of marks.filter((b) => b.kind === "window")) {
       const x = u.valToPos(Math.max(band.from, view.from), "x", true), end = u.valToPos(Math.min(band.to, view.to), "x", true);
-      word(band.text, x, end - x, css("--quiet"), [0]);
+      word(band.text, x, Math.max(end - x, 170 * ratio), css("--quiet"), [0]);
     }
     ctx.restore();
   };
 
   const axis = (format) => ({ stroke: css("--quiet"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif", ...format });
   const line = (label, stroke, more = {}) => ({ label, stroke, width: 2, paths: stepped, points: { show: false }, ...more });
-  const chart = (id, series, values, format) => {
+  const chart = (id, series, values, format, more = {}) => {
     const holder = byId(id);
     const options = {
       width: holder.clientWidth, height: (id === "spent" ? 110 : 160) + WORDS, padding: [WORDS, 22, 0, 0], tzDate: (ts) => uPlot.tzDate(new Date(ts * 1000), "Etc/UTC"),
@@ -82,7 +82,7 @@
       legend: { show: false },
       scales: { x: { time: true, range: () => [view.from, view.to] }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
       axes: [axis({ space: 60, size: 28, values: (u, ticks) => ticks.map((tick) => (tick % 86400 === 0 ? day(tick) : clock(tick))) }), axis({ size: 56, space: 34, values: (u, ticks) => ticks.map(format) })],
-      series: [{}, ...series],
+      series: [{}, ...series], ...more,
       hooks: {
         drawClear: [drawBands],
         setSelect: [(u) => { if (u.select.width > 8) zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x")); u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false); }],
@@ -103,10 +103,11 @@
     const tops = stack(capacityTypes);
     const layers = capacityTypes.map((name, i) => line(name, color(name), { fill: `${color(name)}66`, width: 1, index: i }));
     chart("pending", [line("pending", css("--bad"), { fill: `${css("--bad")}33` })], [extended(data.pending)], whole);
-    chart("nodes", layers.reverse(), tops.reverse(), whole);
+    const between = layers.slice(1).map((_, i) => ({ series: [i + 1, i + 2] })); // each layer's colour ends where the next begins
+    chart("nodes", layers.reverse(), tops.reverse(), whole, { bands: between });
     const others = compared.map(([key, , name, fill]) => [line(name, fill, { dash: [2, 3], width: 1.5 }), extended(data[key])]);
     chart("hourly", [line("without consolidation", css("--kept"), { dash: [6, 4], width: 1.5 }), ...others.map(([one]) => one), line("dollars an hour", css("--on-demand"), { fill: `${css("--on-demand")}22` })], [extended(data.kept), ...others.map(([, values]) => values), extended(data.hourly)], (v) => money(v, 2));
-    chart("spent", [line("dollars so far", css("--on-demand"))], [extended(data.spent)], (v) => money(v, v < 10 ? 1 : 0));
+    chart("spent", [line("dollars so far", css("--on-demand"), { paths: straight })], [extended(data.spent)], (v) => money(v, v < 10 ? 1 : 0));
   };
   const legends = {
     nodes: capacityTypes.map((name) => [name, color(name)]),
@@ -169,9 +170,10 @@
     const bars = data.lives.filter((life) => (life.ended ?? data.end) >= view.from && life.launched <= view.to).map((life) => {
       const told = `${life.name}, ${life.type} ${life.capacity}, ${clock(life.launched)} to ${life.ended ? clock(life.ended) : "the end"}${life.reason ? `, ${life.reason}` : ""}`;
       const bar = node("button", "", { type: "button", class: "life", "aria-label": told, title: told, "aria-pressed": String(life.name === state.node) });
-      const piece = (from, to, name) => { const made = node("span", "", name ? { class: name } : {}); made.style.left = position(from); made.style.width = width(from, to); made.style.background = color(life.capacity); bar.append(made); };
+      const fits = (from, to) => (parseFloat(width(from, to)) / 100) * byId("timeline").clientWidth > 76; // the words, and the padding beside all bars
+      const piece = (from, to, name, words) => { const made = node("span", words && fits(from, to) ? words : "", name ? { class: name } : {}); made.style.left = position(from); made.style.width = width(from, to); made.style.background = color(life.capacity); bar.append(made); };
       const ready = life.ready ?? life.ended ?? data.end;
-      piece(life.launched, ready, "boot"); piece(ready, life.ended ?? data.end, "");
+      piece(life.launched, ready, "boot"); piece(ready, life.ended ?? data.end, "", `${life.podCount} ${life.podCount === 1 ? "pod" : "pods"}`);
       if (life.disrupted) { const mark = node("em"); mark.style.left = position(life.disrupted); mark.style.width = width(life.disrupted, life.ended ?? data.end); bar.append(mark); }
       bar.addEventListener("click", () => choose(life.name === state.node ? "" : life.name));
       return bar;
@@ -212,7 +214,8 @@
     item.append(node("time", when), ` ${band.text}`); return item;
   }));
   const fromAddress = () => {
-    const given = Object.fromEntries(location.hash.slice(1).split("&").filter(Boolean).map((part) => { const [key, ...rest] = part.split("="); return [key, decodeURIComponent(rest.join("="))]; }));
+    const plain = (text) => { try { return decodeURIComponent(text); } catch { return ""; } }; // a link that was cut off
+    const given = Object.fromEntries(location.hash.slice(1).split("&").filter(Boolean).map((part) => { const [key, ...rest] = part.split("="); return [key, plain(rest.join("="))]; }));
     byId("filter").value = given.q || "";
     const [from, to] = (given.t || "").split("..").map((text) => Date.parse(text) / 1000);
     if (from && to) zoom(from, to);
@@ -221,6 +224,6 @@
   };
   build(); drawTimeline(); filterRows(); fromAddress();
   addEventListener("hashchange", fromAddress);
-  addEventListener("resize", () => { for (const plot of plots) plot.setSize({ width: plot.root.parentNode.clientWidth, height: plot.height }); });
+  addEventListener("resize", () => { for (const plot of plots) plot.setSize({ width: plot.root.parentNode.clientWidth, height: plot.height }); drawTimeline(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { build(); drawTimeline(); });
 })();

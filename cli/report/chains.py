@@ -132,7 +132,7 @@ def _other(decision: Decision) -> Chain:
         what=str(decision["kind"]),
         which=str(decision["subject"]),
         reason=str(decision.get("reason") or ""),
-        why=str(decision.get("message") or ""),
+        why="; ".join(str(decision.get("message") or "").splitlines()),
     )
 
 

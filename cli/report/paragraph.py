@@ -56,9 +56,8 @@ def _interruptions(lives: Sequence[NodeLifetime]) -> str:
         return ""
     first = min(life.noticed for life in taken if life.noticed is not None)
     evicted = sum(len(life.evicted) for life in taken)
-    return (
-        f"From {_clock(first)} on EC2 took {counted(len(taken), 'node')} back and {counted(evicted, 'pod')} moved off."
-    )
+    moved = f"{counted(evicted, 'pod')} moved off" if evicted else "no pod had to move"
+    return f"From {_clock(first)} on EC2 took {counted(len(taken), 'node')} back and {moved}."
 
 
 def _savings(lines: Series, lives: Sequence[NodeLifetime]) -> str:
@@ -67,11 +66,16 @@ def _savings(lines: Series, lives: Sequence[NodeLifetime]) -> str:
         return ""
     moments = [life.disrupted for life in gone if life.disrupted is not None]
     evicted = sum(len(life.evicted) for life in gone)
-    when = f" between {_clock(min(moments))} and {_clock(max(moments))}" if moments else ""
+    when = f" {_span(min(moments), max(moments))}" if moments else ""
     return (
         f"Consolidation removed {counted(len(gone), 'node')}{when} with {counted(evicted, 'eviction')}: the fleet cost "
         f"${lines.hourly[-1]:.2f} an hour at the end, ${lines.kept[-1]:.2f} had those nodes stayed."
     )
+
+
+def _span(first: datetime, last: datetime) -> str:
+    begin, end = _clock(first), _clock(last)
+    return f"at {begin}" if begin == end else f"between {begin} and {end}"
 
 
 def _left(summary: Mapping[str, Any]) -> str:

@@ -195,7 +195,7 @@ def test_data_of_the_page_end_no_script_and_begin_no_comment() -> None:
 
 def test_the_page_begins_with_events_and_ends_with_pending_pods() -> None:
     text = render(story())
-    assert "Consolidation removed 1 node between Fri 02:02 and Fri 02:02 with 1 eviction" in text
+    assert "Consolidation removed 1 node at Fri 02:02 with 1 eviction" in text
     assert "$0.20 an hour at the end, $0.40 had those nodes stayed." in text
     assert "EC2 took 1 node back" in text
     assert "<td>a/lost</td>" in text
