@@ -75,7 +75,7 @@ def _header(story: Story) -> str:
     hours = (end - start).total_seconds() / 3600
     return (
         f"<header><h1>{escape(str(story.summary['scenario']))}</h1>"
-        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {hours:g} hours of virtual time, played in "
+        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {round(hours, 2):g} hours of virtual time, played in "
         f"{story.summary['wallSeconds']:g} s by the functions that are deployed.</p></header>"
     )
 
