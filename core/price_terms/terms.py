@@ -64,9 +64,8 @@ class ClassCharges(msgspec.Struct, frozen=True, kw_only=True):
     """What a node of one EC2NodeClass costs besides the instance, in nano-dollars per hour.
 
     Attributes:
-        a_vcpu: Part of the licence; places that are paid for already include it, as EC2 bills them.
-        a_node: Part of the licence, likewise.
-        address: Of its public address, whoever pays for the instance.
+        a_vcpu, a_node: The licence.
+        address: The public address.
     """
 
     a_vcpu: int = 0
@@ -83,10 +82,10 @@ def charged(found: InstanceType, terms: PriceTerms, charges: ClassCharges) -> In
 
 
 def _charged(offering: Offering, family: str, vcpus: int, terms: PriceTerms, charges: ClassCharges) -> Offering:
-    price = offering.price + charges.address
-    if offering.capacity_type != labels.RESERVED:
-        paid = PPM - _discount(terms, family, offering.capacity_type)
-        price = offering.price * paid // PPM + vcpus * charges.a_vcpu + charges.a_node + charges.address
+    if offering.capacity_type == labels.RESERVED:
+        return offering  # paid for already, with its licence: its price only ranks it before all others
+    paid = PPM - _discount(terms, family, offering.capacity_type)
+    price = offering.price * paid // PPM + vcpus * charges.a_vcpu + charges.a_node + charges.address
     return offering if price == offering.price else msgspec.structs.replace(offering, price=price)
 
 

@@ -21,6 +21,7 @@ SUITES: Final = {
     "core/counterfactual": ("tests/unit/counterfactual",),
     "core/cost_report": ("tests/unit/cost_report",),
     "core/catalogue": ("tests/unit/catalogue",),
+    "core/price_terms": ("tests/unit/price_terms",),
     "core/manifests": ("tests/unit/manifests", "tests/property/scheduling/test_from_manifests.py"),
     "core/model": ("tests/unit/model", "tests/unit/scheduling", "tests/unit/disruption", "tests/unit/manifests"),
     "core/api": ("tests/unit/api",),

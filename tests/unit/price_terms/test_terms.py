@@ -32,11 +32,11 @@ def test_a_licence_counts_by_vcpu_and_by_node_beside_the_address() -> None:
     assert prices(charged(a_type(("on-demand", 1000), ("spot", 400)), PriceTerms(), charges)) == [1048, 448]
 
 
-def test_what_is_paid_for_already_pays_its_address_alone() -> None:
-    """EC2 bills a capacity reservation with its licence, used or not."""
+def test_the_price_of_what_is_paid_for_already_stays() -> None:
+    """EC2 bills a capacity reservation with its licence, used or not; its places come before all others."""
     terms = PriceTerms(discounts=(Discount(ppm=500_000),))
     charges = ClassCharges(a_vcpu=10, a_node=3, address=5)
-    assert prices(charged(a_type((labels.RESERVED, 2)), terms, charges)) == [7]
+    assert prices(charged(a_type((labels.RESERVED, 2)), terms, charges)) == [2]
 
 
 def test_a_type_whose_prices_stay_is_the_same_object() -> None:
