@@ -24,7 +24,6 @@ _PARTS: Final = (
             "claim_search",
             "claim_index",
             "new_claims",
-            "look",
             "in_flight",
             "thresholds",
             "limits",
@@ -68,8 +67,8 @@ def _tables(stats: pstats.Stats) -> str:
         by_part[part] = by_part.get(part, 0.0) + seconds
     lines = [f"  {seconds:7.3f} s  {seconds / total:5.1%}  {part}" for part, seconds in _most(by_part)]
     lines.append(f"  {total:7.3f} s  of processor, by function:")
-    dearest = _most({_name(function): seconds for function, seconds in own.items()})[:_FUNCTIONS_SHOWN]
-    return "\n".join([*lines, *(f"  {seconds:7.3f} s  {seconds / total:5.1%}  {name}" for name, seconds in dearest)])
+    slowest = _most({_name(function): seconds for function, seconds in own.items()})[:_FUNCTIONS_SHOWN]
+    return "\n".join([*lines, *(f"  {seconds:7.3f} s  {seconds / total:5.1%}  {name}" for name, seconds in slowest)])
 
 
 def _own_seconds(stats: pstats.Stats) -> dict[Function, float]:

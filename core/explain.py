@@ -61,7 +61,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
     """Where a pod of the snapshot would go and what else that would cost, or what keeps it from every NodePool.
 
     Args:
-        snapshot: The world.
+        snapshot: What the decision may depend on.
         pod: One of its pods.
         out_of_time: As for the plan that this explains (`Planner.plan`), so that both say the same.
     """

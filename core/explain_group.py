@@ -27,7 +27,7 @@ def explain_pods(
     """Where the pods of one workload go, and what keeps the first of those without a place from every NodePool.
 
     Args:
-        snapshot: The world.
+        snapshot: What the decision may depend on.
         subject: The workload, such as `Deployment shop/web`.
         pods: Its pods, at least one.
         out_of_time: As for `explain_pod`.

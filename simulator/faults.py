@@ -43,7 +43,7 @@ class _Armed(msgspec.Struct, kw_only=True):
         return (self.left is None or self.left > 0) and (self.until is None or now <= self.until)
 
     def matches(self, function: str, call: str) -> bool:
-        """Whether it befalls this attempt, which is counted."""
+        """Whether this attempt has it; the attempt is counted."""
         if self.function not in ("", function) or not self.pattern.fullmatch(call):
             return False
         self.seen += 1
@@ -78,12 +78,12 @@ class Faults:
         """Arm a fault.
 
         Args:
-            call: Which calls it befalls; `*` stands for any run of characters.
+            call: Which calls have it; `*` stands for any run of characters.
             fault: What happens to them.
-            count: How many attempts it befalls; None: all.
+            count: How many attempts have it; None: all.
             lasting: For how long from now it is armed; None: until it is used up.
-            function: Whose calls it befalls; empty: everybody's.
-            nth: Only the so-manieth of these attempts from now on; None: each.
+            function: Whose calls have it; empty: everybody's.
+            nth: Only the one of this number among these attempts from now on; None: each.
         """
         until = None if lasting is None else self._clock.now() + lasting
         pattern = re.compile(".*".join(re.escape(part) for part in call.split("*")))
@@ -92,11 +92,11 @@ class Faults:
         self._live.append(armed)
 
     def draw_from(self, draw: Draw) -> None:
-        """Ask `draw` about each attempt that no armed fault befalls."""
+        """Ask `draw` about each attempt that has no armed fault."""
         self._draw = draw
 
     def take(self, call: str) -> Fault | None:
-        """The fault that befalls this attempt, used up by this; None for none."""
+        """The fault of this attempt, used up by it; None for none."""
         if not self._live and self._draw is None:
             return None
         function = self._running()
@@ -126,7 +126,7 @@ class Faults:
 
 
 class MessageFaults:
-    """What befalls the next messages on their way to functions."""
+    """The faults of the next messages on their way to functions."""
 
     def __init__(self, clock: VirtualClock, recorder: Recorder) -> None:
         self._clock = clock
@@ -135,11 +135,11 @@ class MessageFaults:
         self._draw: DrawMessage | None = None
 
     def arm(self, kind: str, count: int, delay: timedelta) -> None:
-        """Let `kind` befall the next `count` messages."""
+        """Arm `kind` for the next `count` messages."""
         self._armed += [(kind, delay)] * count
 
     def draw_from(self, draw: DrawMessage) -> None:
-        """Ask `draw` about each message that no armed fault befalls."""
+        """Ask `draw` about each message that has no armed fault."""
         self._draw = draw
 
     def carry(self, what: str, deliver: Callable[[], None]) -> None:

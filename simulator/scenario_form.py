@@ -92,7 +92,7 @@ class Boot(_Form, frozen=True, kw_only=True):
 
 
 class Fault(_Form, frozen=True, kw_only=True):
-    """What befalls calls: those of `function` if it is named, and only the `nth` of them from then on if that is."""
+    """A fault of calls: of those of `function` if it is named, and only the `nth` of them from then on if that is."""
 
     call: str
     kind: str
@@ -109,7 +109,7 @@ class Fault(_Form, frozen=True, kw_only=True):
 
 
 class MessageFault(_Form, frozen=True, kw_only=True):
-    """What befalls the next messages to functions."""
+    """A fault of the next messages to functions."""
 
     kind: str
     count: int = 1

@@ -156,7 +156,7 @@ class Steps:
         found.shifted_zones = found.shifted_zones if brake.shifted_zones is None else tuple(brake.shifted_zones)
 
     def _arm(self, step: Fault) -> None:
-        befalls = calls.Fault(
+        fault = calls.Fault(
             kind=step.kind,
             delay=timedelta(seconds=step.seconds),
             code=step.code,
@@ -166,7 +166,7 @@ class Steps:
             capacity_type=step.capacity_type,
         )
         count = 1 if step.count is None and step.lasting is None else step.count
-        self._faults.arm(step.call, befalls, count=count, lasting=step.lasting, function=step.function, nth=step.nth)
+        self._faults.arm(step.call, fault, count=count, lasting=step.lasting, function=step.function, nth=step.nth)
 
     def _interrupt(self, interrupt: Interrupt) -> None:
         found = [instance for instance in self._account.instances.all() if _matches(instance, interrupt)]

@@ -35,8 +35,8 @@ def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[Json
     classes = list(zip(document["nodeClasses"], survey.classes, strict=True))
     is_done = in_turn(environment, due, adopter.adopt, "adopted")
     is_done = is_done and in_turn(environment, classes, adopter.free_class, "adopted")
-    is_told = _tried(document, adopter.finish)
-    return document, is_complete and is_done and is_told
+    is_finished = _tried(document, adopter.finish)
+    return document, is_complete and is_done and is_finished
 
 
 def release(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:

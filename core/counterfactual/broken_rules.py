@@ -28,22 +28,22 @@ class BrokenRule(msgspec.Struct, frozen=True, order=True):
     subject: str
 
 
-def broken_rules(commands: Sequence[Command], world: Snapshot) -> tuple[BrokenRule, ...]:
+def broken_rules(commands: Sequence[Command], snapshot: Snapshot) -> tuple[BrokenRule, ...]:
     """Return what these commands, carried out together, violate: budgets, PodDisruptionBudgets, do-not-disrupt.
 
     Decisions read the windows and numbers of budgets in the same way; the count against them is made here.
     """
-    found = [*_budgets(commands, world), *_pod_budgets(commands, world), *_protected(commands, world)]
-    return tuple(BrokenRule(world.now, rule, subject) for rule, subject in sorted(set(found)))
+    found = [*_budgets(commands, snapshot), *_pod_budgets(commands, snapshot), *_protected(commands, snapshot)]
+    return tuple(BrokenRule(snapshot.now, rule, subject) for rule, subject in sorted(set(found)))
 
 
-def _budgets(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
-    pools = {pool.name: pool for pool in world.node_pools}
-    pool_of = {claim.name: claim.node_pool for claim in world.node_claims}
+def _budgets(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
+    pools = {pool.name: pool for pool in snapshot.node_pools}
+    pool_of = {claim.name: claim.node_pool for claim in snapshot.node_claims}
     present = Counter(pool_of.values())
     going = Counter((pool_of[name], command.reason) for command in commands for name in command.claims)
     for (pool, reason), number in sorted(going.items()):
-        if any(number > most for most in _limits(pools[pool], present[pool], reason, world.now)):
+        if any(number > most for most in _limits(pools[pool], present[pool], reason, snapshot.now)):
             yield BUDGET, f"NodePool {pool}"
 
 
@@ -56,26 +56,26 @@ def _limits(pool: NodePool, nodes: int, reason: str, now: datetime) -> Iterable[
             yield 0
 
 
-def _pod_budgets(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
-    pods = {pod.key: pod for pod in world.pods}
+def _pod_budgets(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
+    pods = {pod.key: pod for pod in snapshot.pods}
     moved = [pods[move.pod] for command in commands for move in command.moves if move.pod in pods]
-    for budget in world.budgets:
+    for budget in snapshot.budgets:
         number = sum(budget.selects(pod) and not budget.exempts(pod) for pod in moved)
         if budget.disruptions_allowed is not None and number > budget.disruptions_allowed:
             yield POD_DISRUPTION_BUDGET, f"{budget.namespace}/{budget.name}"
 
 
-def _protected(commands: Iterable[Command], world: Snapshot) -> Iterable[tuple[str, str]]:
+def _protected(commands: Iterable[Command], snapshot: Snapshot) -> Iterable[tuple[str, str]]:
     """Drift may drain a protected pod where a terminationGracePeriod bounds it (Karpenter)."""
-    claims = {claim.name: claim for claim in world.node_claims}
-    nodes = {node.name: node for node in world.nodes}
+    claims = {claim.name: claim for claim in snapshot.node_claims}
+    nodes = {node.name: node for node in snapshot.nodes}
     for command in commands:
         bounded = all(claims[name].termination_grace_period is not None for name in command.claims)
         if command.reason == TerminationReason.DRIFTED and bounded:
             continue
         for name in command.nodes:
-            if name in nodes and nodes[name].blocks_disruption(world.now):
+            if name in nodes and nodes[name].blocks_disruption(snapshot.now):
                 yield DO_NOT_DISRUPT, f"node {name}"
-        for pod in world.pods:
-            if pod.node_name in command.nodes and pod.is_active and pod.blocks_disruption(world.now):
+        for pod in snapshot.pods:
+            if pod.node_name in command.nodes and pod.is_active and pod.blocks_disruption(snapshot.now):
                 yield DO_NOT_DISRUPT, f"pod {pod.key}"

@@ -99,30 +99,30 @@ class PlayedFleet:
             attachments=(),
         )
 
-    def place(self, plan: Plan, world: Snapshot) -> None:
+    def place(self, plan: Plan, snapshot: Snapshot) -> None:
         """Launch the plan's nodes and put its pods where they are to go."""
         for planned in plan.claims:
             name = f"{planned.node_pool}-played-{self.launched}"
-            claim, node = joined(msgspec.structs.replace(planned, name=name), world)
+            claim, node = joined(msgspec.structs.replace(planned, name=name), snapshot)
             self.claims[name], self._nodes[name] = claim, node
             self.launched += 1
             self.waited += len(planned.pods)
-            self._move(dict.fromkeys(planned.pods, name), world.now)
-            self._note(planned.pods, Placement(world.now, is_on_new_node=True))
-        self._move({binding.pod: binding.node for binding in plan.bindings}, world.now)
-        self._note((binding.pod for binding in plan.bindings), Placement(world.now, is_on_new_node=False))
+            self._move(dict.fromkeys(planned.pods, name), snapshot.now)
+            self._note(planned.pods, Placement(snapshot.now, is_on_new_node=True))
+        self._move({binding.pod: binding.node for binding in plan.bindings}, snapshot.now)
+        self._note((binding.pod for binding in plan.bindings), Placement(snapshot.now, is_on_new_node=False))
 
-    def carry_out(self, commands: Iterable[Command], world: Snapshot) -> None:
+    def carry_out(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
         """Let nodes go, and move their pods."""
         begun = [self._renamed(command) for command in commands]
-        after = carried_out(world, *begun)
+        after = carried_out(snapshot, *begun)
         nodes = {node.name: node for node in after.nodes}
         self.claims = {claim.node_name: claim for claim in after.node_claims}
         self._nodes = {name: nodes[name] for name in self.claims}
         for command in begun:
             self.commands[command.reason] += 1
             self.moves += len(command.moves)
-            self._move({move.pod: move.to for move in command.moves}, world.now)
+            self._move({move.pod: move.to for move in command.moves}, snapshot.now)
         going = {name for command in begun for name in command.nodes}
         self._places = {pod: node for pod, node in self._places.items() if node not in going}
 

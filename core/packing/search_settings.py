@@ -27,7 +27,7 @@ class FluidSettings:
     bound_slack_relative: float = 1e-9
     # Pairs of item and type that are solved as they are: about a third of a second. With more, like items are solved as one.
     pairs_max: int = 30_000
-    # How finely the sizes of like items are told apart, in steps for each factor of two: the first that keeps within pairs_max.
+    # How finely sizes of like items are distinguished, in steps for each factor of two: the first that keeps within pairs_max.
     size_steps_per_doubling: tuple[int, ...] = (16, 8, 4, 2, 1)
     # Types over which the program is usually solved, for estimating pairs before it is known which types join.
     types_expected: int = 40
@@ -41,7 +41,7 @@ class FluidSettings:
 class ActiveTypeSettings:
     """Which types the fluid relaxation is solved over (`relaxation.active_types`)."""
 
-    # Types at first, evenly from the cheapest to the dearest, beside the best one for each item alone.
+    # Types at first, evenly from the cheapest to the most expensive, beside the best one for each item alone.
     initial_types: int = 12
     # Types that join in one round: more make the program degenerate and slow.
     added_types_max: int = 10
@@ -49,7 +49,7 @@ class ActiveTypeSettings:
     added_price_ratio_min: float = 1.1
     # A type joins where an item would pay less than its dual price by more than this share; the bound allows for it.
     reduced_cost_tolerance_relative: float = 1e-4
-    # Dual prices below this, in prices of the dearest type, count as zero.
+    # Dual prices below this, in prices of the most expensive type, count as zero.
     item_value_min: float = 1e-12
 
 
@@ -59,7 +59,7 @@ class LaunchFlexibilitySettings:
 
     # Types in a bundle: a launch should have fifteen others or more to fall back on (ADR 20).
     bundle_types: int = 16
-    # The dearest of a bundle costs at most this many times what the type costs that the bundle is built around (ADR 20).
+    # No type of a bundle costs more than this many times what the type costs that it is built around (ADR 20).
     bundle_price_ratio_max: float = 1.45
     # By which share the others of a bundle may be smaller, in any resource.
     smaller_share_max: float = 0.1
@@ -125,7 +125,7 @@ class CoverExchangeSettings:
     sets_tried_max: int = 3
     # How many of the cheapest draws are looked through for that many different sets.
     draws_per_set_tried: int = 4
-    # How much more capacity than requested a set must offer, drawn anew each time: with less, filling fails more often.
+    # How much more capacity than requested a set must offer, drawn each time: with less, filling fails more often.
     capacity_slacks_relative: tuple[float, ...] = (0.0, 0.002, 0.005, 0.01, 0.02)
     # Portions for each machine in which an item's pods are dealt.
     portions_per_machine: int = 3
@@ -147,7 +147,7 @@ class RuinAndRecreateSettings:
     # Noise on value for price when machines are chosen: a deviation between the first number and the sum of both.
     choice_noise_min: float = 0.05
     choice_noise_range: float = 0.1
-    # Noise on the logarithm of item values when packing by them, drawn anew each time.
+    # Noise on the logarithm of item values when packing by them, drawn each time.
     value_noises_log: tuple[float, ...] = (0.0, 0.05, 0.2)
     # Types of the best value for price that are tried, and the steps after which all types are tried once.
     promising_types: int = 8
@@ -267,7 +267,7 @@ class OptimizerSettings:
     far_cost_ratio: tuple[int, int] = (6, 5)
     # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
     arithmetic_pairs_max: int = 6_000
-    # Steps of a search that is not told how many: so many for a plan of few nodes, fewer where each step looks at many nodes,
+    # Steps of a search without a number of its own: so many for a plan of few nodes, fewer where each step looks at many nodes,
     # and never fewer than what rounding, columns and a dive take in three zones. A step takes 5 ms with 10 nodes and 20 ms with
     # 200.
     default_steps_machines: int = 5_000
@@ -312,7 +312,7 @@ class RepackSettings:
     enlarged_machines_max: int = 60
     # A claim keeps the types up to this ratio of its cheapest one's price, as numerator and denominator (ADR 8) …
     claim_price_ratio_max: tuple[int, int] = (3, 2)
-    # … and so many in any case, dearer ones too: with few types to choose from, a launch fails (ADR 8).
+    # … and so many in any case, more expensive ones too: with few types to choose from, a launch fails (ADR 8).
     claim_types_min: int = 30
 
 

@@ -56,10 +56,10 @@ class Permissions:
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Grant `function` the permissions for its work."""
-        for give in (self._to_look_on() if self.config.is_shadow else self._to_act())[function.spec.name]:
+        for give in (self._to_observe_only() if self.config.is_shadow else self._to_act())[function.spec.name]:
             give(function.role)
 
-    def _to_look_on(self) -> Mapping[str, Sequence[Grant]]:
+    def _to_observe_only(self) -> Mapping[str, Sequence[Grant]]:
         """Return what functions may do that carry nothing out: read, and write the ledger and the catalogue."""
         observes = [self._enters_cluster, self._reads_catalogue, self._keeps_decisions]
         return {

@@ -104,12 +104,12 @@ class PlanCache(Generic[T]):
         self._keeps = keeps
         self._kept: tuple[str, datetime, T] | None = None
 
-    def recall(self, world: str, now: datetime) -> T | None:
+    def recall(self, digest: str, now: datetime) -> T | None:
         """Return the conclusion, None if the snapshot differs or the conclusion is too old."""
-        if self._kept is None or self._kept[0] != world or now >= self._kept[1] + self._keeps:
+        if self._kept is None or self._kept[0] != digest or now >= self._kept[1] + self._keeps:
             return None
         return self._kept[2]
 
-    def keep(self, world: str, now: datetime, conclusion: T) -> None:
+    def keep(self, digest: str, now: datetime, conclusion: T) -> None:
         """Remember a conclusion."""
-        self._kept = (world, now, conclusion)
+        self._kept = (digest, now, conclusion)

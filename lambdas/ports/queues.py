@@ -37,7 +37,7 @@ class WindowSchedules(Protocol):
 
 
 class Topic(Protocol):
-    """Where people are told what waits for them."""
+    """Messages to the people who subscribe."""
 
     def publish(self, subject: str, text: str) -> None:
         """Send one message to all subscribers; `subject` is one line of at most 100 ASCII characters. Raises PortError."""

@@ -41,7 +41,7 @@ class Wire:
         fault: The fault on the attempt that is being answered, for answers that depend on it.
 
     Args:
-        faults: What befalls calls.
+        faults: The faults of calls.
         spend: Lets virtual time pass; called with each attempt's duration and with the client's own waits.
         latency: How long an attempt takes.
         take_turn: Raises AwsError for a call that comes too fast.

@@ -146,7 +146,7 @@ class Deaths:
         self._kinds = kinds
 
     def at(self, site: Site, nth: int) -> str:
-        """What befalls the `nth` call at this site, empty for nothing."""
+        """The kind of crash of the `nth` call at this site, empty for none."""
         crash = self._crashes.get(site)
         if crash is None and site in self._known:
             return ""

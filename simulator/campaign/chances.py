@@ -105,7 +105,7 @@ class Chances:
         self.meetings = Meetings()
         self.struck = 0
 
-    def befalls(self, function: str, call: str) -> Fault | None:
+    def fault_of(self, function: str, call: str) -> Fault | None:
         """Return the fault on this attempt (`simulator.faults.Draw`)."""
         now = self._clock.now()
         if now >= self._until + LATE:
@@ -121,7 +121,7 @@ class Chances:
             self.meetings.died.add(((function, call), kind))
         return self._fault(kind, call)
 
-    def befalls_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
+    def fault_of_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
         """Return the fault on this message (`simulator.faults.DrawMessage`)."""
         if self._clock.now() >= self._until or self._rng.random() >= self._intensity.messages:
             return None

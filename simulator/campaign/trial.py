@@ -151,7 +151,7 @@ def _has_settled(world: World, judge: CallJudge) -> bool:
 
 
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
-    """Let the seed's faults befall the world."""
+    """Begin the seed's faults."""
     rng = stream(plan.chance, "faults")
     until = drawn.scenario.start + drawn.troubled
     for spell in draw_spells(rng, plan.intensity, drawn.troubled):
@@ -160,8 +160,8 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     deaths = Deaths(plan.crashes, recorded().sites(), kinds) if plan.dies_at_unknown else None
     chances = Chances(world.clock, rng, plan.intensity, until, deaths)
     world.skew = chances.skew
-    world.faults.draw_from(chances.befalls)
-    world.message_faults.draw_from(chances.befalls_message)
+    world.faults.draw_from(chances.fault_of)
+    world.message_faults.draw_from(chances.fault_of_message)
     return chances
 
 

@@ -39,7 +39,7 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
     """A world to play.
 
     Attributes:
-        troubled: For how long after its start faults befall it.
+        troubled: For how long after its start it has faults.
     """
 
     seed: int

@@ -30,7 +30,7 @@ NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
 """Annotation of a Node: the claim whose instance it is, as the table or the instance's tags say when it joins."""
 
 _SILENT: Final = (kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.CSI_NODES)
-_STATUS_TOLD: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS)
+_STATUS_RECORDED: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS)
 """Kinds whose status the functions write for users to read. Other kinds' statuses are the embedded controllers' own."""
 
 
@@ -118,5 +118,5 @@ def _taints_of(node: JsonObject) -> dict[tuple[str, str], str]:
 def _news(resource: Resource, obj: JsonObject) -> JsonObject:
     """Return the object without the API server's counters in its metadata, and without a status that is not recorded."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in ("resourceVersion", "generation")}
-    left_out = () if resource in _STATUS_TOLD else ("status",)
+    left_out = () if resource in _STATUS_RECORDED else ("status",)
     return {**{key: value for key, value in obj.items() if key not in left_out}, "metadata": metadata}

@@ -99,9 +99,9 @@ def test_functions_die_at_call_sites_for_a_while_after_all_other_faults() -> Non
     deaths = Deaths([Crash(("execute", "ec2:A"), 2, CRASHES)], frozenset())
     always = Intensity(name="always", calls=1.0)
     chances = Chances(clock, Random(1), always, start, deaths)  # noqa: S311 - faults of a test
-    assert [_kind(chances.befalls("execute", "ec2:A")) for _ in range(4)] == ["", *CRASHES, ""]
+    assert [_kind(chances.fault_of("execute", "ec2:A")) for _ in range(4)] == ["", *CRASHES, ""]
     clock.run_until(start + LATE)
-    assert chances.befalls("execute", "ec2:B") is None
+    assert chances.fault_of("execute", "ec2:B") is None
 
 
 def _kind(fault: Fault | None) -> str:

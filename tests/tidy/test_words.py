@@ -35,6 +35,17 @@ METAPHORS = frozenset(
 )
 """Metaphors for which the field has a word (docs/reference/glossary.md)."""
 
+OLD_WORDS = re.compile(
+    r"\b(anew|befalls?|dear|hence|lest|mended|reckon(s|ed)?|thereof|upon|whence|(is|was) told)\b", re.IGNORECASE
+)
+"""Archaic turns: docstrings, comments and pages say it in the words of today."""
+
+VAGUE_NAMES = frozenset({"look", "looks", "told", "world"})
+"""A snapshot, a digest, a run, a check or an observation: what is meant has its own name."""
+
+DEPLOYED = frozenset({"look_queue_url"})
+"""Settings keep their names: installations have them."""
+
 FORMS = ("core/api/schemas/", "core/catalogue/node_class.py", "core/manifests/wire/")
 """Objects as users and API servers write them: they share the name of the object that they are read into."""
 
@@ -68,6 +79,28 @@ def test_no_name_is_a_metaphor() -> None:
         for name in (path.stem, *names):
             words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
             found += [f"{relative(path)}: {name}" for _ in words & METAPHORS]
+    assert not found
+
+
+def test_no_variable_of_the_functions_is_vague() -> None:
+    """In the simulator a world is the whole that it plays; elsewhere the word meant a snapshot, or its digest."""
+    found = []
+    for path in (path for path in our_files() if not relative(path).startswith("cli/")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr", ast.FunctionDef: "name"}
+            name = str(getattr(node, names.get(type(node), ""), ""))
+            if VAGUE_NAMES & set(name.lower().split("_")) and name not in DEPLOYED:
+                found.append(f"{relative(path)}: {name}")
+    assert not sorted(set(found))
+
+
+def test_prose_is_of_today() -> None:
+    """A reader reads each sentence once."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    found = []
+    for path in (*FILES, *pages):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            found += [f"{relative(path)}:{number}: {word[0]}" for word in OLD_WORDS.finditer(line)]
     assert not found
 
 

@@ -37,7 +37,7 @@ class Continued(NamedTuple):
 
 
 def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizations, snapshot: Snapshot) -> Continued:
-    """The rest of a stored target in the world as it is.
+    """The rest of a stored target in the snapshot as it is.
 
     Nodes that are gone, are protected or empty meanwhile are left out; pods whose seats are taken get others.
     """

@@ -100,8 +100,8 @@ def awaited_finalizers(node: Node) -> str:
 
 
 def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
-    told_at = deletion.terminated_at or now
-    if now - told_at >= TERMINATE_AGAIN:
+    asked_at = deletion.terminated_at or now
+    if now - asked_at >= TERMINATE_AGAIN:
         return TerminateInstance()
     return Wait(recheck_after(deletion.asked_at, now), "the instance is shutting down")
 

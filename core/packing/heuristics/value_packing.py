@@ -25,7 +25,7 @@ def pack_by_value(
         item_values: [item], what a pod is worth.
         generator: Draws the noise and some of the directions.
         settings: How many directions.
-        noise_log: Deviation of the noise on the logarithm of values, drawn anew for each load.
+        noise_log: Deviation of the noise on the logarithm of values, drawn for each load.
     """
     demand, parts = demand.copy(), list[Packing]()
     floor = item_values.max(initial=0.0) * 1e-9 + 1e-12  # a pod without value must be packed, too

@@ -24,7 +24,7 @@ from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
 from core.packing.target.target_settings import FILL
 
 DOLLARS: Final = 1e-9
-"""Dollars in a nano-dollar: the program reckons in dollars, so that its coefficients are of one order."""
+"""Dollars in a nano-dollar: the program counts in dollars, so that its coefficients are of one order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -249,7 +249,7 @@ class DisruptionController:
         return bool(unhindered)
 
     def _is_run_needed(self, records: tuple[ClaimRecord, ...], report: RunReport) -> bool:
-        """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are told of all the same."""
+        """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are reported in any case."""
         if self._budgets.needs_run(records):
             return True
         now = self._clock.now()

@@ -41,7 +41,7 @@ class ObservedCommands:
         self._clock = clock
         self._decided = ""
         self._decided_at: datetime | None = None
-        self._told = ""
+        self._last_recorded = ""
 
     def observe(self, snapshot: Snapshot, report: RunReport, *, until: datetime) -> None:
         """Decide as if observed NodePools acted, and record what would become of their nodes. Never raises PortError."""
@@ -50,32 +50,32 @@ class ObservedCommands:
             self.record(as_acting(snapshot), report, pools=pools, until=until)
 
     def record(
-        self, world: Snapshot, report: RunReport, *, until: datetime, pools: Collection[str] | None = None
+        self, snapshot: Snapshot, report: RunReport, *, until: datetime, pools: Collection[str] | None = None
     ) -> None:
         """Decide about this snapshot, and record the decision.
 
         Args:
-            world: What is decided about.
+            snapshot: What is decided about.
             report: Collects what would be done.
             until: When the decision is cut short.
             pools: Only commands that concern these are recorded, and no decision without any; None: all, and each new snapshot
                 is.
         """
-        digest, now = snapshot_digest(world), self._clock.now()
+        digest, now = snapshot_digest(snapshot), self._clock.now()
         is_same = digest == self._decided
         if is_same and self._decided_at is not None and now - self._decided_at < THINK_AGAIN:
             return
         self._decided, self._decided_at = digest, now
         time = RecordedTime(share_until(self._clock, until))
         with collector_paused():
-            plan = disrupt(world, deadline=time)
-        bound = SearchBound(world.options.improve_iterations, tuple(time.elapsed))
-        draft = self._ledger.draft(DISRUPT, world, plan, bound, is_observed=True)
-        concerned = _concerns(world, pools)
+            plan = disrupt(snapshot, deadline=time)
+        bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
+        draft = self._ledger.draft(DISRUPT, snapshot, plan, bound, is_observed=True)
+        concerned = _concerns(snapshot, pools)
         commands = [command for command in startable(plan) if concerned(command)]
         shown = plan if pools is None else msgspec.structs.replace(plan, blocked=())
         summary = observed(of_disruption(shown, [(f"{PLAN_ID}-{n}", command) for n, command in enumerate(commands)]))
-        is_new, self._told = summary.what != self._told, summary.what
+        is_new, self._last_recorded = summary.what != self._last_recorded, summary.what
         if (is_same and not is_new) or (pools is not None and not (commands and is_new)):
             return
         report.decision_id = report.decision_id or draft.id
@@ -87,9 +87,9 @@ class ObservedCommands:
             self._decided = ""
 
 
-def _concerns(world: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:
+def _concerns(snapshot: Snapshot, pools: Collection[str] | None) -> Callable[[Command], bool]:
     """Whether a command removes or launches a node of these NodePools."""
-    pool_of = {claim.name: claim.node_pool for claim in world.node_claims}
+    pool_of = {claim.name: claim.node_pool for claim in snapshot.node_claims}
 
     def concerned(command: Command) -> bool:
         named = {pool_of.get(name, "") for name in command.claims} | {new.node_pool for new in command.replacements}

@@ -11,7 +11,7 @@ from core.lifecycle.steps import Escalate
 from lambdas.controllers.kube_events import about_node, about_pod, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
-PODS_TOLD: Final = 10
+PODS_WITH_EVENT_MAX: Final = 10
 """Most pods that get an event of their own at one escalation level; the node's event names the first of all."""
 
 
@@ -29,7 +29,7 @@ class DrainEvents:
         def event(about: JsonObject, message: str) -> JsonObject:
             return warning(about, "FailedDraining", message, now, identity=f"{message}/{step.escalation_level}")
 
-        pods = [(found.pod, found.message) for found in step.blockers[:PODS_TOLD]]
+        pods = [(found.pod, found.message) for found in step.blockers[:PODS_WITH_EVENT_MAX]]
         write(
             self._kubernetes,
             [

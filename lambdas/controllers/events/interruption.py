@@ -148,13 +148,17 @@ def read_event(event: Any) -> Interruption | None:
         return None
     detail: dict[str, Any] = event["detail"]
     kind = (event.get("source"), event.get("detail-type"))
-    instance, told_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
+    instance, noticed_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
     if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
-        return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), told_at and told_at + SPOT_NOTICE)
+        return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE)
     if kind == ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"):
-        return Interruption(TerminationReason.RESERVATION_INTERRUPTED, (instance,), told_at and told_at + SPOT_NOTICE)
+        return Interruption(
+            TerminationReason.RESERVATION_INTERRUPTED, (instance,), noticed_at and noticed_at + SPOT_NOTICE
+        )
     if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
-        return Interruption(TerminationReason.REBALANCE_RECOMMENDED, (instance,), told_at and told_at + REPLACED_WITHIN)
+        return Interruption(
+            TerminationReason.REBALANCE_RECOMMENDED, (instance,), noticed_at and noticed_at + REPLACED_WITHIN
+        )
     if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
         reason = _STATES.get(str(detail.get("state", "")).lower())
         return Interruption(reason, (instance,)) if reason else None

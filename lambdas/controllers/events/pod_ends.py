@@ -79,7 +79,7 @@ def rounded_up(at: datetime) -> datetime:
 def pod_end(entry: dict[str, Any], at: datetime | None) -> PodEnd | None:
     """Return the end of a pod that an audit event reports; None without one, without a node, or where it need not be recorded.
 
-    A kubelet says so twice: its status patch names the phase in which a pod finished, and it deletes a pod that was told to
+    A kubelet says so twice: its status patch names the phase in which a pod finished, and it deletes a pod that had to
     go once its containers have stopped. A pod that somebody else deletes by force is in the answer, with its node.
     """
     target = object_of(entry.get("objectRef"))

@@ -13,7 +13,7 @@ from lambdas.controllers.kube_events import about_node, about_node_claim, about_
 from lambdas.ports import Clock, Kubernetes
 from lambdas.run_report import Decision
 
-PODS_TOLD: Final = 10
+PODS_WITH_EVENT_MAX: Final = 10
 """Most pods that get an event of their own; the node's event covers the others."""
 
 
@@ -27,7 +27,7 @@ class NodeEvents:
     def publish(self, step: ReportNode, waiting: Iterable[Pod]) -> None:
         """Write the events; `waiting` are the pods that wait for the node."""
         now = self._clock.now()
-        pods = list(islice(waiting, PODS_TOLD))
+        pods = list(islice(waiting, PODS_WITH_EVENT_MAX))
         about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]
         write(
             self._kubernetes,

@@ -24,7 +24,7 @@ class ObservedPlans:
         self._decision = decision
         self._ledger = ledger
         self._planned = ""
-        self._told = ""
+        self._last_recorded = ""
 
     def observe(self, snapshot: Snapshot, report: RunReport) -> None:
         """Plan as if observed NodePools acted, and record what would be launched for them, once. Never raises PortError."""
@@ -32,27 +32,29 @@ class ObservedPlans:
         if pools:
             self.record(as_acting(snapshot), report, pools=pools)
 
-    def record(self, world: Snapshot, report: RunReport, *, pools: Collection[str] | None = None) -> None:
+    def record(self, snapshot: Snapshot, report: RunReport, *, pools: Collection[str] | None = None) -> None:
         """Plan for this snapshot, and record the plan.
 
         Args:
-            world: What is planned for.
+            snapshot: What is planned for.
             report: Collects what would be done.
             pools: Only launches for these are recorded, and no plan without any; None: all, and each new snapshot is.
         """
-        digest = snapshot_digest(world)
+        digest = snapshot_digest(snapshot)
         if digest == self._planned:
             return
         self._planned = digest
-        plan, bound = self._decision.improved(world, report)
-        claims = [claim for claim in (*plan.claims, *static_claims(world)) if pools is None or claim.node_pool in pools]
+        plan, bound = self._decision.improved(snapshot, report)
+        claims = [
+            claim for claim in (*plan.claims, *static_claims(snapshot)) if pools is None or claim.node_pool in pools
+        ]
         bindings = () if pools is not None else ((found.pod, found.node) for found in plan.bindings)
         refused = () if pools is not None else ((found.pod, found.reason) for found in plan.unschedulable)
         summary = observed(of_provisioning(claims, bindings, refused))
-        is_new, self._told = summary.what != self._told, summary.what
+        is_new, self._last_recorded = summary.what != self._last_recorded, summary.what
         if pools is not None and not (claims and is_new):
             return
-        draft = self._ledger.draft(PROVISION, world, plan, bound, is_observed=True)
+        draft = self._ledger.draft(PROVISION, snapshot, plan, bound, is_observed=True)
         report.decision_id = report.decision_id or draft.id
         for claim in claims if is_new else ():
             message = f"would launch {claim.instance_types[0]} for {len(claim.pods)} pods ({draft.id or 'no ledger'})"

@@ -43,16 +43,16 @@ class PlanDecision:
         self._clock = clock
         self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
 
-    def plan(self, view: ClusterState, world: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
+    def plan(self, view: ClusterState, digest: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
         """Return the plan. A plan for pods that cannot be helped is reused while nothing changes.
 
         Args:
             view: The observation.
-            world: The digest of its snapshot.
+            digest: The digest of its snapshot.
             report: Collects figures, and a search that fails.
         """
         snapshot, now = view.snapshot, self._clock.now()
-        plan = self._last.recall(world, now)
+        plan = self._last.recall(digest, now)
         if plan is not None:
             return plan, DecisionDraft()
         with collector_paused():
@@ -61,7 +61,7 @@ class PlanDecision:
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
         if not plan.claims:
-            self._last.keep(world, now, plan)
+            self._last.keep(digest, now, plan)
         return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
 
     def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:

@@ -60,7 +60,7 @@ class Provisioning:
     wake_ups: Queue
     settings: Settings
     clock: Clock
-    _told_of: str = field(default="", init=False)
+    _recorded_digest: str = field(default="", init=False)
     """The last digest of the cluster that `disrupt` and `reconcile` were notified of."""
 
     def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime, cause: WokenBy) -> None:
@@ -141,9 +141,9 @@ class Provisioning:
             self.launches.hand_over(view, report)
             report.count(LAUNCH_DENIALS, len(view.denials))
             report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
-            world = snapshot_digest(view.snapshot)
-            self._record_if_new(world)
-            plan, draft = self.decision.plan(view, world, report)
+            digest = snapshot_digest(view.snapshot)
+            self._record_if_new(digest)
+            plan, draft = self.decision.plan(view, digest, report)
             report.count(QUOTA_DENIALS, int(PodReason.QUOTA_REACHED in {pod.reason for pod in plan.unschedulable}))
             plan = msgspec.structs.replace(plan, claims=(*plan.claims, *static_claims(view.snapshot)))
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
@@ -166,10 +166,10 @@ class Provisioning:
                 self._run_again("EC2 had no capacity", until)
                 return
 
-    def _record_if_new(self, world: str) -> None:
+    def _record_if_new(self, digest: str) -> None:
         """Record a changed cluster; pods that wait indefinitely are not a change."""
-        if world != self._told_of:
-            self._told_of = world
+        if digest != self._recorded_digest:
+            self._recorded_digest = digest
             self.record_change()
 
     def _run_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:

@@ -74,7 +74,7 @@ class Cloud:
         clock: The true time; its `lock` guards what a test reads or changes of the parts below.
         exchange: Prices and capacity: `exchange.state_capacity(Selection(zone="us-east-1a"), 0)` empties a zone.
         instances: EC2's instances; `on_launch` and `on_end` tell of them.
-        faults: What befalls calls over HTTP (`simulator.faults.Faults.arm`).
+        faults: The faults of calls over HTTP (`simulator.faults.Faults.arm`).
         http: The endpoint; `before` and `after` hook into calls.
         identities: The functions' roles and credentials.
         settings: The account's part of the functions' settings.
