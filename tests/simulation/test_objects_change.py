@@ -54,6 +54,22 @@ def test_nodes_follow_their_changed_template_one_after_another(tmp_path: Path) -
     assert_lawful(result)
 
 
+def test_a_pool_at_its_limits_replaces_its_drifted_nodes_without_a_gap(tmp_path: Path) -> None:
+    """What a node holds of the limits is free once it begins to go (ADR 26), so its replacement has room while it still runs."""
+    pool = node_pool(disruption=ONE_AT_A_TIME, limits={"cpu": "48"})
+    steps = [{"at": "8m", "apply": [labelled(pool, team="blue")]}]
+    result = play(tmp_path, pool, deployment(3, cpu="12"), steps=steps, duration="50m")
+    joined = {n["object"]["metadata"]["name"]: n["object"] for n in named_nodes(result)}
+    cores = [int(node["status"]["capacity"]["cpu"]) for node in joined.values()]
+    assert sum(cores[:3]) == 48
+    assert disrupted(result) == ["Drifted"] * 3
+    moves = [found.event for found in result.events if found.event in ("nodeJoined", "nodeDeleted")]
+    assert moves == ["nodeJoined"] * 3 + ["nodeJoined", "nodeDeleted"] * 3
+    assert (result.summary["nodesAtEnd"], result.summary["podsPending"]) == (3, 0)
+    assert result.summary["limitViolations"] == 0
+    assert_lawful(result)
+
+
 def named_nodes(result: Result) -> list[dict[str, Any]]:
     """The labels of each node over time: the record's Node objects, later ones last."""
     return [found for found in named(result, "objectApplied") if found["kind"] == "Node"]
