@@ -43,16 +43,16 @@ def _cluster(nodes: int, seed: int, protected: str, arguments: argparse.Namespac
     found = {"cluster": name, "load": os.getloadavg()[0], **measured(decoded(files), tuple(arguments.ways.split(",")))}
     print(f"{name}: ours done", file=sys.stderr, flush=True)
     if peer is not None and nodes <= arguments.peer_nodes:
-        found["karpenter"] = _karpenter(files, peer)
+        found["karpenter"] = _karpenter(files, peer, arguments.peer_seconds)
     return found
 
 
-def _karpenter(files: Files, peer: Peer) -> dict[str, Any]:
+def _karpenter(files: Files, peer: Peer, cpu_seconds: int) -> dict[str, Any]:
     """Where Karpenter ends with the gate SpotToSpotConsolidation on (`open`) and off (`strict`)."""
     try:
         return {
-            "open": peer.disruption(files, spot_to_spot=True),
-            "strict": peer.disruption(files, spot_to_spot=False),
+            "open": peer.disruption(files, spot_to_spot=True, cpu_seconds=cpu_seconds),
+            "strict": peer.disruption(files, spot_to_spot=False, cpu_seconds=cpu_seconds),
         }
     except PeerError as error:
         return {"failed": str(error)}
@@ -71,6 +71,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ways", default=",".join(WAYS), help="(default: %(default)s)")
     parser.add_argument("--no-peer", action="store_true", help="leave Karpenter out")
     parser.add_argument("--peer-nodes", type=int, default=500, help="largest cluster for Karpenter (default: 500)")
+    parser.add_argument(
+        "--peer-seconds", type=int, default=3600, help="CPU seconds after which its moves end (default: 3600)"
+    )
     parser.add_argument("--peer-memory", type=Path, metavar="FILE", help="use Karpenter's answers that were kept here")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="public data (default: %(default)s)")
     parser.add_argument("--work", type=Path, default=Path("build/bench-disruption"), help="for files")

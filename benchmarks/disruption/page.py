@@ -57,7 +57,8 @@ def _rows(cluster: Mapping[str, Any]) -> Iterator[list[str]]:
             continue
         price, moves = f"{peer['after']:.2f}", str(peer["moves"])
         ratio, most = f"{peer['after'] / bound:.3f}", str(peer["mostMovesOfAPod"])
-        said = f"Karpenter, {gate} ({peer['cpuSeconds']:.0f} s)"
+        end = "" if peer["ended"] else ", stopped"
+        said = f"Karpenter, {gate} ({peer['cpuSeconds']:.0f} s{end})"
         yield [name, said, price, ratio, "", "1", moves, "1", most, str(peer["rounds"]), "", ""]
 
 

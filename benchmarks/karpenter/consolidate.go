@@ -27,16 +27,19 @@ func (accept) Validate(_ context.Context, c disruption.Command, _ time.Duration)
 	return c, nil
 }
 
-// consolidated carries out Karpenter's commands one after the other until it has none or `rounds` are over. Each starts once the one before
-// has ended: budgets count from the nodes that there are then, and pods run where Karpenter planned them.
-func consolidated(ctx context.Context, objects []client.Object, types []*cloudprovider.InstanceType, at time.Time, rounds int) any {
+// consolidated carries out Karpenter's commands one after the other until it has none, or its methods have used `secondsMax` of the processors.
+// Each starts once the one before has ended: budgets count from the nodes that there are then, and pods run where Karpenter planned them.
+func consolidated(ctx context.Context, objects []client.Object, types []*cloudprovider.InstanceType, at time.Time, secondsMax float64) any {
 	prices := offeringPrices(types)
-	before, used := fleetPrice(objects, prices), cpuSeconds()
+	before, used, ended := fleetPrice(objects, prices), 0.0, false
 	launched, gone, round := 0, 0, 0
 	moves := map[string]int{}
-	for ; round < rounds; round++ {
-		commands := decided(ctx, newWorld(ctx, objects, types, at))
-		if len(commands) == 0 {
+	for ; used < secondsMax; round++ {
+		w := newWorld(ctx, objects, types, at)
+		begin := cpuSeconds()
+		commands := decided(ctx, w)
+		used += cpuSeconds() - begin
+		if ended = len(commands) == 0; ended {
 			break
 		}
 		for i, command := range commands {
@@ -54,7 +57,7 @@ func consolidated(ctx context.Context, objects []client.Object, types []*cloudpr
 		all, most = all+n, max(most, n)
 	}
 	return map[string]any{"before": before, "after": fleetPrice(objects, prices), "moves": all, "movedPods": len(moves), "mostMovesOfAPod": most,
-		"launched": launched, "gone": gone, "rounds": round, "ended": round < rounds, "cpuSeconds": cpuSeconds() - used}
+		"launched": launched, "gone": gone, "rounds": round, "ended": ended, "cpuSeconds": used}
 }
 
 // decided is what the first of Karpenter's methods that finds anything finds.

@@ -1,4 +1,4 @@
-// Command karpenter asks the scheduler of the published module sigs.k8s.io/karpenter where pods would go, or with -rounds its disruption methods
+// Command karpenter asks the scheduler of the published module sigs.k8s.io/karpenter where pods would go, or with -disrupt-seconds its disruption methods
 // where a cluster ends: it reads Kubernetes manifests and a catalogue as `fleetwright plan` does, and prints a plan in the same form, or what
 // became of the cluster. It is the peer of the benchmarks.
 package main
@@ -49,7 +49,7 @@ func main() {
 	now := flag.String("now", "2026-11-20T12:00:00Z", "the clock")
 	repeat := flag.Int("repeat", 1, "solve so many times and report the median time")
 	workers := flag.Int("workers", 5, "NumConcurrentReconciles (Karpenter's own benchmark: 5)")
-	rounds := flag.Int("rounds", 0, "carry out disruption, command after command, at most so many times, instead of planning")
+	disrupts := flag.Float64("disrupt-seconds", 0, "carry out disruption instead of planning, command after command, until so many CPU seconds are used")
 	spotToSpot := flag.Bool("spot-to-spot", false, "the feature gate SpotToSpotConsolidation")
 	flag.Parse()
 	log.SetLogger(logging.NopLogger)
@@ -66,8 +66,8 @@ func main() {
 	ctx := options.ToContext(injection.WithControllerName(context.Background(), "benchmark"), o)
 	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", " ")
-	if *rounds > 0 {
-		check(e.Encode(consolidated(ctx, objects, types, at, *rounds)))
+	if *disrupts > 0 {
+		check(e.Encode(consolidated(ctx, objects, types, at, *disrupts)))
 		return
 	}
 	check(e.Encode(plan(ctx, objects, types, at, *repeat)))

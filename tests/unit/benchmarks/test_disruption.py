@@ -40,11 +40,12 @@ def test_each_way_is_compared_with_karpenter_under_the_same_gate() -> None:
         "untouchable": 2.0,
         "program": 9.0,
     }
-    peer = {"moves": 100, "mostMovesOfAPod": 4, "rounds": 7, "cpuSeconds": 61.0}
+    peer = {"moves": 100, "mostMovesOfAPod": 4, "rounds": 7, "cpuSeconds": 61.0, "ended": True}
     cluster = {"cluster": "c", "load": 1.0, "before": 40.0, "bound": 8.0, "ways": {"balanced": way, "strict": way}}
-    peers = {"open": {**peer, "after": 12.5}, "strict": {**peer, "after": 20.0}}
+    peers = {"open": {**peer, "after": 12.5}, "strict": {**peer, "after": 20.0, "ended": False}}
     rows = figures(document({**cluster, "karpenter": peers})).splitlines()
     assert "| `c` | 40.00 | 8.00 | 2.00 (25%) |" in rows
     assert "| `c` | balanced | 10.00 | 1.250 | 1.125 | 0.800 | 80 | 0.800 | 1 | 3 |  |  |" in rows
     assert "| `c` | strict | 10.00 | 1.250 | 1.125 | 0.500 | 80 | 0.800 | 1 | 3 |  |  |" in rows
     assert "| `c` | Karpenter, open (61 s) | 12.50 | 1.562 |  | 1 | 100 | 1 | 4 | 7 |  |  |" in rows
+    assert "| `c` | Karpenter, strict (61 s, stopped) | 20.00 | 2.500 |  | 1 | 100 | 1 | 4 | 7 |  |  |" in rows
