@@ -118,10 +118,12 @@ fix: setup ## Fix what a machine can fix
 
 FIGURES ?=
 BENCH ?=
+DISRUPTION ?=
 PEER ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json PEER=build/e2e-peer.json
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json DISRUPTION=build/bench-disruption.json PEER=build/e2e-peer.json
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
+	$(if $(DISRUPTION),cp $(DISRUPTION) docs/bench-disruption.json)
 	$(if $(PEER),cp $(PEER) docs/e2e-peer.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.disruption.page import figures as disruption_figures
 from benchmarks.page import figures as benchmark_figures
 from simulator.campaign.page import figures as campaign_figures
 from tests.e2e.peer.page import PICTURE, drawn
@@ -21,6 +22,7 @@ _END: Final = "<!-- End of the figures. -->"
 
 SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]] = (
     ("benchmarks.json", "reference/benchmarks.md", benchmark_figures),
+    ("bench-disruption.json", "reference/disruption-benchmark.md", disruption_figures),
     (PEER, "reference/e2e-peer.md", peer_figures),
 )
 """What a run left, the page that has a section with its figures, and who writes them."""

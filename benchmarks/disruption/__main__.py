@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ def main() -> None:
     arguments = _arguments()
     peer, why_no_peer = built_peer(arguments.work, arguments.peer_memory, is_wanted=not arguments.no_peer)
     document: dict[str, Any] = {"commit": commit(), "cpus": os.cpu_count(), "peer": why_no_peer or "v1.14.1"}
+    document["command"] = shlex.join(("python", "-m", "benchmarks.disruption", *sys.argv[1:]))
     document["clusters"] = []
     for nodes in arguments.nodes:
         for seed in arguments.seeds:

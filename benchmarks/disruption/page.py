@@ -18,7 +18,7 @@ def figures(found: Mapping[str, Any]) -> str:
     """Both tables of a run (`build/bench-disruption.json`)."""
     loads = [cluster["load"] for cluster in found["clusters"]]
     head = (
-        f"`make bench-disruption` at commit {found['commit'][:12]} on {found['cpus']} processors; the machine's load at the "
+        f"`{found['command']}` at commit {found['commit'][:12]} on {found['cpus']} processors; the machine's load at the "
         f"start of a cluster was {min(loads):.1f} to {max(loads):.1f}. Karpenter: {found['peer']}."
     )
     clusters = markdown_table(_CLUSTERS, [_cluster(cluster) for cluster in found["clusters"]])

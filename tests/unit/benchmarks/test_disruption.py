@@ -27,7 +27,7 @@ def test_a_small_cluster_ends_between_its_bound_and_its_old_cost(tmp_path: Path)
 
 
 def document(*clusters: dict[str, Any]) -> dict[str, Any]:
-    return {"commit": "abc", "cpus": 2, "peer": "v1.14.1", "clusters": list(clusters)}
+    return {"command": "bench", "commit": "abc", "cpus": 2, "peer": "v1.14.1", "clusters": list(clusters)}
 
 
 def test_each_way_is_compared_with_karpenter_under_the_same_gate() -> None:
