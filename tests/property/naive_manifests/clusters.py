@@ -42,12 +42,23 @@ def _lasting(draw: Random, pool: NodePool) -> NodePool:
 
 
 def _writable(snapshot: Snapshot) -> Snapshot:
-    """The cluster without objects that the API server refuses: minValues of excluded values, claims without a class."""
+    """The cluster without objects that the API server refuses: minValues of excluded values, claims without a class.
+
+    Beside `replicas` it refuses a weight, and limits of anything but nodes.
+    """
     pools = []
     for pool in snapshot.node_pools:
         kept = [msgspec.structs.replace(r, min_values=None) if _is_too_much(r) else r for r in pool.requirements]
-        weight = pool.weight if pool.replicas is None else 0
-        pools.append(msgspec.structs.replace(pool, requirements=tuple(kept), node_class=CLASS_REF, weight=weight))
+        is_static = pool.replicas is not None
+        pools.append(
+            msgspec.structs.replace(
+                pool,
+                requirements=tuple(kept),
+                node_class=CLASS_REF,
+                weight=0 if is_static else pool.weight,
+                limits={name: amount for name, amount in pool.limits.items() if name == "nodes" or not is_static},
+            )
+        )
     claims = tuple(msgspec.structs.replace(claim, node_class=CLASS_REF) for claim in snapshot.node_claims)
     return msgspec.structs.replace(snapshot, node_pools=tuple(pools), node_claims=claims)
 

@@ -27,6 +27,12 @@ def test_clusters_read_from_manifests_are_planned_correctly(dial: str, first: in
         assert check(seed, dial)[1] == [], f"seed {seed}"
 
 
+@pytest.mark.parametrize("seed", [10080])
+def test_clusters_that_once_could_not_be_read(seed: int) -> None:
+    """10,080 has a NodePool with `replicas` and a limit of processors."""
+    assert check(seed, HOSTILE)[1] == []
+
+
 def test_calm_clusters_are_calm_and_planned_correctly() -> None:
     """Most pods of the hostile clusters have no place at all, and a claim holds two pods."""
     asked: Counter[str] = Counter()
