@@ -18,14 +18,14 @@ _CODES_MAX: Final = 3
 
 def reason_page(code: str) -> str:
     """Return the place of a code's explanation."""
-    base = os.environ.get(VARIABLE, "").rstrip("/")
-    return f"{base}/{_on_site(PAGE)}#{code.lower()}" if base else f"{PAGE}#{code.lower()}"
+    return on_site(f"{PAGE}#{code.lower()}")
 
 
 def on_site(text: str) -> str:
     """Return a text of the core with its links to the repository's page replaced by the site's, where one is named."""
     base = os.environ.get(VARIABLE, "").rstrip("/")
-    return text.replace(PAGE, f"{base}/{_on_site(PAGE)}") if base else text
+    # A page has a folder of its own on the site.
+    return text.replace(PAGE, f"{base}/{PAGE.removeprefix('docs/').removesuffix('.md')}/") if base else text
 
 
 def pages_lines(codes: Iterable[str]) -> str:
@@ -34,8 +34,3 @@ def pages_lines(codes: Iterable[str]) -> str:
     found = list(dict.fromkeys(codes))[:_CODES_MAX]
     lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]
     return "\n".join(style.painted(output.wrapped(f"about {line}"), "dim") for line in lines)
-
-
-def _on_site(page: str) -> str:
-    """A page has a folder of its own on the site."""
-    return page.removeprefix("docs/").removesuffix(".md") + "/"

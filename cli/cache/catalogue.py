@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from cli.cache.store import Store
 from core.model.catalogue import Catalogue, InstanceType
-
-_WITHOUT_REFERENCES: Final = 2
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +31,7 @@ def builtin_catalogue(store: Store, region: str, node_classes: Sequence[Mapping[
     """
     from simulator.market import embedded
 
-    key = _key(store, region, node_classes)
+    key = store.key("catalogue", embedded.market_bytes(region), list(node_classes))
     if (raw := store.get(key)) is not None:
         try:
             return _unfolded(msgspec.msgpack.decode(raw, type=_Kept))
@@ -43,16 +40,6 @@ def builtin_catalogue(store: Store, region: str, node_classes: Sequence[Mapping[
     catalogue = embedded.builtin_catalogue(region, node_classes)
     store.put(key, msgspec.msgpack.encode(_folded(catalogue)))
     return catalogue
-
-
-def _key(store: Store, region: str, node_classes: Sequence[Mapping[str, Any]]) -> str:
-    from simulator.market.embedded import market_bytes
-
-    try:
-        classes = marshal.dumps(list(node_classes), _WITHOUT_REFERENCES)
-    except ValueError:  # a value that JSON does not have
-        return ""
-    return store.key(b"catalogue", market_bytes(region), classes)
 
 
 def _folded(catalogue: Catalogue) -> _Kept:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -14,9 +13,6 @@ from core.manifests.wire.api_resources import Resource
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import NodeOverlay
-
-_WITHOUT_REFERENCES: Final = 2
-"""The version of marshal's format in which equal content has equal bytes, regardless of sharing."""
 
 
 class _Readings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +38,7 @@ class KeptReaders:
     def __init__(self, store: Store, objects: Mapping[Resource, Sequence[Any]]) -> None:
         self._store = store
         self._objects = {name: objects.get(resource, ()) for name, resource in _FIELDS.items()}
-        self._key = _key(store, self._objects)
+        self._key = store.key("objects", {name: list(found) for name, found in self._objects.items()})
         self._kept = self._read_kept()
         self._read: dict[int, Any] = {}
 
@@ -88,12 +84,3 @@ class KeptReaders:
             return {}
         pairs = [(self._objects[name], getattr(readings, name)) for name in _FIELDS]
         return {id(obj): reading for given, kept in pairs for obj, reading in zip(given, kept, strict=True)}
-
-
-def _key(store: Store, objects: Mapping[str, Sequence[Any]]) -> str:
-    try:
-        return store.key(
-            b"objects", marshal.dumps({name: list(found) for name, found in objects.items()}, _WITHOUT_REFERENCES)
-        )
-    except ValueError:  # a value that JSON does not have, so that equal content is not to be told
-        return ""

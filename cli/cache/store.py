@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import marshal
 import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cli.cache.program import program_digest
 
@@ -17,6 +18,9 @@ VARIABLE: Final = "FLEETWRIGHT_CACHE_DIR"
 
 BYTES_MAX: Final = 64 * 2**20
 """Of all files together; those that were written first go first."""
+
+_WITHOUT_REFERENCES: Final = 2
+"""The version of marshal's format in which equal content has equal bytes, regardless of sharing."""
 
 _DIGEST_BYTES: Final = 32
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -28,12 +32,17 @@ class Store:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def key(self, *parts: bytes) -> str:
-        """Return the key of what these inputs give under this version of the code; empty where nothing is kept."""
+    def key(self, *parts: Any) -> str:
+        """Return the key of what these inputs give under this version of the code; empty where nothing is kept.
+
+        Parts are bytes, or values as JSON has them. Where one holds another value, equal inputs cannot be recognized.
+        """
         if self._folder is None or not (program := program_digest()):
             return ""
-        digests = (hashlib.sha256(part).digest() for part in (program, *parts))
-        return hashlib.sha256(b"".join(digests)).hexdigest()
+        try:
+            return hashlib.sha256(marshal.dumps((program, *parts), _WITHOUT_REFERENCES)).hexdigest()
+        except ValueError:
+            return ""
 
     def get(self, key: str) -> bytes | None:
         """Return the content under a key, None where there is none or where the file is damaged."""

@@ -151,7 +151,7 @@ class Ec2Quotas(Constraint):
         return f"EC2's {quota}, leaves {left} vCPUs and the smallest instance type that would do has {least // VCPU}"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Not claims of a quota that refused any pod a node: the greedy plan decided who gets what is left of it."""
+        """Whether no quota that it counts in refused a pod a node: the greedy plan decides who gets what is left of those."""
         return self._refusing.isdisjoint(self._charge(claim, self._left(claim)))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:

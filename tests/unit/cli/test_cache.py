@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cli.__main__ import main
-from cli.cache import objects, program, store
+from cli.cache import program, store
 from cli.cache.catalogue import builtin_catalogue
 from cli.cache.objects import KeptReaders
 from cli.cache.store import BYTES_MAX, VARIABLE, Store, user_store
@@ -163,7 +163,7 @@ def test_a_damaged_file_is_written_again(folder: Path, damage: Callable[[Path], 
 
 
 def test_content_of_another_form_is_read_again(folder: Path, inventory: Inventory) -> None:
-    user_store().put(objects._key(user_store(), KeptReaders(user_store(), inventory.objects)._objects), b"\xc1")
+    user_store().put(KeptReaders(user_store(), inventory.objects)._key, b"\xc1")
     assert len(_readings(KeptReaders(user_store(), inventory.objects), inventory)) == len(_objects(inventory))
 
 

@@ -127,7 +127,7 @@ class TestValidation:
         assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), Refusal)
 
     def test_a_cheaper_type_became_too_small(self) -> None:
-        """A pod that came since fits the dearer types of the replacement only: EC2 might launch the one that is too small."""
+        """A pod that came since fits only the larger types of the replacement: EC2 may launch the one that is too small."""
         node = a_node_of(LARGE)
         snapshot = world(node, pods=(pod_on("node-1"),), options=KARPENTER)
         command = self.command(snapshot)
