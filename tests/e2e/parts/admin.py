@@ -6,6 +6,7 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
@@ -14,12 +15,15 @@ import msgspec
 from lambdas.adapters.kube import errors
 from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.transport import Transport
-from lambdas.ports import EvictionBlockedError, JsonObject, NotFoundError, PortError
+from lambdas.ports import EvictionBlockedError, JsonObject, LostReplyError, NotFoundError, PortError
 
 OK: Final = 200
 FIELD_MANAGER: Final = "fleetwright-e2e"
 POLL_SECONDS: Final = 0.1
 ESTABLISHED_SECONDS: Final = 120.0
+APPLIED_SECONDS: Final = 120.0
+"""A server that builds its schemas anew, right after definitions came, has left one request without an answer for 20 s."""
+
 PAGE_SIZE: Final = 1000
 
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "StorageClass", "PriorityClass")
@@ -70,13 +74,14 @@ class Admin:
         return str(self._send("version", "GET", "/version")["gitVersion"])
 
     def apply(self, objects: Iterable[JsonObject]) -> None:
-        """Server-side apply, what others need first; CustomResourceDefinitions can be used when it returns."""
+        """Server-side apply, what others need first; CustomResourceDefinitions can be used when it returns.
+
+        A request that got no answer is sent again: applying the same object twice changes nothing.
+        """
         ordered = sorted(objects, key=lambda one: _FIRST.index(one["kind"]) if one["kind"] in _FIRST else len(_FIRST))
         for one in ordered:
-            kind, metadata = self._kind_of(one), one["metadata"]
-            path = kind.at(metadata.get("namespace", "default"), metadata["name"])
-            query = urlencode({"fieldManager": FIELD_MANAGER, "force": "true"})
-            self._send("apply", "PATCH", f"{path}?{query}", one, content_type="application/apply-patch+yaml")
+            what = f"{one['kind']} {one['metadata']['name']} applied"
+            until(partial(self._apply, one), seconds=APPLIED_SECONDS, what=what, forgive=(LostReplyError,))
             if one["kind"] == "CustomResourceDefinition":
                 self._await_established(one)
 
@@ -146,6 +151,12 @@ class Admin:
         except EvictionBlockedError:
             return False
         return True
+
+    def _apply(self, one: JsonObject) -> JsonObject:
+        kind, metadata = self._kind_of(one), one["metadata"]
+        path = kind.at(metadata.get("namespace", "default"), metadata["name"])
+        query = urlencode({"fieldManager": FIELD_MANAGER, "force": "true"})
+        return self._send("apply", "PATCH", f"{path}?{query}", one, content_type="application/apply-patch+yaml")
 
     def _kind_of(self, one: JsonObject) -> Kind:
         group, _, version = str(one["apiVersion"]).rpartition("/")
