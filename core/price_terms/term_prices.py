@@ -37,7 +37,7 @@ class TermPrices:
             except InvalidInputError:
                 continue  # it launches nothing, and its validation says why
             charges = charges_of(node_class, self._terms)
-            if node_class.name in by_class or charges != ClassCharges():
+            if charges != ClassCharges():
                 by_class[node_class.name] = self._charged(catalogue.types_for(node_class.name), charges)
         return msgspec.structs.replace(catalogue, default=default, by_node_class=dict(sorted(by_class.items())))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.approval.announcement import SUBJECT_MAX, body, explanation, subject
+from core.approval.announcement import body, explanation, subject
 from core.model.plan import Command, DisruptionPlan
 from tests.builders import NOW
 from tests.unit.approval.test_proposal import PROPOSAL
@@ -21,9 +21,11 @@ def test_the_explanation_is_that_of_explain_for_each_node() -> None:
 def test_a_subject_is_one_short_line_of_ascii() -> None:
     """SNS refuses any other."""
     found = subject(msgspec.structs.replace(PROPOSAL, command=LONG), "prod")
-    assert len(found) <= SUBJECT_MAX
+    assert len(found) == 100
     assert found.isascii()
     assert found.startswith("prod: remove")
+    assert found.endswith("...")
+    assert subject(PROPOSAL, "prod") == "prod: remove a waits for approval (1)"
 
 
 def test_the_text_says_how_to_decide_and_until_when() -> None:

@@ -43,3 +43,9 @@ def test_a_rejection_ends_with_the_day() -> None:
 def test_a_row_is_read_as_it_was_written() -> None:
     row = msgspec.structs.replace(PROPOSAL, verdict=REJECTED, end=ENDED)
     assert msgspec.json.decode(msgspec.json.encode(row), type=Proposal) == row
+
+
+def test_a_verdict_is_either_an_approval_or_a_rejection() -> None:
+    approved = msgspec.structs.replace(REJECTED, is_approved=True)
+    found = [msgspec.structs.replace(PROPOSAL, verdict=verdict) for verdict in (None, REJECTED, approved)]
+    assert [(one.is_approved, one.is_rejected) for one in found] == [(False, False), (False, True), (True, False)]

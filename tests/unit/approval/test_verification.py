@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
+from core import labels
 from core.approval.proposal import EXPIRES_AFTER, Proposal, ProposalVerdict
 from core.approval.verification import Verification, without_proposed
 from core.disruption.decision import disrupt
+from core.model.feature_gates import FeatureGates
+from core.model.node import NodeCondition
 from core.model.plan import Command, Move
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.node import NodeReason
 from core.reasons.refusal import Refusal
@@ -52,6 +56,25 @@ def test_it_lapses_where_less_would_do_by_now() -> None:
     assert refusal.message == "another command is right for its nodes by now"
 
 
+def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
+    nodes = (a_node_of(SMALL, "one"), a_node_of(SMALL, "two"), a_node_of(LARGE, "room"))
+    pods = (pod_on("one"), pod_on("two"), pod_on("room", cpu="12"))
+    first, second = (a_move_to_room(world(*nodes, pods=pods), node).command for node in ("one", "two"))
+    both = msgspec.structs.replace(
+        first,
+        method="multi",
+        nodes=(*first.nodes, *second.nodes),
+        claims=(*first.claims, *second.claims),
+        moves=(*first.moves, *second.moves),
+    )
+    found = Proposal(id="1", command=both, why="asked", text="", proposed_at=NOW)
+    assert lapse(found, world(*nodes, pods=pods)) is None
+    kept = pod_on("two", annotations={labels.DO_NOT_DISRUPT: "true"})
+    refusal = lapse(found, world(*nodes, pods=(pods[0], kept, pods[2])))
+    assert refusal is not None
+    assert refusal.message == "another command is right for its nodes by now"
+
+
 def test_a_day_is_the_limit() -> None:
     refusal = lapse(proposal(EMPTY), msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER))
     assert refusal is not None
@@ -70,6 +93,35 @@ def test_the_nodes_of_proposals_are_left_out_of_other_decisions() -> None:
     assert {blocked(plan)[node] for node in found.command.nodes} == {NodeReason.PROPOSAL_REJECTED}
     later = msgspec.structs.replace(EMPTY, now=NOW + EXPIRES_AFTER + timedelta(seconds=1))
     assert disrupt(without_proposed(later, [rejected])).commands
+
+
+def test_a_hold_says_which_proposal_it_is_for_and_until_when() -> None:
+    found = proposal(EMPTY)
+    approved, rejected = (
+        msgspec.structs.replace(found, verdict=ProposalVerdict(is_approved=answer, by="ada", at=NOW))
+        for answer in (True, False)
+    )
+    until = f"{found.expires_at:%Y-%m-%d %H:%M} UTC"
+    for waiting in (found, approved):
+        assert held(EMPTY, waiting) == {"one": f"proposal 1 waits until {until}: asked"}
+    assert held(EMPTY, rejected) == {"one": f"proposal 1 was rejected by ada; it is left alone until {until}"}
+
+
+@pytest.mark.parametrize("is_repaired", [True, False])
+def test_an_unhealthy_node_is_replaced_although_a_proposal_waits(is_repaired: bool) -> None:
+    """Nobody need agree to the repair; where the cluster repairs no nodes, it waits like the others."""
+    found = proposal(EMPTY)
+    ill = NodeCondition("Ready", "False", NOW - timedelta(minutes=31))
+    nodes = tuple(msgspec.structs.replace(node, conditions=(ill,)) for node in EMPTY.nodes)
+    options = Options(feature_gates=FeatureGates(node_repair=is_repaired))
+    sick = msgspec.structs.replace(EMPTY, nodes=nodes, options=options)
+    assert list(held(sick, found)) == ([] if is_repaired else ["one"])
+
+
+def held(snapshot: Snapshot, found: Proposal) -> dict[str, str]:
+    """Node → what holds it."""
+    claims = without_proposed(snapshot, [found]).node_claims
+    return {claim.node_name: claim.hold.message for claim in claims if claim.hold is not None}
 
 
 def test_nothing_is_changed_where_nothing_waits() -> None:

@@ -103,3 +103,35 @@ def test_the_first_pause_is_as_long_as_a_node_may_take_to_join() -> None:
     quarter = NOW + timedelta(minutes=15)
     kinds = [opened.brake(at).kind for at in (quarter - timedelta(seconds=1), quarter) if opened.brake(at) is not None]
     assert kinds == [BrakeKind.POOL_BREAKER, BrakeKind.POOL_PROBE]
+
+
+def test_a_success_leaves_nothing_of_failures_but_their_results() -> None:
+    """Otherwise, the next failures open it earlier, or for longer, than those of a pool that never failed."""
+    again = failing(CLOSED, 2 * OPENS_AFTER).after_success()
+    assert again == Breaker(node_pool="a", results=again.results)
+
+
+def test_pauses_double_up_to_four_hours() -> None:
+    breaker, now, pauses = failing(CLOSED, OPENS_AFTER), NOW, []
+    for _ in range(6):
+        assert breaker.open_until is not None
+        pauses.append((breaker.open_until - now) / timedelta(minutes=1))
+        now = breaker.open_until
+        breaker = breaker.after_failure("did not join", now)
+    assert pauses == [15, 30, 60, 120, 240, 240]
+
+
+def test_an_open_breaker_is_forgotten_a_day_after_its_pause() -> None:
+    """A pool that launches nothing for a day is tried as any other."""
+    opened = failing(CLOSED, OPENS_AFTER)
+    forgotten = NOW + FIRST_PAUSE + timedelta(days=1)
+    assert opened.brake(forgotten - timedelta(seconds=1)) is not None
+    assert opened.brake(forgotten) is None
+
+
+def test_the_brake_says_how_many_failed_and_of_what_the_last() -> None:
+    brake = failing(CLOSED, 2).after_failure("the role is missing", NOW).brake(NOW)
+    assert brake is not None
+    assert brake.message.startswith(
+        "3 new nodes of NodePool a failed in a row, the last: the role is missing; tried again at"
+    )

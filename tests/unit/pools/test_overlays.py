@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from core import labels
+from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType
 from core.model.feature_gates import FeatureGates
+from core.model.node_pool import NodePool
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Options
-from core.model.values.requirements import Requirement
+from core.model.values.requirements import Requirement, Requirements
+from core.pools.overlays import adjusted_price, overlaid
 from core.pools.pool_types import pool_types
 from tests.builders import a_pool, a_snapshot, a_type
 
@@ -80,3 +85,71 @@ def test_the_overlaid_types_are_cached_until_an_overlay_or_a_type_changes() -> N
     (first,), (again, _), (other,) = priced(7, SMALL), priced(7, SMALL, LARGE), priced(8, SMALL)
     assert first is again
     assert [one.offerings[0].price for one in (first, other)] == [7, 8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "price"),
+    [
+        ({"price": 7}, 7),
+        ({"price": 7, "price_adjustment": "+1"}, 7),
+        ({"price_adjustment": "+0.5"}, 600_000_000),
+        ({"price_adjustment": "-0.01"}, 90_000_000),
+        ({"price_adjustment": "-0.2"}, 0),
+        ({"price_adjustment": "+10%"}, 110_000_000),
+        ({"price_adjustment": "-25%"}, 75_000_000),
+        ({"price_adjustment": "-150%"}, 0),
+        ({}, 100_000_000),
+    ],
+)
+def test_an_adjustment_replaces_a_price_or_moves_it_by_dollars_or_a_percentage(
+    changes: dict[str, Any], price: int
+) -> None:
+    assert adjusted_price(100_000_000, NodeOverlay(name="a", **changes)) == price
+
+
+@pytest.mark.parametrize("text", ["cheap", "%", "+5$"])
+def test_an_adjustment_that_is_no_number_is_named(text: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        adjusted_price(1, NodeOverlay(name="deal", price_adjustment=text))
+    assert (caught.value.subject, caught.value.field) == ("NodeOverlay deal", "spec.priceAdjustment")
+
+
+def test_without_overlays_the_types_stay_the_same() -> None:
+    assert overlaid([SMALL, LARGE], (), Requirements(), frozenset()) == (SMALL, LARGE)
+
+
+TEAM = "example.com/team"
+
+
+@pytest.mark.parametrize(
+    ("offered", "applies"),
+    [
+        ((), False),
+        ((Requirement.one_of(TEAM, "red"),), True),
+        ((Requirement.one_of(TEAM, "red", "blue"),), False),
+        ((Requirement.one_of(TEAM, "blue"),), False),
+    ],
+)
+def test_an_overlay_goes_by_a_label_of_the_pool_only_where_it_is_certain(
+    offered: tuple[Requirement, ...], applies: bool
+) -> None:
+    """Which of two teams a node is for is not known before it is launched."""
+    overlay = NodeOverlay(name="a", price=7, requirements=(Requirement.one_of(TEAM, "red"),))
+    assert priced(a_pool("one", *offered), overlay) == {"us-east-1a": 7 if applies else 100_000_000}
+
+
+def test_an_overlay_applies_to_no_offering_that_the_pool_does_not_buy() -> None:
+    zones = ("us-east-1a", "us-east-1b", "us-east-1c")
+    some = a_pool("one", Requirement.one_of(labels.ZONE, *zones[:2]))
+    kind = a_type("m5.large", price=0.1, zones=zones, capacity_types=(labels.ON_DEMAND,))
+    assert priced(some, NodeOverlay(name="a", price=7), kind) == dict(zip(zones, (7, 7, 100_000_000), strict=True))
+    in_one = NodeOverlay(name="a", price=7, requirements=(Requirement.one_of(labels.ZONE, zones[1]),))
+    assert priced(some, in_one, kind)[zones[1]] == 7
+    assert priced(some, in_one, kind)[zones[0]] == 100_000_000
+
+
+def priced(pool: NodePool, overlay: NodeOverlay, kind: InstanceType = SMALL) -> dict[str, int]:
+    """Zone → price in nano-dollars of the type in that NodePool."""
+    snapshot = a_snapshot(types=(kind,), node_pools=(pool,), overlays=(overlay,), options=ON)
+    (found,) = pool_types(snapshot).of(pool.name)
+    return {offering.zone: offering.price for offering in found.offerings}

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from core import labels
 from core.api.translation import node_pool
 from core.api.validation import problems
 from core.disruption.decision import disrupt
+from core.model.catalogue import Catalogue
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Options
@@ -88,3 +90,32 @@ def test_annotations_are_read_exactly() -> None:
         (name,) = wrong
         (problem,) = problems(annotated(**wrong))
         assert problem.field == f"metadata.annotations[fleetwright.dev/{name.replace('_', '-')}]"
+
+
+@pytest.mark.parametrize(
+    ("pool", "node_class", "type_name"),
+    [
+        ("default", "", OLD.name),
+        ("default", "default", OLD.name),
+        ("default", "other", NEW.name),
+        ("gone", "other", NEW.name),
+        ("gone", "", OLD.name),
+    ],
+)
+def test_a_node_of_another_class_than_its_pool_has_the_types_of_its_own(
+    pool: str, node_class: str, type_name: str
+) -> None:
+    """Nodes outlive changes and deletions of their NodePool, and keep a price."""
+    catalogue = Catalogue(default=(OLD,), by_node_class={"other": (NEW,)})
+    found = pool_types(a_snapshot(catalogue=catalogue))
+    assert [one.name for one in found.of(pool, node_class)] == [type_name]
+    assert list(found.by_name(pool, node_class)) == [type_name]
+
+
+@pytest.mark.parametrize(("is_on", "bought"), [(True, [labels.RESERVED, labels.SPOT]), (False, [labels.SPOT])])
+def test_reservations_are_bought_only_where_the_feature_is_on(is_on: bool, bought: list[str]) -> None:
+    reserved = a_type("m5.large", zones=("us-east-1a",), capacity_types=(labels.RESERVED, labels.SPOT))
+    gates = Options(feature_gates=FeatureGates(reserved_capacity=is_on))
+    first, second = pool_types(a_snapshot(types=(reserved, NEW), options=gates)).of("default")
+    assert [offering.capacity_type for offering in first.offerings] == bought
+    assert second is NEW

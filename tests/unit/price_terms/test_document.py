@@ -29,6 +29,11 @@ def test_a_discount_is_for_on_demand_unless_it_says_otherwise() -> None:
     assert read_terms('{"discounts": [{"percent": 10}]}').discounts[0].capacity_types == ("on-demand",)
 
 
+@pytest.mark.parametrize(("percent", "ppm"), [("0", 0), ("0.5", 5_000), ("100", 1_000_000)])
+def test_a_discount_is_from_nothing_to_the_whole_price(percent: str, ppm: int) -> None:
+    assert read_terms(f'{{"discounts": [{{"percent": {percent}}}]}}').discounts[0].ppm == ppm
+
+
 def test_nothing_changes_no_price() -> None:
     assert read_terms("") == read_terms("{}") == PriceTerms()
 
@@ -41,6 +46,7 @@ def test_nothing_changes_no_price() -> None:
         ('{"discount": []}', "", "unknown field `discount`"),
         ('{"discounts": [{}]}', "discounts[0]", "missing required field `percent`"),
         ('{"discounts": [{"percent": 101}]}', "discounts[0].percent", "101 is not a percentage from 0 to 100"),
+        ('{"discounts": [{"percent": -1}]}', "discounts[0].percent", "-1 is not a percentage from 0 to 100"),
         ('{"discounts": [{"percent": "NaN"}]}', "discounts[0].percent", "NaN is not a percentage"),
         (
             '{"discounts": [{"percent": 1}, {"percent": 1, "capacityTypes": ["reserved"]}]}',

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from core.model.catalogue import Catalogue, InstanceType, Offering
-from core.price_terms.term_prices import TermPrices
+from core.price_terms.term_prices import CHARGES_KEPT, TermPrices
 from core.price_terms.terms import Discount, Licence, PriceTerms
 
 TERMS = PriceTerms(
@@ -46,8 +46,10 @@ def test_sizes_of_a_class_stay() -> None:
 
 
 def test_a_class_that_cannot_be_read_pays_what_types_of_no_class_pay() -> None:
-    broken = {"metadata": {"name": "rhel"}, "spec": {"associatePublicIPAddress": "yes"}}
-    assert price(TermPrices(TERMS).of(Catalogue(TYPES), [broken]), "rhel") == 90
+    """The classes after it pay what they do without it."""
+    broken = {"metadata": {"name": "broken"}, "spec": {"associatePublicIPAddress": "yes"}}
+    found = TermPrices(TERMS).of(Catalogue(TYPES), [broken, a_class("rhel")])
+    assert [price(found, name) for name in ("broken", "rhel")] == [90, 97]
 
 
 def test_the_same_market_has_the_same_types_again() -> None:
@@ -61,3 +63,21 @@ def test_the_same_market_has_the_same_types_again() -> None:
 def test_without_terms_the_catalogue_is_the_same_object() -> None:
     catalogue = Catalogue(TYPES)
     assert TermPrices(PriceTerms()).of(catalogue, [a_class("rhel")]) is catalogue
+
+
+def test_lists_for_many_charges_are_not_kept_for_ever() -> None:
+    """A long run of `serve`, or of a function, sees prices and classes come and go."""
+    prices = TermPrices(
+        PriceTerms(licences=tuple(Licence(node_classes=(f"c{n}",), a_node=n + 1) for n in range(CHARGES_KEPT + 1)))
+    )
+
+    def listed(n: int) -> tuple[InstanceType, ...]:
+        return prices.of(Catalogue(TYPES), [a_class(f"c{n}")]).types_for(f"c{n}")
+
+    first = listed(0)
+    assert listed(0) is first
+    assert [listed(n)[0].offerings[0].price for n in range(CHARGES_KEPT + 1)] == [
+        101 + n for n in range(CHARGES_KEPT + 1)
+    ]
+    assert listed(0) is not first
+    assert listed(0) == first
