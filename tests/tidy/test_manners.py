@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,3 +102,12 @@ def test_no_secret_address_or_machine_path_is_committed() -> None:
     private = re.compile(r"/work/(main|shared|\.)|/root/|AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY")
     texts = list(ROOT.glob("*.md")) + list((ROOT / "docs").rglob("*.md")) + list((ROOT / "examples").rglob("*.yaml"))
     assert not [relative(path) for path in (*FILES, *texts) if private.search(path.read_text())]
+
+
+def test_no_symbolic_link_is_committed() -> None:
+    """One named .venv took the place of the virtual environment of whoever checked it out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()  # fmt: skip
+    assert listed
+    assert not [line.partition("\t")[2] for line in listed if line.startswith("120000 ")]
