@@ -87,32 +87,38 @@ def _commands(commands: Sequence[JsonObject]) -> str:
 
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
     """Nodes that stay for the same reason share an entry; in the short form also those whose reasons name different pods."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    by_code: dict[str, dict[str, list[str]]] = {}
     for found in blocked:
-        groups.setdefault((found["reason"], found["message"].replace(found["node"], "it")), []).append(found["node"])
-    if not shows_all:
-        groups = _joined(groups)
+        by_code.setdefault(found["reason"], {}).setdefault(_of_it(found["message"], found["node"]), []).append(
+            found["node"]
+        )
     paragraphs = []
-    for (reason, message), nodes in groups.items():
-        named = output.several(nodes, len(nodes) if shows_all else _NAMED_MAX)
-        head = f"{nodes[0]} stays" if len(nodes) == 1 else f"{len(nodes)} nodes stay"
-        lines = [f"{head} [{reason}]: {message}", *([f"  {named}"] if len(nodes) > 1 else [])]
-        paragraphs.append(output.wrapped("\n".join(lines)))
-    pages = pages_lines(reason for reason, _ in groups)
-    return "\n".join([*paragraphs, *([pages] if pages else [])])
+    for reason, by_message in by_code.items():
+        if shows_all or len(by_message) <= _MESSAGES_MAX:
+            paragraphs += [_alike(reason, *entry, shows_all=shows_all) for entry in by_message.items()]
+        else:
+            paragraphs.append(_such_as(reason, by_message))
+    more = [] if shows_all or not blocked else [f"every node: --all, or fleetwright explain {blocked[0]['node']}"]
+    return "\n".join([*(output.wrapped(paragraph) for paragraph in paragraphs), *more, pages_lines(by_code)]).rstrip()
 
 
-def _joined(groups: Mapping[tuple[str, str], list[str]]) -> dict[tuple[str, str], list[str]]:
-    """The same with more than a few messages of one code in one entry."""
-    by_reason: dict[str, list[str]] = {}
-    for reason, message in groups:
-        by_reason.setdefault(reason, []).append(message)
-    found: dict[tuple[str, str], list[str]] = {}
-    for (reason, message), nodes in groups.items():
-        told = by_reason[reason]
-        key = (reason, message if len(told) <= _MESSAGES_MAX else f"{told[0]}, and {len(told) - 1} more such reasons")
-        found.setdefault(key, []).extend(nodes)
-    return found
+def _of_it(message: str, node: str) -> str:
+    """The message with `it` for the node, so that nodes can share it."""
+    return message.replace(f"node {node}", "it").replace(node, "it")
+
+
+def _alike(reason: str, message: str, nodes: Sequence[str], *, shows_all: bool) -> str:
+    if len(nodes) == 1:
+        return f"{nodes[0]} stays [{reason}]: {message}"
+    named = output.several(nodes, len(nodes) if shows_all else _NAMED_MAX)
+    return f"{len(nodes)} nodes stay [{reason}]: {message}\n  {named}"
+
+
+def _such_as(reason: str, by_message: Mapping[str, Sequence[str]]) -> str:
+    """One entry for all nodes of a code, with the message of the first."""
+    first, *rest = (node for nodes in by_message.values() for node in nodes)
+    named = output.several(rest, _NAMED_MAX)
+    return f"{len(rest) + 1} nodes stay [{reason}], such as {first}: {next(iter(by_message))}\n  {named}"
 
 
 def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:

@@ -39,7 +39,7 @@ class NamedTarget:
         snapshot = self._snapshot
         node = self._node()
         if node:
-            return explain_node_now(snapshot, node)
+            return explain_node_now(snapshot, node, out_of_time)
         named = [pod for pod in snapshot.pods if pod.key == self._text or self._is(pod, pod.name, "Pod")]
         if len(named) > 1:
             found = output.several(sorted(pod.key for pod in named))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -14,20 +14,42 @@ from core.model.state_node import state_nodes
 from core.model.values.quantity import dollars
 from core.pools.pool_types import pool_types
 from core.reasons.node import NodeReason
+from core.scheduling import Planner
 
 
-def explain_node_now(snapshot: Snapshot, node: str) -> Explanation:
-    """Decide by the snapshot and say what becomes of the node, with what it costs and who holds its NodePool's budgets."""
-    found = explain_node(disrupt(snapshot), node)
+def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Decide by the snapshot and say what becomes of the node, with what it costs and who holds its NodePool's budgets.
+
+    Args:
+        snapshot: What the decision may depend on.
+        node: Name of a node, or of a claim without one.
+        out_of_time: As for the decision that this explains (`disrupt`), so that both say the same.
+    """
+    planner = Planner(snapshot)
+    found = explain_node(disrupt(snapshot, planner, out_of_time, proves=False), node)
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
         return found
     price = f"costs {dollars(state_price(state, pool_types(snapshot))):.4f} $/h in NodePool {state.node_pool}"
     details = [*found.details, price]
+    if found.reason == NodeReason.PODS_UNSCHEDULABLE:
+        details += _of_pods(planner, node)
     if found.reason == NodeReason.BUDGET:
         pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
         details += _of_budgets(pools[state.node_pool])
     return msgspec.structs.replace(found, details=tuple(details))
+
+
+def _of_pods(planner: Planner, node: str) -> Iterator[str]:
+    """What the first pod that finds no other place lacks; with the other nodes that go, more pods may lack one."""
+    results = planner.what_if([node], consolidation=True)
+    displaced = set(results.displaced)
+    stranded = next((pod for pod in results.plan.unschedulable if pod.pod in displaced), None)
+    if stranded is None:
+        yield "without the other nodes that go its pods would find places"
+        return
+    yield f"without this node pod {stranded.pod} lacks a place [{stranded.reason}]"
+    yield from (f"  {line}" for line in stranded.message.splitlines())
 
 
 def _of_budgets(pool: PoolStatus) -> Iterator[str]:

@@ -93,7 +93,7 @@ class Simulator:
     def _stranded(self, outcome: SchedulingResults) -> str:
         for pod in outcome.plan.unschedulable:
             if pod.pod not in self._placeless:
-                return f"pod {pod.pod} would find no place: {pod.message}"
+                return f"pod {pod.pod} would find no place{pod.message and ': '}{pod.message}"
         for key in outcome.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"
         return ""

@@ -9,6 +9,7 @@ import msgspec
 from core.explain_node import explain_node_now
 from core.model.node_pool import Budget, Disruption
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 
@@ -37,3 +38,23 @@ def test_a_node_that_is_not_ours_has_no_price() -> None:
     _, node = a_node_of(a_type(), "strange")
     snapshot = a_snapshot(types=(a_type(),), nodes=(node,), node_claims=())
     assert "costs" not in str(explain_node_now(snapshot, "strange"))
+
+
+def test_a_node_whose_pods_fit_nowhere_else_names_its_own_pod_and_what_that_lacks() -> None:
+    """It said `pod web would find no place: `, with a pod of another node and no reason."""
+    types = (a_type("small", cpu="4", price=0.1), a_type("large", cpu="8", price=0.2))
+    pool = a_pool("default", disruption=Disruption(consolidate_after=timedelta(0), budgets=()))
+    claims, nodes = zip(*(a_node_of(types[1], name) for name in ("a", "b")), strict=True)
+    pods = tuple(
+        a_pod(
+            f"web-{node.name}", cpu="100m", node_name=node.name, phase="Running",
+            node_selector=(Requirement.one_of("rack", "1"),),
+        )
+        for node in nodes
+    )  # fmt: skip
+    snapshot = a_snapshot(types=types, node_pools=(pool,), nodes=nodes, node_claims=claims, pods=pods)
+    for node in nodes:
+        text = str(explain_node_now(snapshot, node.name))
+        assert f"pod default/web-{node.name} would find no place" in text
+        assert f"without this node pod default/web-{node.name} lacks a place" in text
+        assert "rack" in text

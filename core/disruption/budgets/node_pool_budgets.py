@@ -135,7 +135,7 @@ def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
     for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
         nodes = counted.get(pool.name, ())
         limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in BUDGETED}
-        gone = sum(is_going for _, is_going in nodes)
+        gone = sum(is_going for _, _, is_going in nodes)
         result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
     return result
 
@@ -163,7 +163,7 @@ def places(
         nodes = counted.get(pool.name, ())
         tops = [top for r in wanted if (top := allowed(pool, len(nodes), r, snapshot.now)) is not None]
         if tops:
-            result[pool.name] = min(tops) - sum(is_going and claim not in holding for claim, is_going in nodes)
+            result[pool.name] = min(tops) - sum(is_going and claim not in holding for claim, _, is_going in nodes)
     return result
 
 
@@ -173,20 +173,20 @@ def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, 
 
 
 def going_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[str]]:
-    """Return pool → names of the claims whose nodes use up a place: they are leaving or not Ready."""
+    """Return pool → names of the nodes that use up a place: they are leaving or not Ready."""
     counted = sorted(_counted(snapshot, states).items())
-    return {pool: sorted(claim for claim, is_going in nodes if is_going) for pool, nodes in counted}
+    return {pool: sorted(node for _, node, is_going in nodes if is_going) for pool, nodes in counted}
 
 
-def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
-    """Return pool → the nodes to which its budgets apply: the claim's name, and whether the node is leaving or not Ready."""
-    found: dict[str, list[tuple[str, bool]]] = {}
+def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, str, bool]]]:
+    """Return pool → the nodes to which its budgets apply: claim, node, and whether it is leaving or not Ready."""
+    found: dict[str, list[tuple[str, str, bool]]] = {}
     for state in states:
         claim = state.claim
         if claim is None or not state.is_initialized or claim.is_true(node_claim.INSTANCE_TERMINATING):
             continue
         is_going = state.is_marked_for_deletion(snapshot) or (state.node is not None and not state.node.is_ready)
-        found.setdefault(state.node_pool, []).append((claim.name, is_going))
+        found.setdefault(state.node_pool, []).append((claim.name, state.name, is_going))
     return found
 
 

@@ -70,7 +70,7 @@ class PassBudgets:
         return self._ledger.allows(candidate.pool.name, reason)
 
     def objection(self, candidate: Candidate, reason: str) -> str:
-        """Return why the NodePool's budgets keep the node, with the claims that take the places; empty where they let it go."""
+        """Return why the NodePool's budgets keep the node, with the nodes that take the places; empty where they let it go."""
         if self.has_place(candidate, reason):
             return ""
         pool = candidate.pool
@@ -113,6 +113,6 @@ class PassBudgets:
         """Count a node that goes; one that is not Ready uses up its place already."""
         if candidate.state.node is not None and candidate.state.node.is_ready:
             self._ledger.take(candidate.pool.name)
-            self._going.setdefault(candidate.pool.name, []).append(candidate.claim.name)
+            self._going.setdefault(candidate.pool.name, []).append(candidate.name)
         self._evictions.take(candidate.state.pods)
         self._rate.take(candidate)

@@ -59,7 +59,7 @@ class Realizations:
 
     Attributes:
         asked: How often.
-        homeless: Item → why one of its pods would have no place.
+        homeless: Items of which a pod had no place in some choice.
         gated: [node], whether it was kept because spot is not replaced by spot.
     """
 
@@ -75,7 +75,7 @@ class Realizations:
         self._is_gated = is_gated
         self._keep_discount = keep_discount
         self.asked = 0
-        self.homeless: dict[int, str] = {}
+        self.homeless: set[int] = set()
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
     def of(self, keeps: Bools, meant: PlannedSeats | None, budget: SearchBudget | None) -> Realization:
@@ -148,9 +148,7 @@ class Realizations:
         placeless = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
         homeless, drained = self._rows_of(pod.pod for pod in placeless), ~found.keeps
         for pod in placeless:
-            self.homeless.setdefault(
-                rows.row_of_pod.get(pod.pod, -1), f"pod {pod.pod} would find no place: {pod.message}"
-            )
+            self.homeless.add(rows.row_of_pod.get(pod.pod, -1))
         if homeless.any() or not self._is_gated:
             return homeless, drained
         on_new = self._rows_of(key for claim in found.claims if "spot" in claim.capacity_types for key in claim.pods)

@@ -36,10 +36,10 @@ def refuse_the_rest(
 
 
 def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> tuple[ReasonCode, str]:
-    items = [fleet.rows.row_of_pod[pod.key] for pod in fleet.rows.pods[node]]
-    homeless = next((search.realizations.homeless[item] for item in items if item in search.realizations.homeless), "")
-    if homeless:
-        return NodeReason.PODS_UNSCHEDULABLE, homeless
+    rows, homeless = fleet.rows, search.realizations.homeless
+    stranded = next((pod.key for pod in rows.pods[node] if rows.row_of_pod[pod.key] in homeless), "")
+    if stranded:
+        return NodeReason.PODS_UNSCHEDULABLE, f"pod {stranded} would find no place"
     if search.realizations.gated[node]:
         text = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
         return NodeReason.SPOT_TO_SPOT, text

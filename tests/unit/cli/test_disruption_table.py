@@ -60,3 +60,16 @@ def test_waves_and_names_are_shown_where_there_are_any() -> None:
     assert text.splitlines()[3].split()[:4] == ["NODE", "THAT", "GOES", "WAVE"]
     assert "nothing" in text
     assert disruption_names(a_document(a_command(NODES[:2]))) == f"node/{NODES[0]}\nnode/{NODES[1]}"
+
+
+def test_nodes_of_one_code_with_many_messages_share_an_entry_that_quotes_one_of_them() -> None:
+    """The words with the node's name taken out read `is expected on node it, and 19 more such reasons`."""
+    document = a_document()
+    document["blocked"] = [
+        {"node": f"n{number}", "reason": "Nominated", "message": f"pod shop/web-{number} is expected on node n{number}"}
+        for number in range(6)
+    ]
+    text = disruption_table(document)
+    assert "6 nodes stay [Nominated], such as n0: pod shop/web-0 is expected on it\n  n1, n2, n3 +2" in text
+    assert "every node: --all, or fleetwright explain n0" in text
+    assert "n5 stays [Nominated]: pod shop/web-5 is expected on it" in disruption_table(document, shows_all=True)

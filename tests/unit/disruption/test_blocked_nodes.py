@@ -67,8 +67,6 @@ def test_a_node_that_goes_later_says_what_it_saves_and_one_that_is_kept_does_not
     found = {block.node: block for block in plan.blocked}
     (later,) = {"a", "b"} - {gone}
     assert found[later].reason == NodeReason.BUDGET
-    assert found[later].message.endswith(
-        f"let 1 of 3 nodes go for Underutilized now; their places are taken by default-{gone}"
-    )
+    assert found[later].message.endswith(f"let 1 of 3 nodes go for Underutilized now; their places are taken by {gone}")
     assert found[later].savings > 0
     assert (found["full"].reason, found["full"].savings) == (NodeReason.NO_CHEAPER_OPTION, 0)

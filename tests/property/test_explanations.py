@@ -1,0 +1,127 @@
+"""Explanations never contradict the plan: random clusters, each asked for the plan and then about its pods and nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from core.disruption import disrupt
+from core.explain import Explanation, explain_pod
+from core.explain_node import explain_node_now
+from core.model.plan import DisruptionPlan, Plan
+from core.model.snapshot import Snapshot
+from core.reasons.node import NodeReason
+from core.scheduling import Planner, schedule
+from tests.property.naive.fuzz import improving
+from tests.property.naive_disruption.worlds import random_world
+from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
+
+ASKED_MAX = 3
+"""Pods of one fate that are asked about in a cluster; each answer plans the whole cluster again."""
+
+
+def fates(plan: Plan) -> dict[str, tuple[str, str]]:
+    """The outcome and the reason that the plan gives each of its pods, in the words of an explanation."""
+    found = {binding.pod: (f"fits on existing node {binding.node}", "") for binding in plan.bindings}
+    found |= {pod: (f"needs a new node, {claim.name}", "") for claim in plan.claims for pod in claim.pods}
+    return found | {entry.pod: ("is unschedulable", entry.reason) for entry in plan.unschedulable}
+
+
+def contradictions_of_pods(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
+    """Pods of which the explanation says otherwise than the plan, and how many were asked about by fate."""
+    plan = schedule(snapshot)
+    expected, messages = fates(plan), {entry.pod: entry.message for entry in plan.unschedulable}
+    asked: Counter[str] = Counter()
+    found = []
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
+        outcome, reason = expected.get(pod.key, ("", ""))
+        fate = outcome.partition(",")[0].partition(" node ")[0]
+        if asked[fate] == ASKED_MAX:
+            continue
+        asked[fate] += 1
+        said = explain_pod(snapshot, pod)
+        if outcome and (said.outcome, said.reason) != (outcome, reason):
+            found.append(f"{said} -- but the plan says {outcome} {reason}")
+        if said.has_no_place != (pod.key in messages):
+            found.append(f"{said} -- and has_no_place is {said.has_no_place}")
+        finding = Planner(snapshot).finding(pod.key) if pod.key in messages else None
+        if finding is not None and finding.message != messages[pod.key]:
+            found.append(f"{finding.message} -- but the plan says {messages[pod.key]}")
+    return found, asked
+
+
+def contradictions_of_nodes(snapshot: Snapshot) -> tuple[list[str], Counter[str]]:
+    """Nodes of which the explanation says otherwise than the decision, and how many were asked about by outcome."""
+    plan = disrupt(snapshot)
+    found = []
+    asked: Counter[str] = Counter()
+    for node in snapshot.nodes:
+        said = explain_node_now(snapshot, node.name)
+        asked[said.outcome.partition(":")[0]] += 1
+        if not _agrees(said, plan, node.name):
+            found.append(f"{said} -- but the decision is {plan.commands} {plan.blocked}")
+    return found, asked
+
+
+def _agrees(said: Explanation, plan: DisruptionPlan, node: str) -> bool:
+    command = next((command for command in plan.commands if node in command.nodes), None)
+    if command is not None:
+        return (said.outcome, said.reason) == ("goes", command.reason)
+    blocked = next((blocked.reason for blocked in plan.blocked if blocked.node == node), NodeReason.NOT_MANAGED)
+    return said.outcome.startswith("stays") and said.reason == blocked
+
+
+def test_what_explain_says_of_a_pod_is_what_the_plan_says() -> None:
+    asked: Counter[str] = Counter()
+    for seed in range(6):
+        for dial in (CALM, HOSTILE):
+            found, counted = contradictions_of_pods(cluster(seed, dial))
+            assert found == [], f"seed {seed}"
+            asked += counted
+    assert set(asked) >= {"needs a new node", "fits on existing", "is unschedulable", ""}
+
+
+def test_what_explain_says_of_a_pod_is_what_a_searched_plan_says() -> None:
+    for seed in range(3):
+        assert contradictions_of_pods(improving(cluster(seed, HOSTILE)))[0] == [], f"seed {seed}"
+
+
+def test_what_explain_says_of_a_node_is_what_the_decision_says() -> None:
+    asked: Counter[str] = Counter()
+    for seed in range(6):
+        found, counted = contradictions_of_nodes(random_world(seed))
+        assert found == [], f"seed {seed}"
+        asked += counted
+    assert set(asked) == {"goes", "stays"}
+
+
+def test_explain_node_is_braked_as_the_decision_is() -> None:
+    """Otherwise, `explain NODE` describes a search that `consolidate` had no time for, and ignores --time-budget."""
+    asked = 0
+
+    def over() -> float:
+        nonlocal asked
+        asked += 1
+        return 1.0
+
+    for seed in range(6):
+        snapshot = random_world(seed)
+        plan = disrupt(snapshot, out_of_time=over)
+        asked = 0
+        for node in snapshot.nodes:
+            said = explain_node_now(snapshot, node.name, over)
+            assert _agrees(said, plan, node.name), f"seed {seed}: {said}"
+        if asked:
+            return
+    raise AssertionError("no search ever asked the clock")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 300, 20))
+def test_many_explanations(first: int) -> None:
+    for seed in range(first, first + 20):
+        clusters = (cluster(seed, CALM), cluster(seed, HOSTILE), improving(cluster(seed, HOSTILE)), random_world(seed))
+        for snapshot in clusters:
+            assert contradictions_of_pods(snapshot)[0] == [], f"seed {seed}"
+        assert contradictions_of_nodes(random_world(seed))[0] == [], f"seed {seed}"
