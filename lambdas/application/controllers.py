@@ -89,8 +89,11 @@ class Application:
         """Controller of `disrupt`."""
         from lambdas.controllers.approval.approvals import Approvals
         from lambdas.controllers.decision_events import DecisionEvents
+        from lambdas.controllers.disruption.command_gate import CommandGate
+        from lambdas.controllers.disruption.command_writer import CommandWriter
+        from lambdas.controllers.disruption.decision_pass import DecisionPass, SkipConditions
         from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-        from lambdas.controllers.disruption.disruption import DisruptionController, Records, SkipConditions
+        from lambdas.controllers.disruption.disruption import DisruptionController
         from lambdas.controllers.disruption.observed_commands import ObservedCommands
         from lambdas.controllers.disruption.run_coordination import RunCoordination
         from lambdas.controllers.disruption.target_progress import TargetProgress
@@ -98,16 +101,35 @@ class Application:
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
         given = self.adapters
-        rest = DisruptionRest(given.kubernetes, given.stores.changes, given.clock, given.pause)
-        budgets = BudgetRest(given.kubernetes, given.settings, given.clock)
-        news = DecisionEvents(given.kubernetes, given.clock, given.run_tasks.messages)
-        rule, cluster = given.settings.approval_rule(), given.settings.cluster_name
-        approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=given.clock)
-        costs = DeletionCostWriter(given.kubernetes, is_on=given.settings.steer_scale_in)
-        queue, ledger, target = given.queues.work, given.ledger, TargetProgress(given.targets, costs)
-        skips = SkipConditions(budgets, rest, RunCoordination(given.leases, given.queues.run_requests, given.clock))
-        records = Records(ledger, ObservedCommands(ledger, given.clock))
-        return DisruptionController(self.observer, given.stores, skips, target, approvals, queue, records, given.clock)
+        kubernetes, stores, settings, clock = given.kubernetes, given.stores, given.settings, given.clock
+        skips = SkipConditions(
+            budgets=BudgetRest(kubernetes, settings, clock),
+            rest=DisruptionRest(kubernetes, stores.changes, clock, given.pause),
+            turns=RunCoordination(given.leases, given.queues.run_requests, clock),
+        )
+        news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+        rule, cluster = settings.approval_rule(), settings.cluster_name
+        approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=clock)
+        costs = DeletionCostWriter(kubernetes, is_on=settings.steer_scale_in)
+        decision_pass = DecisionPass(
+            observer=self.observer,
+            stores=stores,
+            skips=skips,
+            target=TargetProgress(given.targets, costs),
+            approvals=approvals,
+            gate=CommandGate(stores.moves),
+            writer=CommandWriter(stores.commands, given.ledger, given.queues.work, clock),
+            only_observed=ObservedCommands(given.ledger, clock),
+            clock=clock,
+        )
+        return DisruptionController(
+            observer=self.observer,
+            stores=stores,
+            skips=skips,
+            approvals=approvals,
+            decision_pass=decision_pass,
+            clock=clock,
+        )
 
     @cached_property
     def shadow_provisioning(self) -> ShadowProvisioning:
@@ -136,10 +158,10 @@ class Application:
         from lambdas.controllers.batches.claim_group import ClaimChecks
         from lambdas.controllers.batches.execution import Execution
         from lambdas.controllers.decision_events import DecisionEvents
-        from lambdas.controllers.disruption.command_validator import CommandValidator
-        from lambdas.controllers.disruption.command_work import CommandWork
-        from lambdas.controllers.disruption.rollback import CommandRollback
-        from lambdas.controllers.disruption.start import CommandStarter
+        from lambdas.controllers.disruption.execution.command_validator import CommandValidator
+        from lambdas.controllers.disruption.execution.command_work import CommandWork
+        from lambdas.controllers.disruption.execution.rollback import CommandRollback
+        from lambdas.controllers.disruption.execution.start import CommandStarter
         from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
         from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 

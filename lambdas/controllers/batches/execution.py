@@ -15,7 +15,7 @@ from lambdas.controllers.batches.binding.pod_binder import PodBinder
 from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimChecks, ClaimGroup
 from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import retry_after
-from lambdas.controllers.disruption.command_work import CommandWork
+from lambdas.controllers.disruption.execution.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work, redelivered

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from core.disruption.conditions.expiration import expired, objections
+from core.disruption.conditions.expiration import expired
 from core.lifecycle.draining.replacing import EXPIRED_WAITS, REPLACED_WITHIN
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
+from lambdas.controllers.sweeps.budgeted_termination import BudgetedTermination
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
@@ -23,6 +24,13 @@ class Expiry(Sweep):
 
     def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
+        self._budgeted = BudgetedTermination(
+            terminator=terminator,
+            reason=TerminationReason.EXPIRED,
+            blocked=ClaimReason.EXPIRED_BUT_BLOCKED,
+            blocked_count="expiredButBlocked",
+            waits=EXPIRED_WAITS,
+        )
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
@@ -32,26 +40,12 @@ class Expiry(Sweep):
         must = [name for name in due if view.claims[name].plan.node_pool in forceful]
         round_.each(must, partial(self._must_go, round_=round_), subject=lambda name: name)
         may = [name for name in due if name not in must]
-        kept = objections(view.snapshot, may)
-        bounds = places_for(TerminationReason.EXPIRED, view) if may else {}
 
-        def terminate(name: str) -> None:
-            if name in kept:
-                round_.report.decide(DecisionKind.SKIP, name, ClaimReason.EXPIRED_BUT_BLOCKED, kept[name])
-            elif self._terminator.begin_within(
-                name,
-                TerminationReason.EXPIRED,
-                "expireAfter has passed",
-                bounds,
-                round_.report,
-                ends_at=round_.clock.now() + EXPIRED_WAITS,
-            ):
-                message = f"older than {view.claims[name].plan.expire_after}"
-                round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
-                return
-            round_.report.count("expiredButBlocked")
+        def report(name: str) -> None:
+            message = f"older than {view.claims[name].plan.expire_after}"
+            round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
 
-        round_.each(may, terminate, subject=lambda name: name)
+        self._budgeted.begin(may, round_, message=lambda _: "expireAfter has passed", begun=report)
 
     def _must_go(self, name: str, *, round_: ReconcileRound) -> None:
         message = f"older than {round_.view.claims[name].plan.expire_after}, and its NodePool's expiry is forceful"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from core.disruption.conditions.expiration import objections
 from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import approaching, is_due
 from core.reasons.claim import ClaimReason
-from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
+from lambdas.controllers.sweeps.budgeted_termination import BudgetedTermination
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
@@ -20,6 +19,13 @@ class ScheduledChanges(Sweep):
 
     def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
+        self._budgeted = BudgetedTermination(
+            terminator=terminator,
+            reason=TerminationReason.SCHEDULED_CHANGE,
+            blocked=ClaimReason.SCHEDULED_CHANGE_BLOCKED,
+            blocked_count="scheduledChangesBlocked",
+            waits=REPLACED_WITHIN,
+        )
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims that must go, then those that may."""
@@ -27,24 +33,7 @@ class ScheduledChanges(Sweep):
         must = [record for record in view.claims.values() if is_due(record, now)]
         round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)
         may = approaching(view.claims.values(), view.snapshot.marked_for_deletion, now)
-        kept = objections(view.snapshot, may)
-        bounds = places_for(TerminationReason.SCHEDULED_CHANGE, view) if may else {}
-
-        def terminate(name: str) -> None:
-            if name in kept:
-                round_.report.decide(DecisionKind.SKIP, name, ClaimReason.SCHEDULED_CHANGE_BLOCKED, kept[name])
-            elif self._terminator.begin_within(
-                name,
-                TerminationReason.SCHEDULED_CHANGE,
-                _message(view.claims[name]),
-                bounds,
-                round_.report,
-                ends_at=now + REPLACED_WITHIN,
-            ):
-                return
-            round_.report.count("scheduledChangesBlocked")
-
-        round_.each(may, terminate, subject=lambda name: name)
+        self._budgeted.begin(may, round_, message=lambda name: _message(view.claims[name]))
 
     def _must_go(self, record: ClaimRecord, round_: ReconcileRound) -> None:
         ends_at = round_.clock.now() + REPLACED_WITHIN

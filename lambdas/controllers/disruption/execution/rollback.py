@@ -10,7 +10,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.disruption.outcomes import abandoned
+from lambdas.controllers.disruption.execution.outcomes import abandoned
 from lambdas.controllers.disruption.rollout_gates import failed_rollouts
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.nodes.node_patches import release_node

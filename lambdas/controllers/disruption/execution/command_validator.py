@@ -21,7 +21,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.disruption.outcomes import abandoned
+from lambdas.controllers.disruption.execution.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.resting.run_requests import request_run
 from lambdas.observation.cluster_state import ClusterState

@@ -15,10 +15,10 @@ from core.model.moved_workload import EvictedNode
 from core.pods.disposition import is_reschedulable
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
-from lambdas.controllers.disruption.command_validator import CommandValidator
-from lambdas.controllers.disruption.outcomes import done
-from lambdas.controllers.disruption.rollback import CommandRollback
-from lambdas.controllers.disruption.start import CommandStarter
+from lambdas.controllers.disruption.execution.command_validator import CommandValidator
+from lambdas.controllers.disruption.execution.outcomes import done
+from lambdas.controllers.disruption.execution.rollback import CommandRollback
+from lambdas.controllers.disruption.execution.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader

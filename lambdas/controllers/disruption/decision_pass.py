@@ -1,0 +1,208 @@
+"""One pass of `disrupt`: observe, decide which nodes go, store the commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from core.approval.proposal import Proposal
+from core.approval.verification import without_proposed
+from core.brakes.brake import Action, BrakeKind, EngagedBrakes
+from core.disruption.conditions.node_health import is_anyone_ill
+from core.disruption.decision import disrupt, startable
+from core.gc_pause import collector_paused
+from core.ledger.search_time import THOUSANDTHS, RecordedTime
+from core.lifecycle.records import ClaimRecord
+from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.target import TargetReason
+from lambdas.brakes.ports import skipped
+from lambdas.clock import share_until
+from lambdas.controllers.approval.approvals import Approvals, Settled
+from lambdas.controllers.disruption.command_gate import CommandGate
+from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
+from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
+from lambdas.controllers.disruption.pod_event_store import write_pod_events
+from lambdas.controllers.disruption.rollout_gates import with_rollouts
+from lambdas.controllers.disruption.run_coordination import RunCoordination
+from lambdas.controllers.disruption.target_progress import TargetProgress
+from lambdas.controllers.resting.budget_rest import BudgetRest
+from lambdas.controllers.resting.disruption_rest import DisruptionRest
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer
+from lambdas.observation.plan_cache import PlanCache, snapshot_digest
+from lambdas.observation.stores import Stores
+from lambdas.ports import Clock
+from lambdas.run_report import RunReport
+
+THINK_AGAIN: Final = timedelta(minutes=30)
+"""How long a decision to do nothing is reused while the snapshot's digest stays the same.
+
+Karpenter decides again after five minutes; what changes for it in the meantime is part of our digest.
+"""
+
+
+class PassInputs(msgspec.Struct, frozen=True):
+    """What a run has read before its pass, and its bounds.
+
+    Attributes:
+        sign: Digest of all that was read; while it stays the same, the next runs may rest.
+        deadline: When the run is cut off.
+        is_window: A budget window has just opened or closed: no earlier conclusion holds.
+    """
+
+    claims: tuple[ClaimRecord, ...]
+    brakes: EngagedBrakes
+    proposals: tuple[Proposal, ...]
+    sign: bytes
+    deadline: datetime
+    is_window: bool
+
+
+class SkipConditions(NamedTuple):
+    """What lets a run skip an observation: closed budgets, a cluster that has not changed, another run's turn."""
+
+    budgets: BudgetRest
+    rest: DisruptionRest
+    turns: RunCoordination
+
+
+class _Decided(msgspec.Struct, frozen=True):
+    """A plan for a snapshot; `digest` is that of the observation, which has no target yet."""
+
+    snapshot: Snapshot
+    plan: DisruptionPlan
+    digest: str
+    at: datetime
+    time: RecordedTime
+    is_new: bool
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the search ended for lack of time, so that the same snapshot may give another plan."""
+        return bool(self.time.elapsed) and self.time.elapsed[-1] >= THOUSANDTHS
+
+
+@dataclass(kw_only=True)
+class DecisionPass:
+    """Passes of one sandbox. A decision to do nothing is reused while nothing changes."""
+
+    observer: Observer
+    stores: Stores
+    skips: SkipConditions
+    target: TargetProgress
+    approvals: Approvals
+    gate: CommandGate
+    writer: CommandWriter
+    only_observed: ObservedCommands
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
+
+    def run(self, given: PassInputs, report: RunReport) -> None:
+        """Observe and decide, and request the run for the next known time. Raises PortError."""
+        observed_at = self.clock.now()
+        view = self._observed(given, report)
+        if _awaits_validation(view, report):
+            self.skips.turns.ask_after_validation(view.commands)
+            return
+        settled = self.approvals.settle(given.proposals, view.snapshot, report)
+        if self._begin_approved(settled, view, given, report):
+            return
+        observed = without_proposed(view.snapshot, settled.waiting)
+        decided = self._decided(observed, given, report)
+        self._store(decided, view, settled, given, report)
+        self.only_observed.observe(observed, report, until=given.deadline - STORING)
+        self.skips.turns.ended(view, is_new=decided.is_new, found=bool(decided.plan.commands))
+        report.count("cutOffDecisions", int(decided.is_cut_off))
+        if not decided.plan.commands and not _awaits_repair(view) and not decided.is_cut_off:
+            self._quiet.keep(decided.digest, decided.at, decided.plan)
+            if not settled.awaits_budget:
+                self.skips.rest.begin(given.sign, observed_at, view.snapshot)
+                return
+        self.skips.rest.end()
+
+    def _observed(self, given: PassInputs, report: RunReport) -> ClusterState:
+        view = _paused(self.observer.observe(), given.brakes, report)
+        self.skips.budgets.note(view.snapshot.node_pools, given.claims)
+        write_pod_events(self.stores, view)
+        return with_rollouts(self.stores.moves, view, report)
+
+    def _decided(self, observed: Snapshot, given: PassInputs, report: RunReport) -> _Decided:
+        digest, now = snapshot_digest(observed), self.clock.now()
+        remembered = None if given.is_window else self._quiet.recall(digest, now)
+        if remembered is not None:
+            report.count("unchanged")
+        time = RecordedTime(share_until(self.clock, given.deadline - STORING))
+        snapshot = self.target.with_target(observed)
+        plan = _plan(snapshot, time) if remembered is None else remembered
+        report.count("commands", len(plan.commands))
+        for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
+            report.count(f"blocked{reason}", number)
+        return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
+
+    def _store(
+        self, decided: _Decided, view: ClusterState, settled: Settled, given: PassInputs, report: RunReport
+    ) -> None:
+        """Store the commands that may start now, and propose those that wait for approval."""
+        plan, snapshot, now = decided.plan, decided.snapshot, decided.at
+        admitted = self.gate.admit(startable(plan), view, given.claims, given.brakes, now, report)
+        commands = [(command_id(command, now), command) for command in admitted]
+        kept = self.approvals.divided(commands, settled.waiting, report)
+        if decided.is_new:
+            kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
+            self.target.keep(snapshot, plan, kept.free, report)
+        standing = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
+        for name, command in kept.free:
+            self.writer.write(name, command, report, standing)
+        self.approvals.propose(kept.demanded, plan, report)
+
+    def _begin_approved(self, settled: Settled, view: ClusterState, given: PassInputs, report: RunReport) -> bool:
+        """Store the commands that a person approved and nothing stops; the next pass decides about the other nodes."""
+        commands: list[Command] = [command for _, command in settled.approved]
+        admitted = self.gate.admit(commands, view, given.claims, given.brakes, self.clock.now(), report)
+        for proposal, command in settled.approved:
+            if command in admitted and self.approvals.begin(proposal, report):
+                report.decision_id = proposal.decision
+                self.writer.write(proposal.id, command, report)
+        if admitted:
+            self.skips.rest.end()
+        return bool(admitted)
+
+
+def _plan(snapshot: Snapshot, time: RecordedTime) -> DisruptionPlan:
+    with collector_paused():
+        return disrupt(snapshot, deadline=time)
+
+
+def _awaits_validation(view: ClusterState, report: RunReport) -> bool:
+    """Whether a command is to be validated before anything else is decided."""
+    if all(command.has_started for command in view.commands):
+        return False
+    message = "a command is to be validated first"
+    report.decide(DecisionKind.SKIP, view.snapshot.cluster, CommandReason.COMMAND_PENDING, message)
+    return True
+
+
+def _awaits_repair(view: ClusterState) -> bool:
+    """Whether time alone may change the decision: an unhealthy node is replaced after a while."""
+    return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
+
+
+def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
+    """Return the view with the NodePools marked in which a brake stops disruption; one that is only observed says so itself."""
+    paused: dict[str, str] = {}
+    for pool in sorted(view.node_pools):
+        brake = brakes.without(BrakeKind.OBSERVED).stopping(Action.DISRUPT, pool)
+        if brake is not None:
+            skipped(brake, pool, report)
+            paused[pool] = brake.message
+    snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
+    return msgspec.structs.replace(view, snapshot=snapshot) if paused else view

@@ -1,0 +1,1 @@
+"""Carries out commands: validates each against a fresh snapshot, starts it, finishes it, or abandons it."""

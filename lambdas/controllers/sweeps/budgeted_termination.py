@@ -1,0 +1,58 @@
+"""Terminates claims for one reason, as far as budgets and pods let them go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from core.disruption.conditions.expiration import objections
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
+from lambdas.controllers.sweeps.sweep import ReconcileRound
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetedTermination:
+    """Terminations for one reason.
+
+    Attributes:
+        terminator: Begins each of them.
+        reason: Why the claims go.
+        blocked: What is reported of a claim that a pod or an annotation keeps.
+        blocked_count: Name of the count of claims that stay, for that or for lack of a budget.
+        waits: How long replacements may be waited for.
+    """
+
+    terminator: ClaimTerminator
+    reason: TerminationReason
+    blocked: ClaimReason
+    blocked_count: str
+    waits: timedelta
+
+    def begin(
+        self,
+        names: Sequence[str],
+        round_: ReconcileRound,
+        *,
+        message: Callable[[str], str],
+        begun: Callable[[str], None] | None = None,
+    ) -> None:
+        """Begin the terminations that nothing holds back; `begun` is called for each. An error affects one claim only."""
+        kept = objections(round_.view.snapshot, names)
+        bounds = places_for(self.reason, round_.view) if names else {}
+
+        def terminate(name: str) -> None:
+            if name in kept:
+                round_.report.decide(DecisionKind.SKIP, name, self.blocked, kept[name])
+            elif self.terminator.begin_within(
+                name, self.reason, message(name), bounds, round_.report, ends_at=round_.clock.now() + self.waits
+            ):
+                if begun is not None:
+                    begun(name)
+                return
+            round_.report.count(self.blocked_count)
+
+        round_.each(names, terminate, subject=str)
