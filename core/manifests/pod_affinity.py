@@ -5,11 +5,11 @@ from __future__ import annotations
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.selectors import label_selector
-from core.manifests.wire import pod as wire_pod
+from core.manifests.wire.affinity import WirePodAffinityTerm, WireWeightedPodAffinityTerm
 from core.model.pod import PodAffinityTerm, WeightedPodAffinityTerm
 
 
-def pod_terms(written: tuple[wire_pod.WirePodAffinityTerm, ...], *, field: str) -> tuple[PodAffinityTerm, ...]:
+def pod_terms(written: tuple[WirePodAffinityTerm, ...], *, field: str) -> tuple[PodAffinityTerm, ...]:
     """The required terms, in their order; `field` is the path of the podAffinity or podAntiAffinity.
 
     Raises:
@@ -20,7 +20,7 @@ def pod_terms(written: tuple[wire_pod.WirePodAffinityTerm, ...], *, field: str) 
 
 
 def preferred_pod_terms(
-    written: tuple[wire_pod.WireWeightedPodAffinityTerm, ...], *, field: str
+    written: tuple[WireWeightedPodAffinityTerm, ...], *, field: str
 ) -> tuple[WeightedPodAffinityTerm, ...]:
     """The preferred terms with their weights, in their order.
 
@@ -34,7 +34,7 @@ def preferred_pod_terms(
     )
 
 
-def _term(written: wire_pod.WirePodAffinityTerm, *, field: str) -> PodAffinityTerm:
+def _term(written: WirePodAffinityTerm, *, field: str) -> PodAffinityTerm:
     if not written.topology_key:
         raise InvalidInputError("is missing", field=f"{field}.topologyKey")
     return PodAffinityTerm(

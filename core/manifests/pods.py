@@ -14,6 +14,8 @@ from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
 from core.manifests.selectors import label_selector, node_term, node_terms, selector_fault, term_fault
 from core.manifests.wire import object_metadata as wire_common
 from core.manifests.wire import pod as wire_pod
+from core.manifests.wire.affinity import Affinity, NodeAffinity, PodAffinity, PreferredSchedulingTerm
+from core.manifests.wire.volumes import Volume
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -137,10 +139,10 @@ class PodTranslator:
         return known
 
     def _translated(self, written: wire_pod.WirePodSpec, field: str) -> PodSpec:
-        affinity = written.affinity or wire_pod.Affinity()
-        node = affinity.node_affinity or wire_pod.NodeAffinity()
-        together = affinity.pod_affinity or wire_pod.PodAffinity()
-        apart = affinity.pod_anti_affinity or wire_pod.PodAffinity()
+        affinity = written.affinity or Affinity()
+        node = affinity.node_affinity or NodeAffinity()
+        together = affinity.pod_affinity or PodAffinity()
+        apart = affinity.pod_anti_affinity or PodAffinity()
         where = f"{field}.affinity"
         return PodSpec(
             requests=effective_requests.of_spec(written, field=field),
@@ -211,14 +213,14 @@ def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -
     )
 
 
-def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
+def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
     return tuple(
         PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
         for i, term in enumerate(terms)
     )
 
 
-def _selection_fault(written: wire_pod.WirePodSpec, node: wire_pod.NodeAffinity, field: str) -> str:
+def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
     """The first label by which the pod selects nodes and which no node can carry.
 
     The API server checks no value of a preferred term, and older ones none at all; a claim made for such a pod would carry
@@ -264,7 +266,7 @@ def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
     return tuple(sorted(found))
 
 
-def _volume_use(volume: wire_pod.Volume) -> VolumeUse | None:
+def _volume_use(volume: Volume) -> VolumeUse | None:
     if volume.persistent_volume_claim is not None:
         return VolumeUse(volume.persistent_volume_claim.claim_name)
     if volume.ephemeral is not None:

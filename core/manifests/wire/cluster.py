@@ -11,7 +11,7 @@ from core.manifests.wire.object_metadata import (
     WireCondition,
     WireMetadata,
 )
-from core.manifests.wire.pod import WireClaimSpec
+from core.manifests.wire.volumes import WireClaimSpec
 
 
 class WireTaint(Wire):

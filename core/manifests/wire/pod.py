@@ -1,31 +1,24 @@
-"""Pods on the wire. Pods of one workload share one `PodSpec` object: most of a big cluster's memory would be copies."""
+"""Pods on the wire. Pods of one workload share one `WirePodSpec` object."""
 
 from __future__ import annotations
 
 from sys import intern
-from typing import Any, Final, TypeVar
+from typing import Final
 
-import msgspec
 from msgspec import field
 
 from core import labels
+from core.manifests.wire.affinity import Affinity
 from core.manifests.wire.object_metadata import (
-    IntOrString,
-    NodeSelector,
     Quantities,
     Timestamp,
     Wire,
     WireCondition,
     WireLabelSelector,
     WireMetadata,
-    WireNodeSelectorTerm,
 )
-
-_SHARED_MAX: Final = 16_384
-"""Values kept for sharing, a kilobyte or less each; with more different ones all are dropped."""
-
-T = TypeVar("T")
-
+from core.manifests.wire.sharing import shared
+from core.manifests.wire.volumes import Volume
 
 class Resources(Wire):
     """Requests and limits of a container or of a pod."""
@@ -52,57 +45,6 @@ class Container(Wire):
     restart_policy: str = ""
 
 
-class PreferredSchedulingTerm(Wire):
-    """A weighted node affinity."""
-
-    weight: int
-    preference: WireNodeSelectorTerm
-
-
-class NodeAffinity(Wire):
-    """`affinity.nodeAffinity`."""
-
-    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredSchedulingTerm, ...] = field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class WirePodAffinityTerm(Wire):
-    """One term of a pod affinity or anti-affinity."""
-
-    topology_key: str
-    label_selector: WireLabelSelector | None = None
-    namespaces: tuple[str, ...] = ()
-    namespace_selector: WireLabelSelector | None = None
-    match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
-
-
-class WireWeightedPodAffinityTerm(Wire):
-    """A weighted pod affinity term."""
-
-    weight: int
-    pod_affinity_term: WirePodAffinityTerm
-
-
-class PodAffinity(Wire):
-    """`affinity.podAffinity` or `affinity.podAntiAffinity`."""
-
-    required: tuple[WirePodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[WireWeightedPodAffinityTerm, ...] = field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class Affinity(Wire):
-    """`spec.affinity`."""
-
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
-
-
 class TopologySpreadConstraint(Wire):
     """One entry of `spec.topologySpreadConstraints`."""
 
@@ -123,40 +65,6 @@ class WireToleration(Wire):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-
-
-class ClaimSource(Wire):
-    """`volumes[].persistentVolumeClaim`."""
-
-    claim_name: str
-
-
-class WireClaimSpec(Wire):
-    """`spec` of a PersistentVolumeClaim or of a template for one."""
-
-    storage_class_name: str | None = None
-    volume_name: str = ""
-
-
-class WireClaimTemplate(Wire):
-    """A template from which a PersistentVolumeClaim is made."""
-
-    metadata: WireMetadata = field(default_factory=WireMetadata)
-    spec: WireClaimSpec = field(default_factory=WireClaimSpec)
-
-
-class EphemeralSource(Wire):
-    """`volumes[].ephemeral`."""
-
-    volume_claim_template: WireClaimTemplate = field(default_factory=WireClaimTemplate)
-
-
-class Volume(Wire):
-    """A volume; only those with a claim decide where a pod may run."""
-
-    name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: EphemeralSource | None = None
 
 
 class Named(Wire):
@@ -236,7 +144,7 @@ class WirePod(Wire):
             self.node_name = self.spec.bound_to
             self.spec.bound_to = ""
         self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
-        self.spec = _shared(self.spec)
+        self.spec = shared(self.spec)
         self.node_name = intern(self.node_name)
         self.metadata = _lean_metadata(self.metadata)
         self.status = _lean_status(self.status, is_bound=bool(self.node_name))
@@ -249,43 +157,15 @@ class PodTemplate(Wire):
     spec: WirePodSpec = field(default_factory=WirePodSpec)
 
 
-class PodDisruptionBudgetSpec(Wire):
-    """`spec` of a PodDisruptionBudget."""
-
-    selector: WireLabelSelector | None = None
-    min_available: IntOrString | None = None
-    max_unavailable: IntOrString | None = None
-    unhealthy_pod_eviction_policy: str = ""
-
-
-class PodDisruptionBudgetStatus(Wire):
-    """`status` of a PodDisruptionBudget."""
-
-    disruptions_allowed: int | None = None
-    expected_pods: int | None = None
-    observed_generation: int | None = None
-
-
-class WirePodDisruptionBudget(Wire):
-    """A PodDisruptionBudget. `unreadable` as in a pod."""
-
-    metadata: WireMetadata
-    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
-    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
-    unreadable: str = ""
-
-
 _ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.STEERED, labels.SURGE)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
-_SHARED: dict[tuple[type, bytes], Any] = {}
-_canonical: Final = msgspec.msgpack.Encoder().encode
 
 
 def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
     found = metadata.annotations
-    metadata.annotations = _shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
-    metadata.labels = _shared(metadata.labels)
-    metadata.owner_references = _shared(metadata.owner_references)
+    metadata.annotations = shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
+    metadata.labels = shared(metadata.labels)
+    metadata.owner_references = shared(metadata.owner_references)
     metadata.namespace = intern(metadata.namespace)
     metadata.resource_version = ""
     return metadata
@@ -298,7 +178,7 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
         for condition in kept:
             condition.last_transition_time = None
         kept = tuple(c for c in kept if c.type != "PodScheduled" or c.status != "True")
-    status.conditions = _shared(kept)
+    status.conditions = shared(kept)
     status.container_statuses = _stating_resources(status.container_statuses)
     status.init_container_statuses = _stating_resources(status.init_container_statuses)
     status.phase = intern(status.phase)
@@ -307,15 +187,4 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
     """Those that say what their container has."""
-    return _shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
-
-
-def _shared(value: T) -> T:
-    """The first value seen with the same content, so that equal values are one object."""
-    key = (type(value), _canonical(value))
-    found: T | None = _SHARED.get(key)
-    if found is None:
-        if len(_SHARED) >= _SHARED_MAX:
-            _SHARED.clear()
-        _SHARED[key] = found = value
-    return found
+    return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
