@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-JsonObject = dict[str, Any]
+from core.api.objects import JsonObject
 
 
 def deployment(name: str, replicas: int, *, cpu: str, memory: str) -> JsonObject:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from cli.commands import plan as plan_command
 from cli.inputs import read_inputs
 from cli.inventory import take_inventory
 from cli.reading import read
+from core.api.objects import JsonObject
 from core.catalogue import document
 from core.gc_pause import collector_paused
 from core.manifests.assemble import assemble
@@ -37,8 +38,6 @@ from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
 from core.scheduling import Planner
 from core.scheduling.context import SchedulingContext
-
-JsonObject = dict[str, Any]
 
 _PAGES_AS_MANIFESTS_MAX: Final = 20
 """Reading more as manifests takes longer than planning."""

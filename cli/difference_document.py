@@ -9,11 +9,11 @@ import msgspec
 
 from cli import output
 from cli.money import a_month
-from cli.output import JsonObject
 from cli.plan_document import API_VERSION, rfc3339
 from cli.plan_table import prices_line
 from cli.reason_page import reason_page
 from cli.written_tables import markdown_text
+from core.api.objects import JsonObject
 from core.difference import newly_drifted
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cli import money, output
-from cli.output import JsonObject, counted
+from cli.output import counted
 from cli.plan_table import prices_line
 from cli.reason_page import pages_lines
 from cli.search_time import brake_line
 from cli.style import style
+from core.api.objects import JsonObject
 
 _NAMED_MAX: Final = 3
 """Most names of a group without `--all`."""

@@ -19,10 +19,10 @@ from cli.cache.store import user_store
 from cli.completeness import missing
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
-from cli.output import JsonObject
 from cli.reading import Document, read
 from cli.terminal import write_stderr
 from core import labels
+from core.api.objects import JsonObject
 from core.catalogue import document
 from core.catalogue.reservations import with_reservations
 from core.errors import InvalidInputError

@@ -8,15 +8,15 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from cli.jsonpath import filled
 from cli.style import style
 from cli.terminal import write_stdout
+from core.api.objects import JsonObject
 
-JsonObject = dict[str, Any]
 Text = Callable[[JsonObject], str]
 
 WIDTH_MAX: Final = 100

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from cli.reason_page import reason_page
 from core import labels
+from core.api.objects import JsonObject
 from core.disruption.consolidation.payback import payback_minutes
 from core.model.plan import Blocked, BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.values import resources
 from core.model.values.quantity import dollars
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint
-
-JsonObject = dict[str, Any]
 
 API_VERSION: Final = "fleetwright.dev/v1"
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cli import money, output
-from cli.output import JsonObject, counted
+from cli.output import counted
 from cli.reason_page import pages_lines
 from cli.search_time import brake_line
 from cli.style import style
+from core.api.objects import JsonObject
 
 _ROWS_MAX: Final = 10
 """Rows of a part that are shown without `--all`."""

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from cli import output
-from cli.output import JsonObject, counted, rfc3339
+from cli.output import counted, rfc3339
 from cli.plan_document import API_VERSION
 from cli.written_tables import html_page, html_table, markdown_table
+from core.api.objects import JsonObject
 from core.cost_report.report import CostReport
 from core.ledger.entry import DISRUPT
 from core.ledger.log import LogEntry

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from cli import output
-from cli.output import JsonObject
 from cli.style import style
+from core.api.objects import JsonObject
 
 if TYPE_CHECKING:
     from cli.inputs import DecisionInputs

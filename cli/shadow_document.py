@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from cli import money, output
-from cli.output import JsonObject, counted, rfc3339
+from cli.output import counted, rfc3339
 from cli.plan_document import API_VERSION
 from cli.written_tables import html_page, html_table, markdown_table
+from core.api.objects import JsonObject
 from core.counterfactual.play import PlayResult, RecordedPeriod
 from core.counterfactual.recorded_fleet import RecordedFleetResult
 from core.model.values.quantity import dollars

@@ -10,6 +10,7 @@ from cli import money
 from cli.plan_document import API_VERSION, rfc3339
 from cli.proposal_document import proposal_document
 from core import labels
+from core.api.objects import JsonObject
 from core.brakes.brake import STOPS, Brake
 from core.cluster_status import GOES, PoolStatus, cluster_status, state_price
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -22,8 +23,6 @@ from core.pools.pool_types import pool_types
 if TYPE_CHECKING:
     from cli.cluster.own_state import OwnState
     from lambdas.store import SweepState
-
-JsonObject = dict[str, Any]
 
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:

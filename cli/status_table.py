@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from cli import money, output
 from cli.cluster.organisation import unreadable_text
-from cli.output import JsonObject, counted
+from cli.output import counted
 from cli.plan_table import prices_line
 from cli.proposal_document import proposals_table
 from cli.style import style
+from core.api.objects import JsonObject
 
 _NAMED_MAX: Final = 3
 

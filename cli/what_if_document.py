@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from cli import money, output
-from cli.output import JsonObject, counted, rfc3339
+from cli.output import counted, rfc3339
 from cli.plan_document import API_VERSION
+from core.api.objects import JsonObject
 from core.counterfactual.play import PlayResult, RecordedPeriod
 from core.model.values.quantity import dollars
 

@@ -11,9 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-JsonObject = dict[str, Any]
-
-
 EVENT_AGE: Final = timedelta(minutes=1)
 """Age limit of ticks, and of events that a tick makes up for a minute later. EventBridge and Lambda accept nothing below a
 minute; more than the shortest period would let ticks pile up behind a long run, which would then run without a pause."""
@@ -56,7 +53,7 @@ class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An EventBridge rule on the account's default bus; `pattern` is its event pattern."""
 
     name: str
-    pattern: JsonObject
+    pattern: dict[str, Any]
 
 
 class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +144,7 @@ ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
 """Instance states that `interrupt` acts on; each launch also reports `pending` and `running`."""
 
 
-def _ec2_rule(name: str, detail_type: str, **detail: JsonObject) -> RuleSpec:
+def _ec2_rule(name: str, detail_type: str, **detail: dict[str, Any]) -> RuleSpec:
     return RuleSpec(name=name, pattern={"source": ["aws.ec2"], "detail-type": [detail_type], **detail})
 
 

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import msgspec
 
+from core.api.objects import JsonObject
+
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-1"
 CONTROL_OWNER: Final = "CloudwatchLogs"
-
-JsonObject = dict[str, Any]
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-
-JsonObject = dict[str, Any]
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"

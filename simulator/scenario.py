@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
 from core.model.values.vcpu_quotas import CODES
@@ -17,7 +18,7 @@ from lambdas.settings import Settings, problem_of
 from lambdas.wiring import BY_NAME
 from simulator import calls, faults
 from simulator.capacity_reservation import CapacityReservation
-from simulator.manifests import Document, JsonObject, read_documents, read_manifests
+from simulator.manifests import Document, read_documents, read_manifests
 from simulator.scenario_form import ACTIONS, Spec, Step, TableStep, Trace
 
 API_VERSION: Final = "fleetwright.dev/v1"

@@ -12,12 +12,12 @@ from benchmarks.workloads.manifests import (
     HOSTNAME,
     INSTANCE_TYPE,
     ZONE,
-    JsonObject,
     Workload,
     required_terms,
     requirement,
     spread,
 )
+from core.api.objects import JsonObject
 
 _ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 _FAMILIES: Final = ("c5a", "c6i", "c7a", "m5", "m6a", "m7i", "r5a", "r6i")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.disruption.disruption_pass import DisruptionPass
@@ -23,7 +24,6 @@ from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
 from core.packing.target.keep_or_drain import DOLLARS
 
-JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 WAYS: Final = ("thorough", "balanced", "gentle", "strict")

@@ -17,8 +17,9 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.cluster_objects import NODE_CLASS, JsonObject, deployment
+from benchmarks.cluster_objects import NODE_CLASS, deployment
 from benchmarks.disruption.week_picture import WeekHour, picture
+from core.api.objects import JsonObject
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.fleet_floor import fleet_floor

@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from benchmarks.cluster_objects import NODE_CLASS, JsonObject, deployment
+from benchmarks.cluster_objects import NODE_CLASS, deployment
+from core.api.objects import JsonObject
 
 WARM_UP: Final = timedelta(minutes=30)
 """Until all nodes are there and nothing is left to do."""

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import urllib3
 
+from core.api.objects import JsonObject
 from lambdas.wiring import BY_NAME
-
-JsonObject = dict[str, Any]
 
 MEASURED: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
 SHARE_MAX: Final = 0.75

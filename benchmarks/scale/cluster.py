@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from core import labels
+from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Offering
 from core.model.node_claim import ObjectRef
 from core.model.plan import Command, PlannedClaim
-
-JsonObject = dict[str, Any]
 
 NOW: Final = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COMMAND: Final = "second-look"

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from benchmarks.scale.cluster import COMMAND, Cluster, claim, command, instance_id, instance_xml, node_name
+from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
@@ -25,8 +26,6 @@ from lambdas.adapters.aws.dynamodb.claims import CLAIMS
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of
 from lambdas.adapters.aws.dynamodb.shards import shard_partition
 from lambdas.adapters.aws.dynamodb.table import key, number
-
-JsonObject = dict[str, Any]
 
 CLUSTER: Final = "scale"
 PAGE: Final = 500

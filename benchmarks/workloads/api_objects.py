@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from benchmarks.workloads.ec2 import ec2_cluster, plain_types
-from benchmarks.workloads.manifests import JsonObject, Workload
+from benchmarks.workloads.manifests import Workload
 from benchmarks.workloads.services import MICRO, drawn_services
+from core.api.objects import JsonObject
 
 _ENVIRONMENT: Final = 64
 _CONDITION_TIME: Final = "2026-11-20T11:00:00Z"

@@ -8,16 +8,9 @@ import numpy as np
 
 from benchmarks.workloads.diverse import diverse_pods
 from benchmarks.workloads.ec2 import ec2_cluster, plain_types
-from benchmarks.workloads.manifests import (
-    JsonObject,
-    PodShape,
-    Workload,
-    allocatable,
-    mebibytes,
-    node_and_claim,
-    numbered,
-)
+from benchmarks.workloads.manifests import PodShape, Workload, allocatable, mebibytes, node_and_claim, numbered
 from benchmarks.workloads.services import MICRO, drawn_services
+from core.api.objects import JsonObject
 
 _SERVICES: Final = 300
 _SIZES: Final = ("xlarge", "2xlarge", "4xlarge")

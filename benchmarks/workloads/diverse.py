@@ -14,7 +14,6 @@ from benchmarks.workloads.go_random import GoRandom
 from benchmarks.workloads.manifests import (
     HOSTNAME,
     ZONE,
-    JsonObject,
     PodShape,
     Workload,
     node_pool,
@@ -22,6 +21,7 @@ from benchmarks.workloads.manifests import (
     required_terms,
     spread,
 )
+from core.api.objects import JsonObject
 
 _LETTERS: Final = "abcdefg"
 _CPU: Final = (100, 250, 500, 1000, 1500)

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Final
 
-from benchmarks.workloads.manifests import CAPACITY_TYPE, JsonObject, daemon_set, node_pool, requirement
+from benchmarks.workloads.manifests import CAPACITY_TYPE, daemon_set, node_pool, requirement
+from core.api.objects import JsonObject
 
 LABEL: Final = "karpenter.k8s.aws/instance-"
 _FAMILIES: Final = ("c", "m", "r")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-JsonObject = dict[str, Any]
+from core.api.objects import JsonObject
 
 NOW: Final = "2026-11-20T12:00:00Z"
 _BEFORE: Final = "2026-11-20T11:00:00Z"

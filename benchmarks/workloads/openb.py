@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.workloads.ec2 import LABEL, ec2_cluster, gpu_types, plain_types
-from benchmarks.workloads.manifests import JsonObject, PodShape, Workload, numbered, requirement
+from benchmarks.workloads.manifests import PodShape, Workload, numbered, requirement
+from core.api.objects import JsonObject
 
 _CPU_FILE: Final = "openb-pods-cpu250.csv.gz"
 _GPU_FILE: Final = "openb-pods-gpuspec33.csv.gz"

@@ -10,16 +10,8 @@ from typing import Final
 import numpy as np
 
 from benchmarks.workloads.ec2 import ec2_cluster, plain_types
-from benchmarks.workloads.manifests import (
-    HOSTNAME,
-    ZONE,
-    JsonObject,
-    PodShape,
-    Workload,
-    numbered,
-    required_terms,
-    spread,
-)
+from benchmarks.workloads.manifests import HOSTNAME, ZONE, PodShape, Workload, numbered, required_terms, spread
+from core.api.objects import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding
 from core.manifests.wire.api_resources import Resource
 from core.manifests.wire.object_metadata import WireMetadata
 from core.manifests.wire.pod import WirePod
-
-JsonObject = dict[str, Any]
 
 DECIDING_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev", "pv.kubernetes.io")
 DECIDING: Final = (

@@ -20,9 +20,9 @@ from cli.cluster.public_names import (
     is_public_text,
 )
 from core import labels
+from core.api.objects import JsonObject
 from core.catalogue.discovered.node_memory import with_renamed_images
 
-JsonObject = dict[str, Any]
 Rename = Callable[[str], str]
 
 _NAMES: Final = frozenset(

@@ -9,9 +9,9 @@ from datetime import datetime
 from cli.ledger.decisions import outcomes
 from cli.ledger.period_reader import PeriodReader
 from cli.ledger.storage import open_ledger
-from cli.output import JsonObject
 from cli.progress import Steps
 from cli.report_document import BaselinePlay, report_document
+from core.api.objects import JsonObject
 from core.cost_report.instance_hours import lives
 from core.cost_report.report import ReportBuilder, ReportedDecision
 from core.counterfactual.play import PlayRules, play_beside

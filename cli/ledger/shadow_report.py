@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.ledger.period_reader import PeriodReader
-from cli.output import JsonObject
 from cli.progress import Steps
 from cli.shadow_document import shadow_document
+from core.api.objects import JsonObject
 from core.counterfactual.fleet_minimum import fleet_minimum
 from core.counterfactual.play import PlayRules, play_beside
 from core.counterfactual.recorded_fleet import RecordedFleet

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cli import output
-from cli.output import JsonObject, counted
+from cli.output import counted
 from cli.plan_document import API_VERSION
 from cli.removal.owned_resources import RemainingResources
+from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord
 
 

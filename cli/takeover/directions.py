@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cli.output import JsonObject
 from cli.takeover.adopter import Adopter
 from cli.takeover.documents import RELEASABLE, adoption_document, release_document
 from cli.takeover.environment import TakeoverEnvironment, reporting_port_errors
 from cli.takeover.releaser import Releaser
 from cli.takeover.steps import in_turn
+from core.api.objects import JsonObject
 from core.lifecycle.takeover.adoption import Standing
 from lambdas.ports import PortError
 

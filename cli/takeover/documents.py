@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cli.output import JsonObject
 from cli.plan_document import API_VERSION
 from cli.takeover.adopter import AdoptionCandidate, AdoptionSurvey
 from cli.takeover.releaser import Releasable, ReleaseSurvey
+from core.api.objects import JsonObject
 
 KEPT: Final = "kept"
 RELEASABLE: Final = "releasable"

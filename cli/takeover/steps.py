@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from cli.output import JsonObject
 from cli.takeover.environment import TakeoverEnvironment
 from cli.terminal import write_stderr
+from core.api.objects import JsonObject
 from lambdas.ports import DeniedError, PortError
 
 FAILED: Final = "failed"

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from cli import output
-from cli.output import JsonObject, counted
+from cli.output import counted
+from core.api.objects import JsonObject
 
 _HEADINGS: Final = ("STATE", "SUBJECT", "NODE", "INSTANCE", "TYPE", "NODEPOOL", "DRIFT")
 _OURS: Final = "ours"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from cli.output import JsonObject
 from cli.plan_document import API_VERSION
 from cli.style import style
 from cli.validation.finding import MEANINGS, Finding, Severity
+from core.api.objects import JsonObject
 
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 

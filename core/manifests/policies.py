@@ -7,8 +7,8 @@ from core.manifests.pods import PodTranslator
 from core.manifests.selectors import equality_selector, label_selector
 from core.manifests.wire import cluster as wire_cluster
 from core.manifests.wire import object_metadata as wire_common
-from core.manifests.wire.pod_disruption_budget import WirePodDisruptionBudget
 from core.manifests.wire import workloads as wire_workloads
+from core.manifests.wire.pod_disruption_budget import WirePodDisruptionBudget
 from core.model.pod import LabelSelector, PodSpec
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 

@@ -11,6 +11,7 @@ from core.api.objects import name_of
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.session import EnvironmentSession, Session
 from lambdas.adapters.aws.sqs import SqsQueue
+from lambdas.application.table_adapters import TableAdapters
 from lambdas.clock import pause
 from lambdas.parallel_tasks import IN_THREADS, TaskRunners
 from lambdas.ports import (
@@ -27,23 +28,16 @@ from lambdas.ports import (
     Topic,
 )
 from lambdas.settings import Settings
-from lambdas.store import ProposalStore, SweepLog, Targets
 
 if TYPE_CHECKING:
     from botocore.config import Config
 
     from core.model.catalogue import InstanceType
     from core.price_terms.term_prices import TermPrices
-    from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-    from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-    from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
-    from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
-    from lambdas.adapters.aws.dynamodb.table import DynamoTable
     from lambdas.adapters.aws.scheduler import SchedulerWindows
     from lambdas.brakes.brake_reader import Panel, Source
     from lambdas.ledger.writer import LedgerWriter
     from lambdas.observation.stores import Stores
-    from lambdas.observed_claims import ObservedClaims
 
 
 def session_of_environment() -> Session:
@@ -51,7 +45,7 @@ def session_of_environment() -> Session:
     return EnvironmentSession()
 
 
-class Adapters:
+class Adapters(TableAdapters):
     """Adapters are created on first use, so a function loads only what it needs, and then kept for the sandbox's life.
 
     Args:
@@ -73,11 +67,8 @@ class Adapters:
         pause: Callable[[timedelta], None] = pause,
         run_tasks: TaskRunners = IN_THREADS,
     ) -> None:
-        self.settings = settings
-        self.clock = clock
-        self.pause = pause
+        super().__init__(settings, session, clock, pause=pause)
         self.run_tasks = run_tasks
-        self._session = session
         if kubernetes is not None:
             self.kubernetes = kubernetes
         if catalogue_source is not None:
@@ -99,14 +90,6 @@ class Adapters:
             work=SqsQueue(sqs, self.settings.work_queue_url),
             run_requests=SqsQueue(sqs, self.settings.look_queue_url),
         )
-
-    @cached_property
-    def claims(self) -> ObservedClaims:
-        """The claims; who shows them to users hears of each change."""
-        from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-        from lambdas.observed_claims import ObservedClaims
-
-        return ObservedClaims(DynamoClaims(self.table, self.settings.cluster_name))
 
     @cached_property
     def stores(self) -> Stores:
@@ -135,33 +118,12 @@ class Adapters:
         )
 
     @cached_property
-    def targets(self) -> Targets:
-        """The target of the fleet that is under way."""
-        from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
-
-        return DynamoTargets(self.table, self.settings.cluster_name)
-
-    @cached_property
-    def proposals(self) -> ProposalStore:
-        """Commands that wait for approval."""
-        from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
-
-        return DynamoProposals(self.table, self.settings.cluster_name)
-
-    @cached_property
     def approval_topic(self) -> Topic | None:
         """Where they are announced; None where nobody asked for that."""
         from lambdas.adapters.aws.sns import SnsTopic
 
         arn = self.settings.approval_topic_arn
         return SnsTopic(self._service("sns", BRIEF), arn) if arn else None
-
-    @cached_property
-    def pod_ends(self) -> DynamoPodEnds:
-        """When pods last ended on each node."""
-        from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
-
-        return DynamoPodEnds(self.table, self.settings.cluster_name)
 
     @cached_property
     def brakes(self) -> Panel:
@@ -186,44 +148,6 @@ class Adapters:
 
         parameter = self.settings.kill_switch_parameter
         return (KillSwitch(self._service("ssm", BRIEF), parameter),) if parameter else ()
-
-    @cached_property
-    def brake_rows(self) -> DynamoBrakes:
-        """The brakes that functions engage themselves, and the breakers of NodePools."""
-        from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-
-        return DynamoBrakes(self.table, self.settings.cluster_name, self.clock)
-
-    @cached_property
-    def leases(self) -> DynamoLeases:
-        """Leases for planning, and for starting commands."""
-        from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
-
-        return DynamoLeases(self.table, self.settings.cluster_name)
-
-    @cached_property
-    def sweep_log(self) -> SweepLog:
-        """Log of which sweeps of `reconcile` completed, and when."""
-        from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
-
-        return DynamoSweeps(self.table, self.settings.cluster_name)
-
-    @cached_property
-    def table(self) -> DynamoTable:
-        """The table; readers override it, and an installation that only observes has none."""
-        if self.settings.is_shadow:
-            from lambdas.adapters.aws.read_only_table import EmptyTable
-
-            return EmptyTable()
-        from lambdas.adapters.aws.dynamodb.table import DynamoTable
-
-        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
-
-    @cached_property
-    def shared_table(self) -> DynamoTable:
-        """The table that all clusters of the account and region share; the cluster's own where they share none."""
-        shared = self.settings.shared_table_name
-        return self.table.named(shared) if shared else self.table
 
     @cached_property
     def windows(self) -> SchedulerWindows | None:
@@ -270,15 +194,9 @@ class Adapters:
 
     def _take_turn(self) -> None:
         """Wait until EC2 takes a further launch. Raises ThrottledError."""
-        wait = self._launch_pace.wait(self.clock.now())
+        wait = self.launch_pace.wait(self.clock.now())
         if wait:
             self.pause(wait)
-
-    @cached_property
-    def _launch_pace(self) -> DynamoRequestPace:
-        from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
-
-        return DynamoRequestPace(self.shared_table, "ec2:CreateFleet")
 
     @cached_property
     def catalogues(self) -> CatalogueStore:

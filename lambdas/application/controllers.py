@@ -87,49 +87,9 @@ class Application:
     @cached_property
     def disruption(self) -> DisruptionController:
         """Controller of `disrupt`."""
-        from lambdas.controllers.approval.approvals import Approvals
-        from lambdas.controllers.decision_events import DecisionEvents
-        from lambdas.controllers.disruption.command_gate import CommandGate
-        from lambdas.controllers.disruption.command_writer import CommandWriter
-        from lambdas.controllers.disruption.decision_pass import DecisionPass, SkipConditions
-        from lambdas.controllers.disruption.deletion_cost_writer import DeletionCostWriter
-        from lambdas.controllers.disruption.disruption import DisruptionController
-        from lambdas.controllers.disruption.observed_commands import ObservedCommands
-        from lambdas.controllers.disruption.run_coordination import RunCoordination
-        from lambdas.controllers.disruption.target_progress import TargetProgress
-        from lambdas.controllers.resting.budget_rest import BudgetRest
-        from lambdas.controllers.resting.disruption_rest import DisruptionRest
+        from lambdas.application.disruption import disruption
 
-        given = self.adapters
-        kubernetes, stores, settings, clock = given.kubernetes, given.stores, given.settings, given.clock
-        skips = SkipConditions(
-            budgets=BudgetRest(kubernetes, settings, clock),
-            rest=DisruptionRest(kubernetes, stores.changes, clock, given.pause),
-            turns=RunCoordination(given.leases, given.queues.run_requests, clock),
-        )
-        news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
-        rule, cluster = settings.approval_rule(), settings.cluster_name
-        approvals = Approvals(rule, given.proposals, given.approval_topic, news, cluster=cluster, clock=clock)
-        costs = DeletionCostWriter(kubernetes, is_on=settings.steer_scale_in)
-        decision_pass = DecisionPass(
-            observer=self.observer,
-            stores=stores,
-            skips=skips,
-            target=TargetProgress(given.targets, costs),
-            approvals=approvals,
-            gate=CommandGate(stores.moves),
-            writer=CommandWriter(stores.commands, given.ledger, given.queues.work, clock),
-            only_observed=ObservedCommands(given.ledger, clock),
-            clock=clock,
-        )
-        return DisruptionController(
-            observer=self.observer,
-            stores=stores,
-            skips=skips,
-            approvals=approvals,
-            decision_pass=decision_pass,
-            clock=clock,
-        )
+        return disruption(self.adapters, self.observer)
 
     @cached_property
     def shadow_provisioning(self) -> ShadowProvisioning:

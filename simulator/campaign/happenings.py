@@ -8,9 +8,9 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
+from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
 
-JsonObject = dict[str, Any]
 FIRST: Final = 20
 """Seconds after the start: earlier the world is only put together."""
 

@@ -9,14 +9,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.model.values.vcpu_quotas import STANDARD
 from simulator.campaign.happenings import BUDGETS_HOLD
 
-JsonObject = dict[str, Any]
 Setting = str | int | bool
 
 STATIC_CAPACITY: Final = "StaticCapacity"

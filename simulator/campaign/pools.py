@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 
+from core.api.objects import JsonObject
 from simulator.campaign.market import ARCHITECTURES
-
-JsonObject = dict[str, Any]
 
 NAMES: Final = ("default", "other", "third")
 WINDOW: Final = {"schedule": "*/5 * * * *", "duration": "2m"}

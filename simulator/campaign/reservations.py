@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any, Final
+from typing import Final
 
+from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
-
-JsonObject = dict[str, Any]
 
 SHARE: Final = 0.15
 """Of the worlds have one: what is launched into it costs nothing more, so it changes the course of a world."""

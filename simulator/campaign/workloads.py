@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-JsonObject = dict[str, Any]
+from core.api.objects import JsonObject
 
 NAMESPACE: Final = "default"
 STORAGE_CLASS: Final = "ebs"

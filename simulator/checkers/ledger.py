@@ -20,7 +20,8 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _GRACE: Final = 30
 """Seconds that a pod gets to stop where it does not say."""
 
-JsonObject = Mapping[str, Any]
+AppliedObject = Mapping[str, Any]
+"""An object as it was applied; a checker reads it only."""
 
 
 def claim_of(tags: Mapping[str, str]) -> str:
@@ -147,7 +148,7 @@ class Ledger:
         self.nodes: dict[str, NodeFacts] = {}
         self.instances: dict[str, InstanceFacts] = {}
         self.places = Places(self.nodes, self.instances)
-        self.applied: dict[tuple[str, str, str], JsonObject] = {}
+        self.applied: dict[tuple[str, str, str], AppliedObject] = {}
         self._graces: dict[str, str] = {}
         self._handlers: dict[str, Callable[[datetime, Mapping[str, Any]], None]] = {
             "podCreated": self._pod_created,
@@ -174,11 +175,11 @@ class Ledger:
         if handler is not None:
             handler(moment, event.fields)
 
-    def spec_of(self, kind: str, name: str, namespace: str = "") -> JsonObject:
+    def spec_of(self, kind: str, name: str, namespace: str = "") -> AppliedObject:
         """The spec of an object that was applied, empty where there is none."""
         return self.applied.get((kind, namespace, name), {}).get("spec") or {}
 
-    def of_kind(self, kind: str) -> Iterator[JsonObject]:
+    def of_kind(self, kind: str) -> Iterator[AppliedObject]:
         """The objects of a kind, by name."""
         for key in sorted(self.applied):
             if key[0] == kind:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from simulator.checkers.ledger import JsonObject, Ledger, PodFacts
+from simulator.checkers.ledger import AppliedObject, Ledger, PodFacts
 from simulator.checkers.selectors import selects
 from simulator.checkers.voluntary import time_is_up
 from simulator.record import Event
@@ -49,7 +49,7 @@ class PodDisruptionBudgetJudge:
             if budget["metadata"].get("namespace", "default") == pod.namespace:
                 yield from self._problem(budget, pod)
 
-    def _problem(self, budget: JsonObject, pod: PodFacts) -> Iterator[str]:
+    def _problem(self, budget: AppliedObject, pod: PodFacts) -> Iterator[str]:
         spec = budget.get("spec") or {}
         if not selects(spec.get("selector"), pod.labels):
             return
@@ -63,7 +63,7 @@ class PodDisruptionBudgetJudge:
         if healthy - 1 < wanted:
             yield f"{budget['metadata']['name']} wants {wanted} healthy pods and has {healthy}"
 
-    def _wanted(self, spec: JsonObject, covered: Iterable[PodFacts]) -> int:
+    def _wanted(self, spec: AppliedObject, covered: Iterable[PodFacts]) -> int:
         expected = self._expected(covered)
         if spec.get("maxUnavailable") is not None:
             return max(0, expected - _amount(spec["maxUnavailable"], expected))

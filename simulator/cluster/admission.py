@@ -9,13 +9,14 @@ from zoneinfo import available_timezones
 
 from cronsim import CronSim, CronSimError
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.values import quantity
 from core.model.values.label_syntax import labels_fault
-from simulator.cluster.objects import RUN_SECONDS, JsonObject
+from simulator.cluster.objects import RUN_SECONDS
 
 _ANY_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _TEMPLATES: Final[Mapping[Resource, tuple[str, ...]]] = {

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
@@ -13,7 +14,7 @@ from core.manifests.wire.api_resources import Resource
 from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
 from simulator.cluster.list_selectors import node_of_selector, selection
-from simulator.cluster.objects import PROGRAM, JsonObject, Key, key_of
+from simulator.cluster.objects import PROGRAM, Key, key_of
 from simulator.cluster.pod_bindings import PodBindings
 from simulator.cluster.store import Change, Store
 from simulator.record import Recorder

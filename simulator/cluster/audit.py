@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from simulator.cluster.objects import (
     CONTROLLER,
     PROGRAM,
     USER,
-    JsonObject,
     condition_of,
     is_deleting,
     is_finished,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
@@ -20,7 +21,7 @@ from simulator.cluster.garbage_collection import GarbageCollector
 from simulator.cluster.kubelet import Kubelets
 from simulator.cluster.merge_patch import difference
 from simulator.cluster.node_lifecycle import NodeLifecycle
-from simulator.cluster.objects import USER, JsonObject, key_of
+from simulator.cluster.objects import USER, key_of
 from simulator.cluster.pod_bindings import PodBindings
 from simulator.cluster.pod_disruption_budgets import PodDisruptionBudgets
 from simulator.cluster.scheduling.scheduler import Scheduler

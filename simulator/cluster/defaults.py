@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from simulator.cluster.objects import JsonObject
 
 Lookup = Callable[[Resource, str], JsonObject | None]
 """Finds a cluster-wide object by name; without a name the one that is marked as the default."""

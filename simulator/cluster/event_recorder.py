@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from simulator.cluster.objects import (
-    JsonObject,
     annotations_of,
     controller_of,
     full_name,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from lambdas.ports import ConflictError, EvictionBlockedError, SeveralBudgetsError
 from simulator.cluster.objects import (
     PROGRAM,
-    JsonObject,
     is_deleting,
     is_ready,
     key_of,

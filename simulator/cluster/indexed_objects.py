@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from simulator.cluster.objects import JsonObject, Key, key_of, node_of, uid_of
+from simulator.cluster.objects import Key, key_of, node_of, uid_of
 
 
 class IndexedObjects:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.event_recorder import NODE_CLAIM
 from simulator.cluster.node_lifecycle import NOT_READY_TAINTS, NodeLifecycle
@@ -13,7 +14,6 @@ from simulator.cluster.objects import (
     CONTROLLER,
     RUN_SECONDS,
     USER,
-    JsonObject,
     annotations_of,
     condition_of,
     is_active,

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from lambdas.ports import DeniedError
-from simulator.cluster.objects import JsonObject, labels_of
+from simulator.cluster.objects import labels_of
 
 Test = Callable[[JsonObject], bool]
 

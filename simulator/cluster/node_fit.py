@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.cluster.objects import JsonObject, labels_of, spec_of
+from core.api.objects import JsonObject
+from simulator.cluster.objects import labels_of, spec_of
 from simulator.cluster.selectors import matches_node_terms
 
 UNSCHEDULABLE_TAINT: JsonObject = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

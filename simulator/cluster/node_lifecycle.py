@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
     CONTROLLER,
-    JsonObject,
     controller_of,
     is_finished,
     is_ready,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire.api_resources import Resource
 
-JsonObject = dict[str, Any]
 Key = tuple[str, str]
 """Namespace and name."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from simulator.cluster.int_or_percent import amount
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     controller_of,
     is_deleting,

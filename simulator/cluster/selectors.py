@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from simulator.cluster.objects import JsonObject, labels_of, name_of
+from core.api.objects import JsonObject
+from simulator.cluster.objects import labels_of, name_of
 
 _WHOLE: Final = re.compile(r"[-+]?[0-9]{1,40}")
 _BOUND: Final = 2**63

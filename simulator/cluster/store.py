@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from lambdas.ports import ConflictError, NotFoundError
@@ -23,7 +24,6 @@ from simulator.cluster.indexed_objects import IndexedObjects
 from simulator.cluster.merge_patch import merged
 from simulator.cluster.objects import (
     CONTROLLER,
-    JsonObject,
     annotations_of,
     is_deleting,
     is_finished,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.node_fit import tolerates
-from simulator.cluster.objects import JsonObject, Key, is_active, key_of, name_of, node_of, spec_of, uid_of
+from simulator.cluster.objects import Key, is_active, key_of, name_of, node_of, spec_of, uid_of
 from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import WorkQueue
 

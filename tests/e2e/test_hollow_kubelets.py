@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from core.api.objects import JsonObject
 from tests.e2e.parts.builds import hollow_kubelet
 from tests.e2e.play import Outcome, Play, play_together
 from tests.e2e.report import Report
@@ -16,8 +17,6 @@ from tests.e2e.scenarios import burst
 from tests.e2e.scenarios.objects import AMD64, deployment, node_class, node_pool, requirement
 from tests.e2e.suite import shared_dynamodb
 from tests.e2e.world import World
-
-JsonObject = dict[str, Any]
 
 BUILD: Final = Path(__file__).parents[2] / "build"
 REPLICAS: Final = 6

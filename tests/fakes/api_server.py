@@ -18,10 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.list_selectors import selection
-
-JsonObject = dict[str, Any]
 
 
 class Failure(msgspec.Struct):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from core import labels
+from core.api.objects import JsonObject
 from core.lifecycle.binding.admission import obstacle
 from core.lifecycle.binding.eligibility import is_left_to_scheduler
 from core.lifecycle.binding.placed_pods import PlacedPods
@@ -20,7 +21,6 @@ from simulator.cluster.store import Store
 from simulator.cluster.volumes.binder import VolumeBinder
 from tests.unit.simulator.cluster.world import World
 
-JsonObject = dict[str, Any]
 HELD: Final = {"key": labels.UNREGISTERED_TAINT, "effect": "NoSchedule"}
 KEYS: Final = (labels.ZONE, labels.HOSTNAME, "rack")
 APPS: Final = ("a", "b", "c")

@@ -40,7 +40,7 @@ DATA_ONLY = {
             "takeover",
         )
     ),
-    *(f"core.manifests.wire.{name}" for name in ("affinity", "pod_disruption_budget", "volumes")),
+    "core.manifests.wire.affinity",
     "core.lifecycle.facts",
     "core.lifecycle.steps",
     "core.scheduling.primitives.handles",

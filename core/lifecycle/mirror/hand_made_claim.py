@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from core import api, labels
-from core.lifecycle.mirror.node_claim_object import JsonObject, is_mirror
+from core.api.objects import JsonObject
+from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.rebuilding import HASHES
 from core.manifests.zone_ids import requirements_with_zones, zones_by_id
 from core.model.catalogue import InstanceType, Offering

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from core import labels
+from core.api.objects import JsonObject
 from core.lifecycle.draining.cancellation import LASTING, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model import node_claim as conditions
@@ -17,8 +18,6 @@ from core.model.plan import PlannedClaim
 from core.model.values import resources
 from core.model.values.taints import Taint
 from core.reasons.claim import ClaimReason
-
-JsonObject = dict[str, Any]
 
 NEVER: Final = "Never"
 DRAINED: Final = "Drained"

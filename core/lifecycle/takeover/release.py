@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from core import labels
+from core.api.objects import JsonObject
 from core.lifecycle.mirror.node_claim_object import Mirrored, mirrored, new_object
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node import Node
 from core.model.node_claim import DRIFTED, Condition
 from core.reasons.takeover import ReleaseReason
-
-JsonObject = dict[str, Any]
 
 
 class HeldClaim(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from core.manifests.wire.object_metadata import (
 from core.manifests.wire.sharing import shared
 from core.manifests.wire.volumes import Volume
 
+
 class Resources(Wire):
     """Requests and limits of a container or of a pod."""
 

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.model.values import quantity
-from simulator.cluster.objects import (
-    JsonObject,
-    is_deleting,
-    is_finished,
-    labels_of,
-    name_of,
-    node_of,
-    spec_of,
-    status_of,
-    uid_of,
-)
+from simulator.cluster.objects import is_deleting, is_finished, labels_of, name_of, node_of, spec_of, status_of, uid_of
 from simulator.cluster.scheduling.match_counts import MatchCounts, Placement
 from simulator.cluster.scheduling.nominations import Nominations
 from simulator.cluster.scheduling.pod_class import PodClass, PodClasses, PortKey

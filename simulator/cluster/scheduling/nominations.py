@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.cluster.objects import JsonObject, Key, status_of
+from core.api.objects import JsonObject
+from simulator.cluster.objects import Key, status_of
 from simulator.cluster.scheduling.pod_class import PodClass
 
 

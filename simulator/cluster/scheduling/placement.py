@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from core.api.objects import JsonObject
 from simulator.cluster.node_fit import UNSCHEDULABLE_TAINT, intolerable_taint, selects_node, tolerates
-from simulator.cluster.objects import JsonObject, key_of, spec_of
+from simulator.cluster.objects import key_of, spec_of
 from simulator.cluster.scheduling.cluster_state import ClusterState, NodeRoom
 from simulator.cluster.scheduling.nominations import nominated_node
 from simulator.cluster.scheduling.pod_class import PodClass

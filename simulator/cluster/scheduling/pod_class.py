@@ -7,9 +7,10 @@ from typing import Final
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.model.values import quantity
 from simulator.cluster.node_fit import HARD_EFFECTS, intolerable_taint, pinned_node, selects_node
-from simulator.cluster.objects import JsonObject, labels_of, name_of, namespace_of
+from simulator.cluster.objects import labels_of, name_of, namespace_of
 
 PortKey = tuple[str, str, int]
 """Host IP, protocol, port."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     condition_of,
     is_active,

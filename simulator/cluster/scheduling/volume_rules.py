@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from simulator.cluster.objects import JsonObject, full_name, is_finished, name_of, spec_of
+from simulator.cluster.objects import full_name, is_finished, name_of, spec_of
 from simulator.cluster.scheduling.cluster_state import NodeRoom
 from simulator.cluster.store import Store
 from simulator.cluster.volumes.claims import (

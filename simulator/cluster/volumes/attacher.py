@@ -6,9 +6,10 @@ import hashlib
 from datetime import timedelta
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.node_lifecycle import is_unreachable
-from simulator.cluster.objects import JsonObject, is_finished, name_of, node_of, spec_of
+from simulator.cluster.objects import is_finished, name_of, node_of, spec_of
 from simulator.cluster.store import Change, Store
 from simulator.cluster.volumes.claims import claims_of, volume_of
 

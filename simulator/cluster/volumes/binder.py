@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     key_of,
     labels_of,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.model.values import quantity
-from simulator.cluster.objects import JsonObject, labels_of, name_of, namespace_of, spec_of, status_of, uid_of
+from simulator.cluster.objects import labels_of, name_of, namespace_of, spec_of, status_of, uid_of
 from simulator.cluster.selectors import matches_node_terms, selects
 from simulator.cluster.store import Store
 

@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
-from simulator.cluster.objects import JsonObject, full_name, is_deleting, key_of, name_of, owner_reference, uid_of
+from simulator.cluster.objects import full_name, is_deleting, key_of, name_of, owner_reference, uid_of
 from simulator.cluster.store import Change, Store
 from simulator.cluster.workloads.jobs import has_succeeded, is_over
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.int_or_percent import amount
 from simulator.cluster.node_fit import intolerable_taint, pinned_node, selects_node
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     is_deleting,
     is_finished,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.int_or_percent import amount
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     annotations_of,
     controller_of,

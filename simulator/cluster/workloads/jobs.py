@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
-    JsonObject,
     Key,
     annotations_of,
     condition_of,

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from simulator.cluster.objects import (
-    JsonObject,
     controller_of,
     is_deleting,
     labels_of,

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.int_or_percent import amount
-from simulator.cluster.objects import (
-    JsonObject,
-    Key,
-    is_deleting,
-    is_finished,
-    is_ready,
-    key_of,
-    labels_of,
-    name_of,
-)
+from simulator.cluster.objects import Key, is_deleting, is_finished, is_ready, key_of, labels_of, name_of
 from simulator.cluster.store import Store
 from simulator.cluster.work_queue import WorkQueue
 from simulator.cluster.workloads.ownership import create_pod, template_hash, wake_for

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.model.catalogue import InstanceType, Offering
 from core.model.values.requirements import Requirements
-
-JsonObject = dict[str, Any]
 
 NANO: Final = 1_000_000_000
 KEPT_BY_KWOK: Final = {"cpu": 100, "memory": 10 * 1024 * 1024}

@@ -24,6 +24,7 @@ from cli.takeover.directions import adoption, release
 from cli.takeover.environment import TakeoverEnvironment
 from core import labels
 from core.api.crds import definitions
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
@@ -40,8 +41,6 @@ from tests.e2e.peer.karpenter_side import KarpenterSide
 from tests.e2e.scenarios.objects import is_ready, node_class
 from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.world import FakeCatalogues
-
-JsonObject = dict[str, Any]
 
 BUILD: Final = Path(__file__).parents[3] / "build"
 LACKING: Final = 2

@@ -8,17 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from core import labels
+from core.api.objects import JsonObject
 from tests.e2e.peer import objects
 from tests.e2e.peer.catalogue import NANO, Prices
 from tests.e2e.peer.figures import Burst, Halved, Result
 from tests.e2e.peer.side import Side
-
-JsonObject = dict[str, Any]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.model.values.requirements import Requirement, Requirements
 from tests.e2e.scenarios import burst
-
-JsonObject = dict[str, Any]
 
 NAMESPACE: Final = "burst"
 DEPLOYMENTS: Final = {300: 30, 1000: 40, 3000: 40}

@@ -18,13 +18,14 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import boto3
 
 from cli.__main__ import main as command_line
 from core import labels
 from core.api.crds import definitions
+from core.api.objects import JsonObject
 from core.model.catalogue import Catalogue, InstanceType
 from infra.cluster_role import SHADOW_RULES_OF
 from lambdas.ports import DeniedError, PortError
@@ -41,8 +42,6 @@ from tests.e2e.peer.shadow_function import GROUP, ShadowFunction, install, keep
 from tests.e2e.scenarios import burst
 from tests.e2e.scenarios.objects import namespace, node_class
 from tests.fakes.lab import SETTINGS, aws
-
-JsonObject = dict[str, Any]
 
 BUILD: Final = Path(__file__).parents[3] / "build"
 LACKING: Final = 2

@@ -9,6 +9,7 @@ from typing import Any, Final
 import boto3
 import msgspec
 
+from core.api.objects import JsonObject
 from core.ledger.object_keys import PREFIX
 from core.model.catalogue import Catalogue
 from infra import cluster_role
@@ -23,8 +24,6 @@ from tests.e2e.peer.handover import KwokAsEc2
 from tests.e2e.peer.karpenter_side import KarpenterSide
 from tests.fakes.lab import SETTINGS
 from tests.fakes.world import FakeCatalogues
-
-JsonObject = dict[str, Any]
 
 NAMESPACE: Final = "fleetwright"
 GROUP: Final = f"system:serviceaccounts:{NAMESPACE}"

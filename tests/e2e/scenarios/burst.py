@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from core.api.objects import JsonObject
 from tests.e2e.scenarios.objects import (
     AMD64,
     deployment,
@@ -15,8 +16,6 @@ from tests.e2e.scenarios.objects import (
     requirement,
     spread,
 )
-
-JsonObject = dict[str, Any]
 
 DEPLOYMENTS: Final = 40
 REPLICAS: Final = 25

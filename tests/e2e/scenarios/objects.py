@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-JsonObject = dict[str, Any]
+from core.api.objects import JsonObject
 
 CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 DISCOVERY: Final = [{"tags": {"karpenter.sh/discovery": "fleetwright"}}]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
 
+from core.api.objects import JsonObject
 from core.model.pod import (
     HostPort,
     LabelSelector,
@@ -23,7 +23,6 @@ from core.model.pod import (
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration
 
-JsonObject = dict[str, Any]
 _REQUIRED, _PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from core.api.objects import JsonObject
 from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
@@ -20,7 +21,7 @@ from core.model.policy import DaemonSet, PodDisruptionBudget
 from core.model.snapshot import Snapshot
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from core.model.values.taints import Taint
-from tests.property.naive_manifests.pod_writing import JsonObject, PodWriter, expression, node_expression
+from tests.property.naive_manifests.pod_writing import PodWriter, expression, node_expression
 
 Objects = dict[Resource, list[JsonObject]]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from core.api.objects import JsonObject
 from tests.builders import a_class_manifest
-
-JsonObject = dict[str, Any]
 
 ABSENT: Any = object()
 """Marks a field to remove."""

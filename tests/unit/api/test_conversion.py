@@ -10,9 +10,8 @@ import pytest
 
 from core import api
 from core.api import conversion
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-
-JsonObject = dict[str, Any]
 
 TERMS = [{"tags": {"karpenter.sh/discovery": "demo"}}]
 

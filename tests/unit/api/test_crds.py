@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from core.api.crds import KINDS, definitions
+from core.api.objects import JsonObject
 from core.api.schemas.base import ApiModel, Rule, parts
 from core.api.structural import schema_of
 from core.api.validation import MODELS, problems
 from tests.e2e.crd_corpus import corpus
-
-JsonObject = dict[str, Any]
 
 
 def reachable(model: type[ApiModel]) -> Iterator[type[ApiModel]]:

@@ -7,8 +7,8 @@ import pytest
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
-from core.manifests.wire.object_metadata import WireLabelSelector
 from core.manifests.wire.affinity import WirePodAffinityTerm, WireWeightedPodAffinityTerm
+from core.manifests.wire.object_metadata import WireLabelSelector
 from tests.builders import a_selector
 
 TERM = WirePodAffinityTerm(

@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from core.api.schemas import fields
-from core.api.schemas.kubelet.parts import Authentication, Authorization, CrashLoopBackOff, KubeletPart, Logging, MemorySwap, ReservedMemory, ShutdownOfPriority, Tracing, UserNamespaces
+from core.api.schemas.kubelet.parts import (
+    Authentication,
+    Authorization,
+    CrashLoopBackOff,
+    KubeletPart,
+    Logging,
+    MemorySwap,
+    ReservedMemory,
+    ShutdownOfPriority,
+    Tracing,
+    UserNamespaces,
+)
 from core.api.schemas.kubelet.values import CountOrExpression, GoDuration, Int32, Reserves, Thresholds
 
 

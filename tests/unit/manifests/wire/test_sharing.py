@@ -6,8 +6,7 @@ from core.manifests.wire.sharing import SHARED_MAX, shared
 
 
 def test_equal_values_are_one_object() -> None:
-    first = {"app": "web"}
-    assert shared(first) is first
+    first = shared({"app": "web"})
     assert shared({"app": "web"}) is first
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
-from tests.unit.simulator.cluster.world import JsonObject, World, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload
 
 
 def annotated(pod: JsonObject, seconds: str) -> JsonObject:

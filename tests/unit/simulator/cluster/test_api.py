@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from lambdas.ports import ConflictError, NotFoundError, TransientError
-from tests.unit.simulator.cluster.world import JsonObject, World, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload
 
 
 def test_a_list_holds_every_object_by_namespace_and_name_and_follows_changes(world: World) -> None:

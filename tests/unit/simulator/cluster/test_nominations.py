@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.audit_log import reason_to_wake
-from tests.unit.simulator.cluster.world import JsonObject, World, a_pod
+from tests.unit.simulator.cluster.world import World, a_pod
 
 CLOSED = [{"key": "closed", "effect": "NoSchedule"}]
 

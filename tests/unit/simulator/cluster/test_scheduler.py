@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
-from tests.unit.simulator.cluster.world import ZONE, JsonObject, World, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import ZONE, World, a_node, a_pod, a_workload
 
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

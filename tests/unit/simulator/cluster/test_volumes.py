@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.cluster.kubelet import EBS_VOLUMES_MAX
-from tests.unit.simulator.cluster.world import ZONE, JsonObject, World, a_node, a_pod, a_workload
+from tests.unit.simulator.cluster.world import ZONE, World, a_node, a_pod, a_workload
 
 
 def a_class(name: str = "gp3", mode: str = "WaitForFirstConsumer", **more: object) -> JsonObject:

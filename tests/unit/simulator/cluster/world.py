@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from core.api.objects import JsonObject
 from core.manifests.wire import api_resources as kinds
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
 from simulator.record import Event, Recorder
 
-JsonObject = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 

@@ -1,0 +1,115 @@
+"""Creates the adapters that keep their rows in DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lambdas.adapters.aws.service import QUICK
+from lambdas.adapters.aws.session import Session
+from lambdas.ports import Clock
+from lambdas.settings import Settings
+from lambdas.store import ProposalStore, SweepLog, Targets
+
+if TYPE_CHECKING:
+    from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+    from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+    from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+    from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
+    from lambdas.adapters.aws.dynamodb.table import DynamoTable
+    from lambdas.observed_claims import ObservedClaims
+
+
+class TableAdapters:
+    """Adapters of the cluster's own table, and of the one that the clusters of an account and region share.
+
+    Args:
+        settings: The deployment's settings.
+        session: The AWS session: credentials and region.
+        clock: The source of time.
+        pause: Waits between attempts.
+    """
+
+    def __init__(
+        self, settings: Settings, session: Session, clock: Clock, *, pause: Callable[[timedelta], None]
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.pause = pause
+        self._session = session
+
+    @cached_property
+    def table(self) -> DynamoTable:
+        """The table; readers override it, and an installation that only observes has none."""
+        if self.settings.is_shadow:
+            from lambdas.adapters.aws.read_only_table import EmptyTable
+
+            return EmptyTable()
+        from lambdas.adapters.aws.dynamodb.table import DynamoTable
+
+        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
+
+    @cached_property
+    def shared_table(self) -> DynamoTable:
+        """The table that all clusters of the account and region share; the cluster's own where they share none."""
+        shared = self.settings.shared_table_name
+        return self.table.named(shared) if shared else self.table
+
+    @cached_property
+    def claims(self) -> ObservedClaims:
+        """The claims; who shows them to users hears of each change."""
+        from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+        from lambdas.observed_claims import ObservedClaims
+
+        return ObservedClaims(DynamoClaims(self.table, self.settings.cluster_name))
+
+    @cached_property
+    def pod_ends(self) -> DynamoPodEnds:
+        """When pods last ended on each node."""
+        from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+
+        return DynamoPodEnds(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The target of the fleet that is under way."""
+        from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
+
+        return DynamoTargets(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def proposals(self) -> ProposalStore:
+        """Commands that wait for approval."""
+        from lambdas.adapters.aws.dynamodb.proposals import DynamoProposals
+
+        return DynamoProposals(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def brake_rows(self) -> DynamoBrakes:
+        """The brakes that functions engage themselves, and the breakers of NodePools."""
+        from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+
+        return DynamoBrakes(self.table, self.settings.cluster_name, self.clock)
+
+    @cached_property
+    def leases(self) -> DynamoLeases:
+        """Leases for planning, and for starting commands."""
+        from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+
+        return DynamoLeases(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def sweep_log(self) -> SweepLog:
+        """Log of which sweeps of `reconcile` completed, and when."""
+        from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
+
+        return DynamoSweeps(self.table, self.settings.cluster_name)
+
+    @cached_property
+    def launch_pace(self) -> DynamoRequestPace:
+        """The pace of launches that all clusters of the account and region share."""
+        from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
+
+        return DynamoRequestPace(self.shared_table, "ec2:CreateFleet")
