@@ -23,3 +23,8 @@ def test_nine_tenths_of_a_requested_resource_are_enough(expected: int, has: int,
     machine = msgspec.structs.replace(record.machine, capacity={"cpu": expected, "memory": 2**30})
     record = msgspec.structs.replace(record, machine=machine, plan=a_plan(resources={"cpu": 1000}))
     assert shortfall(record, a_node(capacity={"cpu": has})) == told
+
+
+def test_a_claim_whose_instance_is_not_known_misses_nothing() -> None:
+    record = a_record(machine=None)
+    assert shortfall(record, a_node(capacity={"cpu": 1})) == ""

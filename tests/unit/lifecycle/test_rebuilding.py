@@ -35,6 +35,14 @@ def test_a_claims_launch_data_are_read_back_from_its_node() -> None:
     assert plan.annotations == {labels.NODEPOOL_HASH: "1"}
 
 
+def test_annotations_of_the_template_and_missing_hashes_are_read_from_the_node() -> None:
+    """A hash without a tag is better than none; an annotation that the template lacks is another program's."""
+    own = {**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2", "note": "of the node", "other": "y"}
+    pool = a_pool(annotations={"note": "of today"})
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default"}, a_node(annotations=own), pool)
+    assert plan.annotations == {labels.NODEPOOL_HASH: "2", "note": "of the node"}
+
+
 def test_a_node_cannot_claim_an_identity() -> None:
     """A node may write its own annotations: the hash for drift comes from the instance's tags."""
     forged = a_node(annotations={**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2"})
@@ -68,7 +76,13 @@ def test_its_size_is_ec2s_else_the_nodes_else_unknown() -> None:
     assert machine is not None
     sized = msgspec.structs.replace(machine, capacity={"cpu": 2000})
     node = a_node(capacity={"cpu": 3000}, allocatable={"cpu": 2900})
-    for given, found, capacity in ((sized, node, {"cpu": 2000}), (machine, node, {"cpu": 3000}), (machine, None, {})):
+    cases = [
+        (sized, node, {"cpu": 2000}, {}),
+        (machine, node, {"cpu": 3000}, {"cpu": 2900}),
+        (machine, None, {}, {}),
+    ]
+    for given, found, capacity, allocatable in cases:
         record = rebuilt(PLAN, given, found, NOW, NOW)
         assert record.machine is not None
+        assert record.machine.allocatable == allocatable
         assert (record.reserved, record.machine.capacity) == ({**capacity, "nodes": 1}, capacity)

@@ -139,6 +139,14 @@ def test_a_drift_that_karpenter_did_not_say_any_more_counts() -> None:
     assert drift_of(a_claim_of(node_claim(a_manifest()), pool=edited)) == "NodePoolDrifted"
 
 
+def test_hashes_of_another_version_say_nothing_of_drift() -> None:
+    """Karpenter compares none either: it writes the new version to both first."""
+    edited = msgspec.structs.replace(POOL, own_annotations={**HASHES, labels.NODEPOOL_HASH: "new"})
+    obj = a_manifest()
+    obj["metadata"]["annotations"][labels.NODEPOOL_HASH_VERSION] = "v2"
+    assert drift_of(a_claim_of(node_claim(obj), pool=edited)) == ""
+
+
 def test_a_drifted_one_without_a_hash_stays_drifted() -> None:
     obj = a_manifest(a_condition("Drifted", reason="NodePoolDrifted"))
     del obj["metadata"]["annotations"][labels.NODEPOOL_HASH]
