@@ -14,8 +14,10 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import HELD, UNREGISTERED
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
-from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN
+from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder
+from lambdas.parallel_tasks import in_turn
 from lambdas.ports import DeniedError, JsonObject, TransientError
+from lambdas.run_report import RunReport
 from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
@@ -314,3 +316,15 @@ def test_a_cluster_too_large_to_list_is_not_listed(lab: Lab, monkeypatch: pytest
     lab.tick(3, seconds=SETTLED)
     assert "list pods" not in calls
     assert (nominated(lab, "a"), effects(lab)) == (lab.claim.node_name, [])
+
+
+def test_only_claims_that_wait_for_a_turn_are_left_to_the_scheduler(lab: Lab) -> None:
+    """A name in a message may be that of a claim that is gone, or that has long been opened."""
+    adapters = lab.app.adapters
+    before = lab.claim
+    off = Lab(bind_pods=False).settings
+    binder = PodBinder(lab.kubernetes, adapters.stores.claims, adapters.leases, off, lab.clock, in_turn)
+    report = RunReport()
+    assert binder.run([before.name, "gone"], report) == NEXT_TURN
+    assert before.phase is ClaimPhase.LAUNCHED
+    assert lab.claim == before
