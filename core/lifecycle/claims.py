@@ -8,6 +8,8 @@ from typing import Final
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.binding.eligibility import SETTLES_WITHIN, is_held
 from core.lifecycle.consistency import shortfall
+from core.lifecycle.draining.cancellation import is_voluntary
+from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -54,6 +56,9 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
 
     `binds`: our functions bind pods where they may.
     """
+    resumed = _resume(record, facts.node)
+    if resumed is not None:
+        return resumed
     if record.deletion is not None:
         return next_termination_step(record, facts, now)
     if record.phase is ClaimPhase.REQUESTED:
@@ -107,6 +112,18 @@ def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
     """
     is_late = record.phase is ClaimPhase.LAUNCHED and now - record.phase_since >= INSTANCE_CHECK_AFTER
     return record.machine is not None and not record.node_name and (is_late or record.deletion is not None)
+
+
+def _resume(record: ClaimRecord, node: Node | None) -> BeginTermination | None:
+    """Resume a removal that the claim has lost: the table was restored, and the node still says why it must go."""
+    reason = must_leave_for(node) if node is not None else None
+    if node is None or reason is None:
+        return None
+    if record.deletion is not None and (not is_voluntary(record.deletion) or record.deletion.terminated_at is not None):
+        return None
+    return BeginTermination(
+        reason, f"node {node.name} is marked as leaving for {reason}, which its claim does not know"
+    )
 
 
 def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:

@@ -59,7 +59,7 @@ def sweeps(
         CapacityBlocks(terminator),
         ImpairedInstances(cloud, terminator),
         DeletedNodes(work),
-        StaleTaints(kubernetes, cloud, stores),
+        StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
         Usage(stores.claims),
         UninitializedNodes(),

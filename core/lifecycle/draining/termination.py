@@ -10,16 +10,16 @@ from core import labels
 from core.errors import invariant
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.draining.cancellation import last_check
+from core.lifecycle.draining.disruption_taint import lacks_marks, taint_of
 from core.lifecycle.draining.escalation import next_escalation
 from core.lifecycle.draining.evictions import drain, next_check
 from core.lifecycle.draining.replacing import wait_for_replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
-from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode, TerminateInstance, Wait
+from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TerminateInstance, Wait
 from core.model.node import Node
 from core.model.pod import Pod
-from core.model.values.taints import DISRUPTED
 from core.pods.disposition import is_drainable
 from core.reasons.claim import ClaimReason
 from core.reasons.termination import TerminationReason
@@ -30,12 +30,6 @@ SETTLE: Final = timedelta(seconds=5)
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
 FINALIZERS_FOR: Final = timedelta(minutes=10)
 """How long a claim is kept while its Node waits for finalizers of others; its instance is already gone."""
-
-EXCLUDED_BY_US: Final = "karpenter"
-"""Value of the label that keeps a node out of load balancers (Karpenter); a user's own label has another value and stays."""
-
-REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
-"""Annotation that says why the node carries the disrupted taint, which itself has no value (Karpenter)."""
 
 
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
@@ -58,7 +52,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         return _empty(deletion, waiting, now) or TerminateInstance()
     if node is None or not has_registered(record, node):
         return TerminateInstance()
-    if deletion.tainted_at is None or _lacks_marks(node):
+    if deletion.tainted_at is None or lacks_marks(node, deletion.reason):
         return taint_of(node, deletion.reason)
     kept = last_check(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
     return (
@@ -66,17 +60,6 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         or next_escalation(record, facts, waiting, now)
         or _drain(deletion, facts, waiting, now)
         or TerminateInstance()
-    )
-
-
-def taint_of(node: Node, reason: str) -> TaintNode:
-    """Return the step that keeps new pods and load balancers off the node; our taint replaces any with the same key."""
-    others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
-    return TaintNode(
-        node=node.name,
-        labels={labels.EXCLUDE_FROM_BALANCERS: EXCLUDED_BY_US},
-        annotations={REASON_ANNOTATION: node.annotations.get(REASON_ANNOTATION, reason)},
-        taints=(*others, DISRUPTED),
     )
 
 
@@ -104,10 +87,6 @@ def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
     if now - asked_at >= TERMINATE_AGAIN:
         return TerminateInstance()
     return Wait(recheck_after(deletion.asked_at, now), "the instance is shutting down")
-
-
-def _lacks_marks(node: Node) -> bool:
-    return DISRUPTED not in node.taints or labels.EXCLUDE_FROM_BALANCERS not in node.labels
 
 
 def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
-from core.lifecycle.draining.termination import EXCLUDED_BY_US, REASON_ANNOTATION
+from core.lifecycle.draining.disruption_taint import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.lifecycle.rebuilding import HASHES, claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED, HELD, Taint

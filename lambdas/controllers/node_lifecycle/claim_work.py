@@ -14,6 +14,7 @@ from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
+from core.model.values.taints import DISRUPTED
 from core.reasons.decision import DecisionKind
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.drain_cancellation import DrainCancellation
@@ -106,6 +107,8 @@ class ClaimWork:
                 return step.delay
             if self._is_held_back(record, step, report):
                 return HELD_BACK
+            if _takes_pods(step) and _was_released(facts, reader):
+                return SOON
             if isinstance(step, steps.Drain):
                 return self._draining.drain(record, step, facts, report)
             if step == last:
@@ -210,6 +213,24 @@ class ClaimWork:
             request_run(self._run_requests, "place in the budgets free")
         if before.deletion is not None and before.reserved and (after is None or not after.reserved):
             self._wake_ups.send([wake_up(before.deletion.reason)])
+
+
+def _takes_pods(step: steps.ClaimStep) -> bool:
+    """Whether pods lose their node by it whatever protects them."""
+    return isinstance(step, steps.TerminateInstance) or (isinstance(step, steps.Drain) and bool(step.force))
+
+
+def _was_released(facts: ClaimFacts, reader: NodeStateReader) -> bool:
+    """Whether the node has lost its taint since it was read: it may stay by now, and pods may have come.
+
+    A claim that was read before its table was restored cannot tell, and its row may be in another table by then.
+    """
+    node = facts.node
+    if node is None or DISRUPTED not in node.taints:
+        return False
+    reader.refresh(node.name)
+    seen = reader.node(node.name)
+    return seen is not None and DISRUPTED not in seen.node.taints
 
 
 def _since(record: ClaimRecord) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from core import labels
-from core.lifecycle.draining.termination import EXCLUDED_BY_US, REASON_ANNOTATION
+from core.lifecycle.draining.disruption_taint import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED, Taint
 from lambdas.controllers.nodes.node_lists import ObservedNode

@@ -6,8 +6,10 @@ import pytest
 
 from core.lifecycle import steps
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER, may_have_joined, needs_instance, next_claim_step
+from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion
+from core.model.values.taints import DISRUPTED
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
@@ -77,6 +79,25 @@ def test_deleting_a_node_object_terminates_its_instance() -> None:
         step = next_claim_step(a_record(), ClaimFacts(nodes=nodes, is_instance_gone=False), NOW)
         assert isinstance(step, steps.BeginTermination)
         assert step.reason == "NodeDeleted"
+
+
+@pytest.mark.parametrize(
+    ("written", "deletion", "resumes"),
+    [
+        pytest.param("SpotInterrupted", None, True, id="row older than the notice"),
+        pytest.param("SpotInterrupted", Deletion(reason="Drifted", asked_at=NOW), True, id="row still says drift"),
+        pytest.param("SpotInterrupted", Deletion(reason="NodeDeleted", asked_at=NOW), False, id="must go anyway"),
+        pytest.param("Drifted", None, False, id="could stay"),
+    ],
+)
+def test_a_node_that_must_go_goes_whatever_its_row_has_lost(
+    written: str, deletion: Deletion | None, *, resumes: bool
+) -> None:
+    """A restored table knows nothing of a spot notice: its node would be opened to pods in its last minute."""
+    node = a_node(taints=(DISRUPTED,), annotations={REASON_ANNOTATION: written})
+    step = next_claim_step(a_record(deletion=deletion), ClaimFacts(nodes=(node,)), NOW)
+    assert isinstance(step, steps.BeginTermination) == resumes
+    assert not isinstance(step, steps.BeginTermination) or step.reason == written
 
 
 def test_only_an_instance_can_have_joined_unseen() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.lifecycle import steps
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import staying, untainted
+from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.reasons.command import CommandReason
@@ -63,11 +64,17 @@ class CommandRollback:
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 
     def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
-        """Return a node to the scheduler: it takes its limits back first, and keeps its budget place until it is open."""
+        """Return a node to the scheduler: it takes its limits back first, and keeps its budget place until it is open.
+
+        A node that must go is left to `execute`, which resumes its removal.
+        """
+        seen = reader.node(node) if node else None
+        if seen is not None and must_leave_for(seen.node):
+            self._work.send([work_on_claim(claim.name, self._clock.now())])
+            return
         held = untainted(claim)
         if held is not claim:
             held = self._stores.claims.change(claim, held)
-        seen = reader.node(node) if node else None
         if seen is not None:
             release_node(self._kubernetes, seen)
         if held.is_disrupting:

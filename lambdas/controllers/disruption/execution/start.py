@@ -10,7 +10,7 @@ import msgspec
 
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import tainted
-from core.lifecycle.draining.termination import taint_of
+from core.lifecycle.draining.disruption_taint import taint_of
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
 from core.model.snapshot import Snapshot

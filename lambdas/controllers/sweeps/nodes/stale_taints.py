@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.lifecycle.draining.deletion import staying, untainted
+from core.lifecycle.draining.disruption_taint import must_leave_for
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.values.taints import DISRUPTED
@@ -11,20 +12,25 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
+from lambdas.messages import work_on_claim
 from lambdas.observation.stores import Stores
-from lambdas.ports import CloudProvider, Kubernetes
+from lambdas.ports import CloudProvider, Kubernetes, Queue
 
 
 class StaleTaints(Sweep):
-    """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that."""
+    """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that.
+
+    A node that is marked with a mandatory reason keeps it: its claim is of a restored table, and `execute` resumes the removal.
+    """
 
     name = "strayTaints"
     is_urgent = True
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, work: Queue) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._stores = stores
+        self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
         """Free our nodes that carry it without reason."""
@@ -43,6 +49,9 @@ class StaleTaints(Sweep):
             seen = reader.node(node.name)
             record = self._stores.claims.get(ours[node.name])
             if record is None or record.deletion is not None or self._is_in_command(record.name):
+                return
+            if seen is not None and must_leave_for(seen.node):
+                self._work.send([work_on_claim(record.name, round_.clock.now())])
                 return
             held = untainted(record)
             if held is not record:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
@@ -168,6 +169,46 @@ def test_a_notice_is_acted_on_although_the_claim_has_just_changed(lab: Lab) -> N
     interrupt(lab)
     lab.rows.before_call = lambda _: None
     assert lab.claim.deletion is not None
+
+
+def test_a_drain_that_a_restored_table_does_not_know_goes_on(lab: Lab) -> None:
+    """Found by seed 300010: the node was opened again in its last minute, and pods went to it while others were forced off."""
+    lab.kubernetes.protected = {"default/p"}
+    before = lab.claim
+    interrupt(lab)
+    lab.tick(2)
+    lab.rows.claims[before.name] = before
+    lab.work.take()
+    lab.reconcile()
+    assert DISRUPTED.key in taints_of(lab)
+    (report,) = lab.tick()
+    assert [d.reason for d in report.decisions if d.kind == "terminate"] == ["SpotInterrupted"]
+    assert lab.claim.deletion is not None
+
+
+def test_no_pod_is_forced_off_a_node_that_was_opened_meanwhile() -> None:
+    """Listing pods may take half a minute; until then another run may have let the node stay."""
+    lab = Lab()
+    pool = a_node_pool(template={"terminationGracePeriod": "1m", "expireAfter": "1h"})
+    lab.kubernetes.put(pool, a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    before = lab.claim
+    lab.kubernetes.protected = {"default/p"}
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    lab.tick(2, seconds=20)
+
+    def restore(call: str) -> None:
+        if call == f"list pods spec.nodeName={before.node_name}":
+            lab.kubernetes.before_call = lambda _: None
+            lab.rows.claims[before.name] = before
+            lab.kubernetes.amend(kinds.NODES, before.node_name, {"spec": {"taints": []}})
+
+    lab.kubernetes.before_call = restore
+    lab.tick(seconds=20)
+    assert lab.kubernetes.names(kinds.PODS) == ["p"]
+    assert (lab.claim.deletion, taints_of(lab)) == (None, [])
 
 
 def test_a_second_notice_changes_nothing(lab: Lab) -> None:
@@ -364,6 +405,22 @@ def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(
     assert after is not None
     assert after.deletion is not None
     assert after.deletion.reason == reason
+
+
+def test_a_command_that_is_given_up_opens_no_node_that_must_go(lab: Lab) -> None:
+    """The command is of a restored table, which does not know that the node was interrupted since."""
+    drift(lab)
+    (command,) = lab.rows.commands.values()
+    (node,) = command.command.nodes
+    lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"annotations": {REASON_ANNOTATION: "SpotInterrupted"}}})
+    lab.clock.advance(minutes=11)
+    lab.execute({"command": command.id})
+    assert lab.rows.commands == {}
+    assert DISRUPTED.key in taints_of(lab)
+    lab.tick()
+    (going,) = (claim.deletion for claim in lab.claims if claim.node_name == node)
+    assert going is not None
+    assert going.reason == "SpotInterrupted"
 
 
 def test_the_taint_of_a_command_under_way_stays(lab: Lab) -> None:
