@@ -16,15 +16,20 @@ NODES_MAX: Final = 101
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Find the longest run of the best candidates that can go together, by bisection as in Karpenter."""
+    """Find the longest run of the best candidates that can go together: all of them, or what bisection finds (Karpenter).
+
+    Bisection assumes that a run can go if a longer one can. The longest is tried first because a replacement of its size may
+    save where the next smaller one costs as much as the shorter run.
+    """
     candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
-    low, high = 1, min(len(candidates), NODES_MAX) - 1
+    low, high = 2, min(len(candidates), NODES_MAX)
     best: Command | None = None
+    count = high
     while low <= high and not disruption_pass.is_exhausted:
-        middle = (low + high) // 2
-        found = consolidated(candidates[: middle + 1], disruption_pass, method="multi")
+        found = consolidated(candidates[:count], disruption_pass, method="multi")
         if isinstance(found, Refusal):
-            high = middle - 1
+            high = count - 1
         else:
-            best, low = found, middle + 1
+            best, low = found, count + 1
+        count = (low + high) // 2
     return [best] if best is not None else []

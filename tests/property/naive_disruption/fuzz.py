@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.clusters import shuffled
 from tests.property.naive.shrink import print_smallest
 from tests.property.naive_disruption.judge import expiry_violations, violations
-from tests.property.naive_disruption.worlds import random_world
+from tests.property.naive_disruption.worlds import random_world, under_both_policies
 
 METHODS: Final = ("emptiness", "drift", "static-drift", "single", "multi", "repack", "repair", "expiry")
 _CHUNK = 20
@@ -33,12 +33,15 @@ def _say(line: str) -> None:
 
 
 def wrong(snapshot: Snapshot) -> list[str]:
-    """The faults of the plan for a world."""
-    return violations(snapshot, disrupt(snapshot)) + expiry_violations(snapshot, expired(snapshot))
+    """The faults of both policies' plans for a world."""
+    found = expiry_violations(snapshot, expired(snapshot))
+    for world in under_both_policies(snapshot):
+        found += violations(world, disrupt(world))
+    return found
 
 
 def check(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
-    """The seed, the faults of the plan for its world, and which methods found something."""
+    """The seed, the faults of both policies' plans for its world, and which methods found something."""
     try:
         return _checked(seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other worlds are to be checked too
@@ -48,11 +51,14 @@ def check(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
 
 def _checked(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
     snapshot = random_world(seed)
-    plan, ended = disrupt(snapshot), expired(snapshot)
-    found = violations(snapshot, plan) + expiry_violations(snapshot, ended)
-    if seed % 4 == 0 and disrupt(shuffled(snapshot, seed)) != plan:
-        found.append("order: the plan depends on the order of the input")
-    used = {command.method for command in plan.commands} | ({"expiry"} if ended else set())
+    ended = expired(snapshot)
+    found, used = expiry_violations(snapshot, ended), {"expiry"} if ended else set()
+    for world in under_both_policies(snapshot):
+        plan = disrupt(world)
+        found += violations(world, plan)
+        if seed % 4 == 0 and disrupt(shuffled(world, seed)) != plan:
+            found.append("order: the plan depends on the order of the input")
+        used |= {command.method for command in plan.commands}
     return seed, found, tuple(sorted(used))
 
 

@@ -369,7 +369,7 @@ SITUATIONS: Final[tuple[Callable[[World], None], ...]] = (
     _idle, _drifting, _static, _sparse, _oversized, _splittable, _ill, _aged,
 )  # fmt: skip
 _SHARES: Final = (0.15, 0.4, 0.4, 0.35, 0.4, 0.5, 0.5, 0.35)
-"""How often each situation is drawn, so that each method finds something in a fifth of the worlds."""
+"""How often each situation is drawn, so that each method finds something in about a fifth of the worlds."""
 
 
 def random_world(seed: int) -> Snapshot:
@@ -379,3 +379,9 @@ def random_world(seed: int) -> Snapshot:
     for situation in chosen or [world.draw.choice(SITUATIONS)]:
         situation(world)
     return world.snapshot()
+
+
+def under_both_policies(world: Snapshot) -> tuple[Snapshot, Snapshot]:
+    """The world with a target fleet, and with Karpenter's own moves only: no plan has commands of both."""
+    target, moves = (msgspec.structs.replace(world.options, karpenter_moves_only=only) for only in (False, True))
+    return msgspec.structs.replace(world, options=target), msgspec.structs.replace(world, options=moves)
