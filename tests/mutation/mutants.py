@@ -77,7 +77,7 @@ def broken(source: str, mutant: Mutant) -> str:
 
 
 def _note_docstrings(tree: ast.AST) -> None:
-    """Mark code without behaviour: docstrings, annotations, options of classes, and code for type checkers."""
+    """Mark code without behaviour: docstrings, annotations, options of classes and of `zip`, and code for type checkers."""
     for node in ast.walk(tree):
         said: list[ast.AST | None] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -90,6 +90,9 @@ def _note_docstrings(tree: ast.AST) -> None:
             # `frozen=True` forbids what no caller does
             said += [keyword.value for keyword in node.keywords]
             said += [one for one in node.decorator_list if isinstance(one, ast.Call)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+            # `strict=True` forbids lengths that no caller has
+            said += [keyword.value for keyword in node.keywords]
         if isinstance(node, ast.Raise) and node.exc is not None:
             said.append(node.exc)
         for one in said:

@@ -66,6 +66,23 @@ def test_two_commands(world_of: dict[str, Any], first: Command, second: Command,
     assert together.takes(second, two) is are
 
 
+@pytest.mark.parametrize(("pools", "are"), [(("default",), True), (("default", "default"), False), (("other",), False)])
+def test_commands_that_use_more_of_a_pools_limits_are_not_taken_together(pools: tuple[str, ...], are: bool) -> None:
+    """Only one node for one of the same pool, and no larger, leaves as much of the limits as before."""
+    this_pass, (one, two) = candidates(limits={"cpu": 9000})
+    limited = a_pool("other", ON_DEMAND, disruption=OPEN, limits={"cpu": 9000})
+    snapshot = msgspec.structs.replace(this_pass.snapshot, node_pools=(*this_pass.snapshot.node_pools, limited))
+    together = Independence(snapshot)
+
+    def command(node: str) -> Command:
+        (claim,) = a_command(node, f"{node}-new", "t-1").replacements
+        claims = [msgspec.structs.replace(claim, name=f"{claim.name}-{n}", node_pool=p) for n, p in enumerate(pools)]
+        return msgspec.structs.replace(a_command(node, claims[0].name), replacements=tuple(claims))
+
+    assert together.takes(command("node-1"), one)
+    assert together.takes(command("node-2"), two) is are
+
+
 def a_deletion(node: str, to: str) -> Command:
     moves = (Move(f"default/on-{node}", to),)
     return Command(reason="Underutilized", method="single", nodes=(node,), claims=(node,), moves=moves)

@@ -8,7 +8,6 @@ import msgspec
 
 from core.disruption.move_history import (
     FIRST_HOLD,
-    FIRST_PAUSE,
     LONGEST_HOLD,
     LONGEST_PAUSE,
     WATCHED_FOR,
@@ -102,8 +101,9 @@ def test_consecutive_moves_are_one_episode() -> None:
     second = after_a_move(NOW + 10 * MINUTE, first)
     assert second.workloads[WEB].moving_since == NOW
     assert second.workloads[WEB].moved_at == NOW + 10 * MINUTE
-    late = after_a_move(NOW + 40 * MINUTE, second)
-    assert late.workloads[WEB].moving_since == NOW + 40 * MINUTE
+    settles_at = second.workloads[WEB].settles_at
+    assert after_a_move(settles_at - MINUTE, second).workloads[WEB].moving_since == NOW
+    assert after_a_move(settles_at, second).workloads[WEB].moving_since == settles_at
 
 
 def test_a_command_whose_nodes_go_one_after_the_other_has_one_outcome() -> None:
@@ -126,8 +126,7 @@ def test_a_command_that_fails_validation_is_deferred_longer_each_time() -> None:
         history = merged(history, history.after_failure(COMMAND, NOW))
         (failed,) = history.failures.values()
         pauses.append(failed.until - NOW)
-    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
-    assert pauses[-1] == LONGEST_PAUSE
+    assert [pause / MINUTE for pause in pauses] == [2, 4, 8, 16, 30, 30, 30]
     assert history.is_paused(COMMAND, NOW)
     assert not history.is_paused(COMMAND, NOW + LONGEST_PAUSE)
     assert not history.is_paused(msgspec.structs.replace(COMMAND, claims=("other",)), NOW)

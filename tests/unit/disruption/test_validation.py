@@ -68,6 +68,18 @@ class TestValidation:
         assert found.nodes == command.nodes[1:]
         assert found.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
 
+    def test_nodes_of_a_target_with_launches_go_together_or_not_at_all(self) -> None:
+        """The new nodes were bought for the pods of all: for those of some, they may cost more than they save."""
+        nodes = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b"))
+        pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
+        command = self.command(world(*nodes, pods=pods))
+        assert (command.method, set(command.nodes)) == ("repack", {"a", "b"})
+        assert command.replacements
+        kept = pod_on("b", cpu="1500m", annotations={labels.DO_NOT_DISRUPT: "true"})
+        found = checked(command, world(*nodes, pods=(pods[0], kept)))
+        assert isinstance(found, Refusal)
+        assert labels.DO_NOT_DISRUPT in found.message
+
     def test_a_pod_became_protected(self) -> None:
         """An annotation that was added in between is respected."""
         command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))

@@ -26,6 +26,12 @@ def test_nodes_that_take_the_places_are_named() -> None:
     )
 
 
+def test_where_nobody_took_a_place_none_is_named() -> None:
+    """Nor where the budget gives none: whoever goes just now did not take it."""
+    assert told(Budget("10%")).endswith("let 4 of 40 nodes go for Underutilized now")
+    assert told(Budget("0"), going=("a",)).endswith("let none of 40 nodes go for Underutilized now")
+
+
 def test_the_next_window_that_lets_more_go_is_named() -> None:
     """Windows that allow as little as now, or something for another reason, are passed over."""
     lasting = timedelta(hours=1)

@@ -11,9 +11,13 @@ from core.disruption.budgets.node_pool_budgets import (
     UNNAMED,
     BudgetLedger,
     allowed,
+    counted_nodes,
+    going_nodes,
+    places,
     remaining,
     unreadable,
 )
+from core.labels import INITIALIZED
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.snapshot import Snapshot
@@ -104,6 +108,19 @@ def test_a_node_with_a_terminating_instance_is_not_counted() -> None:
     assert left(msgspec.structs.replace(snapshot, node_claims=(gone, *snapshot.node_claims[1:]))) == 3
 
 
+def test_nodes_of_others_and_nodes_that_are_not_initialized_are_not_counted() -> None:
+    """Those that come would let more of those that run go; those of others cannot be disrupted at all."""
+    snapshot = fleet(5)
+    coming = msgspec.structs.replace(
+        snapshot.nodes[0], labels={k: v for k, v in snapshot.nodes[0].labels.items() if k != INITIALIZED}
+    )
+    with_others = msgspec.structs.replace(
+        snapshot, nodes=(coming, *snapshot.nodes[1:]), node_claims=snapshot.node_claims[:-1]
+    )
+    assert counted_nodes(with_others, state_nodes(with_others)) == {"default": 3}
+    assert counted_nodes(snapshot, state_nodes(snapshot)) == {"default": 5}
+
+
 def test_the_ledger_counts_a_node_for_every_reason() -> None:
     """A node that goes as Empty leaves one place less for Drifted too."""
     ledger = BudgetLedger({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
@@ -135,3 +152,26 @@ def test_a_budget_that_cannot_be_read_is_named() -> None:
 def test_reasons_that_budgets_cannot_name(reason: str, budgets: list[Budget], expected: int | None) -> None:
     """Otherwise, a budget against consolidation disables expireAfter for good, or a fleet of one age goes at once."""
     assert allowed(a_pool(disruption=Disruption(budgets=tuple(budgets))), 50, reason, NOW) == expected
+
+
+def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
+    """A claim that holds a place is in its counter already; a pool without a limit needs no counter."""
+    kinds = {
+        "b": Disruption(budgets=(Budget("3"),)),
+        "a": Disruption(budgets=(Budget("50%"),)),
+        "c": Disruption(budgets=()),
+    }
+    pairs = [a_node_of(TYPE, f"{name}-{n}", pool=name) for name in kinds for n in range(4)]
+    going = tuple(claim.name for claim, _ in pairs if claim.name in ("b-b-0", "b-b-1", "a-a-0"))
+    assert len(going) == 3
+    snapshot = a_snapshot(
+        node_pools=tuple(a_pool(name, disruption=found) for name, found in kinds.items()),
+        node_claims=tuple(claim for claim, _ in pairs),
+        nodes=tuple(node for _, node in pairs),
+        marked_for_deletion=going,
+    )
+    states = state_nodes(snapshot)
+    assert places(snapshot, states, BUDGETED, ()) == {"a": 1, "b": 1}
+    assert places(snapshot, states, BUDGETED, going[:2]) == {"a": 1, "b": 3}
+    assert counted_nodes(snapshot, states) == dict.fromkeys("abc", 4)
+    assert going_nodes(snapshot, states) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.node_pool import Budget, Disruption
+from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pool
+from tests.builders import a_node_of, a_pool, a_selector
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
 
 REASON = TerminationReason.UNDERUTILIZED
@@ -41,3 +42,19 @@ def test_a_node_that_goes_uses_up_evictions_of_the_hour() -> None:
     assert budgets.has_place(second, REASON)
     assert not budgets.allow([second], REASON)
     assert budgets.rate_objection(second)
+
+
+def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go() -> None:
+    """Each alone may go; the second would wait in its drain for the pod of the first to run again."""
+    guard = PodDisruptionBudget(
+        namespace="default", name="web", selector=a_selector(app="web"), max_unavailable="1", disruptions_allowed=1
+    )
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("100%"),)))
+    nodes = [a_node_of(MIDDLE, name) for name in ("node-1", "node-2")]
+    pods = tuple(pod_on(node.name, labels={"app": "web"}) for _, node in nodes)
+    guarded = world(*nodes, pods=pods, node_pools=(pool,), budgets=(guard,))
+    budgets, (first, second) = DisruptionPass(guarded).budgets, DisruptionPass(guarded).survey.candidates
+    assert budgets.allow([first], REASON)
+    assert budgets.allow([second], REASON)
+    assert not budgets.allow([first, second], REASON)
+    assert budgets.within([first, second], REASON) == [first]

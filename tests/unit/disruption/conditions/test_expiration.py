@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core import labels
 from core.disruption.conditions.expiration import expired, expires_at, expires_soon
 from core.model.node_claim import Hold, NodeClaim
-from tests.builders import NOW, a_snapshot
+from tests.builders import NOW, a_pool, a_snapshot
 
 HOUR = timedelta(hours=1)
 
@@ -46,6 +47,15 @@ def test_it_expires_at_its_moment_and_a_hold_ends_at_its_own() -> None:
         world = a_snapshot(node_claims=(claim(hold=hold),), now=moment)
         assert expired(world) == ("a",)
         assert expired(msgspec.structs.replace(world, now=moment - timedelta(seconds=1))) == ()
+
+
+@pytest.mark.parametrize(("is_forceful", "goes"), [(False, ()), (True, ("a",))])
+def test_a_node_whose_drain_was_given_back_is_left_alone_unless_its_pool_is_forceful(
+    is_forceful: bool, goes: tuple[str, ...]
+) -> None:
+    held = claim(hold=Hold(NOW + HOUR, "DrainBlocked", ""), labels={labels.NODEPOOL: "default"})
+    pool = a_pool(expires_forcefully=is_forceful)
+    assert expired(a_snapshot(node_claims=(held,), node_pools=(pool,))) == goes
 
 
 def test_claims_of_a_command_under_way_are_left_to_it() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
+from core import labels
 from core.disruption import disrupt
-from core.disruption.consolidation.eligibility import underutilized
+from core.disruption.consolidation.eligibility import hindrance, underutilized
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.feature_gates import FeatureGates
 from core.model.moved_workload import MovedWorkload
+from core.model.node_pool import RolloutGate
 from core.model.overlay import CapacityBuffer
+from core.model.plan import Blocked
 from core.model.snapshot import Options
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
@@ -70,3 +74,34 @@ def test_a_node_with_a_recently_moved_pod_stays() -> None:
     assert blocked(disrupt(cluster)) == {"node-1": NodeReason.RECENTLY_MOVED}
     settled = msgspec.structs.replace(moved, moved_at=NOW - timedelta(minutes=15))
     assert disrupt(msgspec.structs.replace(cluster, moved_workloads={moved.name: settled})).commands
+
+
+@pytest.mark.parametrize("label", [labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE])
+def test_a_node_without_a_known_price_stays(label: str) -> None:
+    """Nobody can say that anything else is cheaper."""
+    claim, node = a_node_of(LARGE)
+    kept = {key: value for key, value in node.labels.items() if key != label}
+    nameless = (
+        msgspec.structs.replace(claim, labels=kept),
+        msgspec.structs.replace(node, labels=kept),
+    )
+    this_pass = DisruptionPass(world(nameless, pods=(pod_on("node-1"),)))
+    (candidate,) = this_pass.survey.candidates
+    found = hindrance(candidate, this_pass)
+    assert found is not None
+    assert found.reason == NodeReason.UNKNOWN_INSTANCE_TYPE
+
+
+@pytest.mark.parametrize(
+    ("is_stopped", "reason"), [(True, NodeReason.ROLLOUT_STOPPED), (False, NodeReason.ROLLOUT_CANARY)]
+)
+def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reason: NodeReason) -> None:
+    """Consolidation would replace it by a node of the same untried image."""
+    gates = {"default": RolloutGate(0, "waits", is_stopped=is_stopped)}
+    this_pass = DisruptionPass(
+        world(
+            drifted(a_node_of(LARGE)), a_node_of(LARGE, "same"), pods=(pod_on("node-1"), pod_on("same")), rollouts=gates
+        )
+    )
+    found = {c.name: hindrance(c, this_pass) for c in this_pass.survey.candidates}
+    assert found == {"node-1": Blocked("node-1", reason, "waits"), "same": None}

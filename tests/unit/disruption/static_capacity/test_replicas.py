@@ -52,6 +52,24 @@ def test_without_the_gate_replicas_are_ignored() -> None:
         assert (static_claims(snapshot), surplus(snapshot), lacks_nodes(snapshot)) == ((), (), False)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replicas": None},
+        {"own_annotations": {labels.MODE: labels.OBSERVE}},
+        {"problem": "spec.limits: is invalid"},
+        {"deleted_at": NOW},
+    ],
+)
+@pytest.mark.parametrize("nodes", [1, 5])
+def test_some_pools_keep_no_number(changes: dict[str, Any], nodes: int) -> None:
+    """Pools for pods, those that are only observed or invalid, and those that are being deleted."""
+    snapshot = fleet(nodes, 3)
+    pool = msgspec.structs.replace(snapshot.node_pools[0], **changes)
+    changed = msgspec.structs.replace(snapshot, node_pools=(pool,))
+    assert (static_claims(changed), surplus(changed), lacks_nodes(changed)) == ((), (), False)
+
+
 def test_the_least_needed_node_goes_first() -> None:
     """Empty nodes go before nodes with pods, and nodes with a protected pod go last."""
     protected = pod_on("n-0", annotations={labels.DO_NOT_DISRUPT: "true"})
