@@ -81,8 +81,8 @@ def brake_line(stopped_by: str | None) -> str:
     """Return what to do where the clock cut a search short, empty where it did not."""
     if stopped_by != TIME:
         return ""
-    told = (
+    text = (
         "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
         "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
     )
-    return style.painted(output.wrapped(told), "yellow")
+    return style.painted(output.wrapped(text), "yellow")

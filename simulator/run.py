@@ -106,9 +106,9 @@ def _run_to_end(world: World, scenario: Scenario, progress: Progress | None) -> 
 
 def _result(world: World, events: list[Event], wall_seconds: float) -> Result:
     verdict = world.judges.finish()
-    unschedulable = unschedulable_by_reason(world.tally.pending(), world.decisions.entries)
+    unschedulable = unschedulable_by_reason(world.summary.pending(), world.decisions.entries)
     figures = {
-        **world.tally.figures(unschedulable),
+        **world.summary.figures(unschedulable),
         **costs(world.meter),
         **judged(verdict),
         "decisions": len(world.decisions.entries),

@@ -22,7 +22,7 @@ VIOLATIONS: Final = (
 _PERCENTILES: Final = (("p50", 50), ("p99", 99), ("max", 100))
 
 
-class Tally:
+class RunSummary:
     """Counts while the record is written. Pods of DaemonSets are left out."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ from simulator.record import Recorder
 from simulator.sandbox import Handler, Sandboxes
 from simulator.scenario import Scenario
 from simulator.steps import Steps
-from simulator.summary import Tally
+from simulator.summary import RunSummary
 from simulator.table_rows import CLAIMS, kind_of_partition, record_of
 from simulator.trace import TracedPod
 
@@ -100,9 +100,9 @@ class World:
         self.faults = Faults(clock, recorder, self.sandboxes.running)
         self.message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
-        self.tally = Tally()
+        self.summary = RunSummary()
         self.judges = Judges(self._capacity_of)
-        recorder.listen(self.tally.see)
+        recorder.listen(self.summary.see)
         recorder.listen(self.judges.see)
         recorder.listen(self.decisions.see)
 

@@ -32,12 +32,12 @@ WAYS: Final = ("thorough", "balanced", "gentle", "strict")
 
 def measured(snapshot: Snapshot, ways: tuple[str, ...]) -> JsonObject:
     """The cluster before, its proven minimum, and the result of each policy with all budgets kept in every wave."""
-    look_seconds, first = _timed(lambda: DisruptionPass(snapshot))
+    pass_seconds, first = _timed(lambda: DisruptionPass(snapshot))
     bound_seconds, bound = _timed(lambda: fleet_floor(first))
     return {
         "before": dollars(fleet_price(snapshot)),
         "bound": dollars(bound),
-        "lookSeconds": look_seconds,
+        "lookSeconds": pass_seconds,
         "boundSeconds": bound_seconds,
         "ways": {way: _way(snapshot, way, bound) for way in ways},
     }
@@ -55,7 +55,7 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
         "waves": max((command.wave for command in plan.commands), default=0),
         "wholeWaySeconds": seconds,
         **_program(whole),
-        **_looks(_under(snapshot, way, ignore_budgets=False)),
+        **_waves(_under(snapshot, way, ignore_budgets=False)),
     }
 
 
@@ -73,7 +73,7 @@ def _program(snapshot: Snapshot) -> JsonObject:
     return {"untouchable": untouchable, "program": search.solved().cost + untouchable}
 
 
-def _looks(snapshot: Snapshot) -> JsonObject:
+def _waves(snapshot: Snapshot) -> JsonObject:
     """The first run within budgets, and a second one that finds its target stored and its first wave in progress."""
     seconds, plan = _timed(lambda: disrupt(snapshot, proves=False))
     found: JsonObject = {"firstLookSeconds": seconds, "firstWaveNodes": sum(len(c.nodes) for c in plan.commands)}

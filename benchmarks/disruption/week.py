@@ -94,7 +94,7 @@ def played(path: Path) -> Iterator[WeekHour]:
         evicted = 0
         for hour in range(1, described.duration // SAMPLED_EVERY + 1):
             clock.run_until(described.start + hour * SAMPLED_EVERY)
-            so_far = world.tally.figures({})["evictions"]
+            so_far = world.summary.figures({})["evictions"]
             yield _sample(world, hour, so_far - evicted)
             evicted = so_far
         world.finish()

@@ -28,7 +28,7 @@ class Played:
     def __init__(self, world: World, usage: Usage, since: datetime) -> None:
         self.usage = usage
         self.since = since
-        self.nodes = world.tally.figures({})["nodesAtEnd"]
+        self.nodes = world.summary.figures({})["nodesAtEnd"]
 
 
 def played(path: Path) -> Played:

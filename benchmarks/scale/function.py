@@ -129,8 +129,8 @@ def _events(function: str) -> list[JsonObject]:
     """Two invocations of one sandbox, as is usual: memory left by the first counts too."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
-        second_look = [json.dumps({"command": COMMAND})]
-        return [{"Records": [{"messageId": body, "body": body} for body in batch]} for batch in (bodies, second_look)]
+        execution = [json.dumps({"command": COMMAND})]
+        return [{"Records": [{"messageId": body, "body": body} for body in batch]} for batch in (bodies, execution)]
     if function == "interrupt":
         detail = {"instance-id": instance_id(17)}
         kind = "EC2 Spot Instance Interruption Warning"

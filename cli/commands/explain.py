@@ -67,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         target = NamedTarget(snapshot, arguments.target, arguments.namespace)
         brake = share_of_time(arguments)
         explanation = target.explained(brake)
-    if told := brake_line(brake.stopped_by if brake is not None else None):
-        warn(told)
+    if line := brake_line(brake.stopped_by if brake is not None else None):
+        warn(line)
     return _shown(explanation, arguments)
 
 

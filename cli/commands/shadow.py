@@ -26,9 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("report",), help="report: plays what was recorded forward")
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
     parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
-    told = "a time (RFC 3339), or a span back from now (24h, 7d)"
-    parser.add_argument("--since", type=since, metavar="T", help=f"{told}; default: the first record")
-    parser.add_argument("--until", type=since, metavar="T", help=f"{told}; default: the last record")
+    form = "a time (RFC 3339), or a span back from now (24h, 7d)"
+    parser.add_argument("--since", type=since, metavar="T", help=f"{form}; default: the first record")
+    parser.add_argument("--until", type=since, metavar="T", help=f"{form}; default: the last record")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
     )

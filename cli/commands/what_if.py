@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)
-    looks = PeriodReader(arguments)
+    period = PeriodReader(arguments)
     is_other = bool(arguments.files or arguments.catalog or arguments.policy != FLEETWRIGHT)
     if not is_other:
         raise InputError("nothing is changed", hint="give manifests with -f, prices with --catalog or a --policy")
@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         consolidates=arguments.policy != NONE,
         karpenter_moves_only=arguments.policy == KARPENTER,
     )
-    with progress("playing twice", len(looks)) as steps, collector_paused():
-        recorded, plays = play_beside(steps.over(looks), (PlayRules(), after), looks.until)
+    with progress("playing twice", len(period)) as steps, collector_paused():
+        recorded, plays = play_beside(steps.over(period), (PlayRules(), after), period.until)
     document = what_if_document(recorded, plays[0], plays[1])
     if arguments.output == "markdown":
         write_stdout(what_if_markdown(document))

@@ -28,7 +28,7 @@ class RecordedDecision(NamedTuple):
 
 
 REACHED_BACK: Final = timedelta(days=1)
-"""How far back the snapshot is looked for that still held when a period began."""
+"""How far back the snapshot may lie that still held when a period began."""
 
 
 class PeriodReader:
@@ -37,7 +37,7 @@ class PeriodReader:
     With `reaches_back` it begins with what the cluster was at the requested time: nothing is recorded while nothing changes.
 
     Attributes:
-        since: When the first look was made.
+        since: When the first observation was made.
         until: When the period ends: as requested, or with the last observation.
 
     Raises:

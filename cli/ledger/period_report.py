@@ -20,27 +20,27 @@ from core.model.snapshot import Snapshot
 
 
 def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
-    """The report that the arguments ask for; `steps` counts the looks.
+    """The report that the arguments ask for; `steps` counts the decisions.
 
     Raises:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
-    looks = PeriodReader(arguments)
-    steps.total = len(looks)
+    period = PeriodReader(arguments)
+    steps.total = len(period)
     ended_instances = outcomes(open_ledger(arguments.ledger), arguments)
     ended = by_decision(ended_instances)
-    since: datetime = arguments.since or looks.since
-    builder = ReportBuilder(lives(ended_instances), since, looks.until)
+    since: datetime = arguments.since or period.since
+    builder = ReportBuilder(lives(ended_instances), since, period.until)
     log: list[LogEntry] = []
 
     def seen() -> Iterator[Snapshot]:
-        for decision in steps.over(looks.decisions()):
+        for decision in steps.over(period.decisions()):
             builder.see(ReportedDecision(decision.snapshot, decision.plan))
             log.append(log_entry(decision.entry, ended.get(decision.entry.id, ())))
             yield decision.snapshot
 
     rules = () if arguments.no_play else (PlayRules(), PlayRules(consolidates=False))
-    _, plays = play_beside(seen(), rules, looks.until)
+    _, plays = play_beside(seen(), rules, period.until)
     baseline = BaselinePlay(asked=plays[0].cost, kept=plays[1].cost) if plays else None
-    return report_document(builder.report(), log, baseline, period=(since, looks.until), by=arguments.by)
+    return report_document(builder.report(), log, baseline, period=(since, period.until), by=arguments.by)

@@ -16,8 +16,8 @@ from core.counterfactual.play import PlayRules, play_beside
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
 
-LOOKS_MAX: Final = 160
-"""Observations that are played, evenly chosen: a play takes about as long for each as a run of `disrupt`."""
+PLAYED_MAX: Final = 160
+"""Decisions that are played, evenly chosen: a play takes about as long for each as a run of `disrupt`."""
 
 Steps = tuple[tuple[datetime, int], ...]
 """Moments, and nano-dollars an hour from each on."""
@@ -28,7 +28,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         karpenter: The fleet of the same pods when nodes go by Karpenter's moves alone; our planner launches for both.
-        minimum: The proven lower bound of each look of `disrupt` that decided anything; no fleet for its pods costs less.
+        minimum: The proven lower bound of each decision of `disrupt`; no fleet for its pods costs less.
     """
 
     karpenter: Steps
@@ -36,14 +36,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(ledger: str, steps: Progress) -> Comparison:
-    """Play what the ledger of a simulation recorded; `steps` counts the looks.
+    """Play what the ledger of a simulation recorded; `steps` counts the decisions that are played.
 
     Raises:
         InputError: If it holds no decision.
     """
-    period = argparse.Namespace(ledger=ledger, cluster=None, since=None, until=None)
-    looks = PeriodReader(period)
-    decisions = list(looks.decisions())
+    period = PeriodReader(argparse.Namespace(ledger=ledger, cluster=None, since=None, until=None))
+    decisions = list(period.decisions())
     minimum = tuple(
         (decision.snapshot.now, decision.plan.cost.lower_bound)
         for decision in decisions
@@ -52,7 +51,7 @@ def compared(ledger: str, steps: Progress) -> Comparison:
     snapshots = [decision.snapshot for decision in _chosen(decisions)]
     steps.total = len(snapshots)
     with collector_paused():
-        _, (play,) = play_beside(steps.over(snapshots), (PlayRules(karpenter_moves_only=True),), looks.until)
+        _, (play,) = play_beside(steps.over(snapshots), (PlayRules(karpenter_moves_only=True),), period.until)
     return Comparison(karpenter=play.series, minimum=minimum)
 
 
@@ -65,6 +64,6 @@ def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
 
 def _chosen(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
     """Return all of them, or so many at even distances with the last: between two a play sees nothing come or go."""
-    if len(decisions) <= LOOKS_MAX:
+    if len(decisions) <= PLAYED_MAX:
         return list(decisions)
-    return [decisions[(number + 1) * len(decisions) // LOOKS_MAX - 1] for number in range(LOOKS_MAX)]
+    return [decisions[(number + 1) * len(decisions) // PLAYED_MAX - 1] for number in range(PLAYED_MAX)]

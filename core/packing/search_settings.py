@@ -107,7 +107,7 @@ class TwoTypeSettings:
 
     # Types on each side of the average machine's price that are tried with each other.
     cheaper_types: int = 3
-    dearer_types: int = 4
+    expensive_types: int = 4
     # Pairs whose own fluid relaxation costs more than this over the bound are not rounded.
     loss_relative_max: float = 0.005
     # Pairs that are rounded: column generation begins with their loads, and finds with three what it finds with twelve.

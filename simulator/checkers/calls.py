@@ -99,8 +99,8 @@ class CallJudge:
         self._minute[function, call] = since, count
         if count < WRITES_MAX:
             return
-        is_dear = _is_write(call) and not call.startswith(_OFTEN)
-        most, each = (WRITES_MAX, WRITES_EACH) if is_dear else (OTHERS_MAX, OTHERS_EACH)
+        is_costly_write = _is_write(call) and not call.startswith(_OFTEN)
+        most, each = (WRITES_MAX, WRITES_EACH) if is_costly_write else (OTHERS_MAX, OTHERS_EACH)
         if count > most and count > most + each * self._instances(since):
             self._minute[function, call] = since, 0
             self._report("callRates", f"{function} made {count} {call} within a minute, from {since:%H:%M:%S}")

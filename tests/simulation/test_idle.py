@@ -43,7 +43,7 @@ def requests(path: Path, *, has_audit_log: bool) -> tuple[Counter[tuple[str, str
         world.play([])
         world.clock.run_until(scenario.start + SETTLED + STEADY)
         world.finish()
-        return counts, world.tally.figures({})["nodesAtEnd"]
+        return counts, world.summary.figures({})["nodesAtEnd"]
 
 
 @pytest.mark.parametrize("has_audit_log", [True, False])

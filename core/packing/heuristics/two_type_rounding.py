@@ -49,5 +49,5 @@ def _pairs(problem: PackingProblem, fluid: FluidSolution, settings: TwoTypeSetti
     average = fluid.lower_bound / max(float(fluid.machines.sum()), 1.0)
     middle = int(np.searchsorted(problem.prices[by_price], average))
     cheaper = by_price[max(0, middle - settings.cheaper_types) : middle]
-    dearer = by_price[middle : middle + settings.dearer_types]
-    return [np.array([one, other]) for one in cheaper[::-1] for other in dearer]
+    expensive = by_price[middle : middle + settings.expensive_types]
+    return [np.array([one, other]) for one in cheaper[::-1] for other in expensive]

@@ -12,13 +12,13 @@ from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
 def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
     """Types by what the relaxation's values of a mixed load say of them, for each pattern of admitted pods."""
     bought = np.flatnonzero(fluid.machines > 1e-6)
-    # rent[t] = max_i fit[i, t] · value[i] / price[t]: what a machine full of the best item is worth for its price.
-    rents = (problem.fit * fluid.item_values[:, None]).max(axis=0) / np.maximum(problem.prices, 1)
+    # ratio[t] = max_i fit[i, t] · value[i] / price[t]: what a machine full of the best item is worth for its price.
+    value_per_price = (problem.fit * fluid.item_values[:, None]).max(axis=0) / np.maximum(problem.prices, 1)
     near: list[Ints] = [bought]
     patterns, pattern = np.unique(problem.allowed.T, axis=0, return_inverse=True)
     for number in range(len(patterns)):
         same = np.flatnonzero(pattern.ravel() == number)
-        near.append(same[np.argsort(-rents[same], kind="stable")[:NEXT_BEST]])
+        near.append(same[np.argsort(-value_per_price[same], kind="stable")[:NEXT_BEST]])
         near.append(same[np.argsort(problem.prices[same], kind="stable")[:1]])
         for resource in range(min(2, problem.capacity.shape[1])):
             unit_prices = problem.prices[same] / np.maximum(problem.capacity[same, resource], 1)

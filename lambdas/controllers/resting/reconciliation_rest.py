@@ -60,8 +60,8 @@ class ReconciliationRest:
         stores = self._stores
         reported = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
         brakes = msgspec.json.encode((*reported, stores.denials.all()))
-        is_braked_anew, self._brakes = brakes != self._brakes, brakes
-        if observed_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_EVERY:
+        is_brake_changed, self._brakes = brakes != self._brakes, brakes
+        if observed_at is None or whole_at is None or is_brake_changed or now - whole_at >= WHOLE_EVERY:
             return ObservationScope.WHOLE, None
         rows = self._stores.own_rows()
         changed_at = self._stores.changes.last()

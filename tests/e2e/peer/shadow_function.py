@@ -60,12 +60,12 @@ class ShadowFunction:
 def install(admin: Admin) -> None:
     """Apply the ClusterRoles of a shadow, and bind each to a service account besides its group."""
     names = sorted(cluster_role.SHADOW_RULES_OF)
-    accounts = [
+    service_accounts = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}
         for name in names
     ]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    admin.apply([namespace, *accounts, *map(_bound, cluster_role.manifests(shadow=True))])
+    admin.apply([namespace, *service_accounts, *map(_bound, cluster_role.manifests(shadow=True))])
 
 
 def keep(session: boto3.Session, folder: Path) -> None:

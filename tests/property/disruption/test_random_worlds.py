@@ -121,8 +121,8 @@ def _an_expensive_replacement(snapshot: Snapshot, plan: DisruptionPlan) -> Case 
         for claim in command.replacements if node is not None else ():
             assert node is not None
             more = (*claim.instance_types, node.labels[labels.INSTANCE_TYPE])
-            dear = msgspec.structs.replace(claim, instance_types=more, capacity_types=(labels.ON_DEMAND,))
-            return snapshot, _changed(plan, number, replacements=(dear,))
+            expensive = msgspec.structs.replace(claim, instance_types=more, capacity_types=(labels.ON_DEMAND,))
+            return snapshot, _changed(plan, number, replacements=(expensive,))
     return None
 
 

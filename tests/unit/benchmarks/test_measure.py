@@ -61,8 +61,8 @@ def test_only_types_within_the_band_count_as_choice() -> None:
     plan = Plan(now=snapshot.now, claims=claims)
     found = flexibility(snapshot, plan)
     assert found == {"claims": 2, "share": 0.0, "median": 7.0, "fallback": pytest.approx(0.35)}
-    dearer = msgspec.structs.replace(plan, claims=(msgspec.structs.replace(claims[0], price=2 * 10**9), claims[1]))
-    found = flexibility(snapshot, dearer)
+    expensive = msgspec.structs.replace(plan, claims=(msgspec.structs.replace(claims[0], price=2 * 10**9), claims[1]))
+    found = flexibility(snapshot, expensive)
     assert found is not None
     assert (found["share"], found["median"]) == (0.5, 10.5)
     others = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(a_type("g5.xlarge"),)))

@@ -39,7 +39,7 @@ def test_commands_that_rely_on_others_wait() -> None:
 
 @pytest.mark.parametrize(("options", "gone"), [(Options(), ("n1",)), (KARPENTER, ())])
 def test_a_pod_that_any_of_two_terms_admits_joins_the_node_that_exists(options: Options, gone: tuple[str, ...]) -> None:
-    """Otherwise, a new node for its first term is dearer than the node itself, which then stays. Karpenter looks no further."""
+    """Otherwise, a new node for its first term costs more than the node itself, which then stays, as with Karpenter."""
     terms = tuple(NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ("us-east-1a", "us-east-1b"))
     movable = pod_on("n1", cpu="200m", required_terms=terms)
     room = a_node_of(SMALL, "n2", zone="us-east-1b")

@@ -63,7 +63,7 @@ def test_unknown_node_costs_nothing() -> None:
     ],
 )
 def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
-    """The dearest of what a launch would take first: reserved, then spot, then on-demand."""
+    """The most expensive of what a launch would take first: reserved, then spot, then on-demand."""
     assert worst_price(Offering("t", "a", kind, price) for kind, price in offered) == expected
 
 

@@ -20,7 +20,7 @@ def test_a_stopwatch_starts_with_the_first_question_and_returns_the_elapsed_shar
 
 
 def test_time_without_cpu_counts_for_a_quarter() -> None:
-    """On a busy CPU, or with little memory configured, a burst's plan remained the greedy one, three times as dear."""
+    """On a busy CPU, or with little memory configured, a burst's plan remained the greedy one, three times as expensive."""
     clock = FakeClock(NOW)
     over = stopwatch(clock, timedelta(seconds=4))
     over()

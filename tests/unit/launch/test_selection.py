@@ -75,10 +75,10 @@ def test_only_offerings_of_the_claim_are_requested() -> None:
 
 
 def test_spot_that_costs_more_than_on_demand_is_not_launched() -> None:
-    """It would be dearer and less reliable."""
+    """It would be more expensive and less reliable."""
     cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
-    dear = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
-    assert bought(cheap, dear) == ["m5.large/on-demand"]
+    expensive = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
+    assert bought(cheap, expensive) == ["m5.large/on-demand"]
 
 
 def test_the_cheapest_on_demand_offering_is_what_spot_must_not_exceed() -> None:
@@ -100,11 +100,11 @@ def test_excluded_types_do_not_count_among_the_sixty() -> None:
 def test_the_cheapest_sixty_types_hold_the_values_that_min_values_require() -> None:
     """A NodePool that requires five families got one: its 60 cheapest types are of one family."""
     cheap = [a_type(f"aa.{i:03}", price=0.10 + i / 10000, **{FAMILY: "aa"}) for i in range(70)]
-    dear = [a_type(f"f{i}.x", price=1.0 + i / 100, **{FAMILY: f"f{i}"}) for i in range(4)]
+    expensive = [a_type(f"f{i}.x", price=1.0 + i / 100, **{FAMILY: f"f{i}"}) for i in range(4)]
     demand = Requirement(FAMILY, False, ("aa", "f0", "f1", "f2", "f3"), min_values=5)
-    snapshot = a_snapshot(types=(*cheap, *dear), node_pools=(a_pool("default", demand),), pods=(a_pod(),))
+    snapshot = a_snapshot(types=(*cheap, *expensive), node_pools=(a_pool("default", demand),), pods=(a_pod(),))
     (claim,) = schedule(snapshot).claims
-    found = select_offerings(claim, (*cheap, *dear), STRICT)
+    found = select_offerings(claim, (*cheap, *expensive), STRICT)
     assert isinstance(found, Selection)
     assert families(found) == {"aa", "f0", "f1", "f2", "f3"}
     assert len(found.types) == TYPES_MAX
@@ -141,7 +141,7 @@ def test_a_claim_without_an_offering_is_refused() -> None:
 
 
 def test_a_request_stays_within_ec2s_limits_and_keeps_every_type() -> None:
-    """With one offering too many, EC2 refuses the request; the dearest types lost all of theirs to cheaper ones."""
+    """With one offering too many, EC2 refuses the request; the most expensive types lost all of theirs to cheaper ones."""
     zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
     many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
     found = selected(*many)

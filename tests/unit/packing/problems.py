@@ -107,7 +107,7 @@ def of_families(count: int) -> PackingProblem:
 
 
 def one_pod_per_machine(problem: PackingProblem) -> Packing:
-    """The dearest packing that is still reasonable."""
+    """The most expensive packing that is still reasonable."""
     single = np.eye(len(problem.counts), dtype=np.int64)
     types = np.array([problem.cheapest_type(load) for load in single])
     return Packing(np.repeat(types, problem.counts), np.repeat(single, problem.counts, axis=0))

@@ -32,7 +32,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
 
 
 def test_a_factor_changes_the_price_of_its_family_only() -> None:
-    """The dearer of two families is chosen, and the plan shows the adjusted price."""
+    """The more expensive of two families is chosen, and the plan shows the adjusted price."""
     snapshot = a_snapshot(
         types=(OLD, NEW), node_pools=(a_pool(price_factors={"m5a": 1200, "c5": 10}),), pods=(a_pod(),)
     )

@@ -14,11 +14,11 @@ from tests.unit.scheduling.reading import context_of
 
 
 def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
-    """Otherwise, two claims of a plan have one name, or a launch begins with a dear type."""
-    dear, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
+    """Otherwise, two claims of a plan have one name, or a launch begins with an expensive type."""
+    expensive, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
     own = Requirement.one_of("team", "x")
     context = context_of(
-        types=(dear, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
+        types=(expensive, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
     )
     solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
     first, second = planned_claims(solution.claims, context.axis, context.table.well_known)

@@ -264,7 +264,7 @@ def test_taking_the_instance_away_under_a_protected_pod_is_no_better() -> None:
 
 
 def test_two_instances_for_one_token_or_claim() -> None:
-    """If this failed, the dearest bug of a launcher would be free."""
+    """If this failed, the most expensive bug of a launcher would be free."""
     story = Story().node("a", token="t").node("b", token="t")
     assert story.verdict().count("doubleLaunches") == 1
     story = Story().node("a").node("b")

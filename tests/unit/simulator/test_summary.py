@@ -13,40 +13,40 @@ from simulator.aws.instances import Instance, Subnet
 from simulator.clock import VirtualClock
 from simulator.cost_meter import CostMeter
 from simulator.record import Event, Recorder
-from simulator.summary import Tally, unschedulable_by_reason
+from simulator.summary import RunSummary, unschedulable_by_reason
 from tests.builders import a_type
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def see(tally: Tally, seconds: float, event: str, **fields: Any) -> None:
+def see(summary: RunSummary, seconds: float, event: str, **fields: Any) -> None:
     """One line of the record."""
-    tally.see(Event((START + timedelta(seconds=seconds)).isoformat(), event, fields))
+    summary.see(Event((START + timedelta(seconds=seconds)).isoformat(), event, fields))
 
 
 def test_waits_are_counted_by_nearest_rank_without_daemons() -> None:
     """If this failed, the figures that runs are compared by would not be those of the contract."""
-    tally = Tally()
+    summary = RunSummary()
     for number in range(100):
-        see(tally, 0, "podCreated", pod=f"p{number}", owner="ReplicaSet/web")
-        see(tally, number + 1, "podBound", pod=f"p{number}", node="n")
-    see(tally, 0, "podCreated", pod="agent", owner="DaemonSet/agent")
-    see(tally, 500, "podBound", pod="agent", node="n")
-    see(tally, 600, "podCreated", pod="late", owner="")
-    see(tally, 601, "podCreated", pod="gone", owner="")
-    see(tally, 602, "podDeleted", pod="gone", by="user")
-    figures = tally.figures({})
+        see(summary, 0, "podCreated", pod=f"p{number}", owner="ReplicaSet/web")
+        see(summary, number + 1, "podBound", pod=f"p{number}", node="n")
+    see(summary, 0, "podCreated", pod="agent", owner="DaemonSet/agent")
+    see(summary, 500, "podBound", pod="agent", node="n")
+    see(summary, 600, "podCreated", pod="late", owner="")
+    see(summary, 601, "podCreated", pod="gone", owner="")
+    see(summary, 602, "podDeleted", pod="gone", by="user")
+    figures = summary.figures({})
     assert figures["pendingSeconds"] == {"p50": 50.0, "p99": 99.0, "max": 100.0}
     assert (figures["podsCreated"], figures["podsScheduled"], figures["podsPending"]) == (102, 100, 1)
-    assert tally.pending() == ("late",)
+    assert summary.pending() == ("late",)
 
 
 def test_evictions_are_those_by_the_program() -> None:
     """If this failed, a lost node would count as our doing."""
-    tally = Tally()
+    summary = RunSummary()
     for by in ("eviction", "forced", "nodeLost"):
-        see(tally, 0, "podEvicted", pod="p", node="n", by=by)
-    assert tally.figures({})["evictions"] == 2
+        see(summary, 0, "podEvicted", pod="p", node="n", by=by)
+    assert summary.figures({})["evictions"] == 2
 
 
 def test_a_pod_is_beyond_help_by_what_was_said_last() -> None:

@@ -65,8 +65,8 @@ def test_other_images_begin_with_the_estimate() -> None:
     assert planned(a_class(seen(7800), "ami-2")) == ESTIMATE
     assert planned(a_class(seen(7800), "ami-1", "ami-2")) == ESTIMATE
     assert seen(7800, image="ami-old") is None
-    anew = with_seen(read_node_class(a_class(seen(7800), "ami-2")), [SeenMemory("m5.large", "ami-2", 7700 * MIB)])
-    assert planned(a_class(anew, "ami-2")) == 7700
+    again = with_seen(read_node_class(a_class(seen(7800), "ami-2")), [SeenMemory("m5.large", "ami-2", 7700 * MIB)])
+    assert planned(a_class(again, "ami-2")) == 7700
 
 
 @pytest.mark.parametrize("mebibytes", [1000, 9000])

@@ -38,7 +38,7 @@ def test_node_that_fits_its_pods_stays() -> None:
 
 
 def test_pods_move_to_a_node_that_has_room() -> None:
-    """Of nodes with the same number of pods, the dearer one goes; its pods fit on the other."""
+    """Of nodes with the same number of pods, the more expensive one goes; its pods fit on the other."""
     pairs = (a_node_of(MIDDLE, "a"), a_node_of(SMALL, "b"))
     plan = disrupt(world(*pairs, pods=(pod_on("a", cpu="200m"), pod_on("b", cpu="200m"))))
     assert [command.nodes for command in plan.commands] == [("a",)]

@@ -39,9 +39,9 @@ def nodes_gone(plan: DisruptionPlan) -> set[str]:
 
 def test_one_node_becomes_two_where_they_are_cheaper() -> None:
     """Karpenter never turns one node into two; we do unless we are configured to follow Karpenter."""
-    dear = a_type("dear", cpu="8", price=9.0)
+    expensive = a_type("expensive", cpu="8", price=9.0)
     pods = tuple(pod_on("node-1", f"p{n}", cpu="900m") for n in range(4))
-    snapshot = with_types(world(a_node_of(dear), pods=pods), ("dear", "8", 9.0), ("two", "2", 0.3))
+    snapshot = with_types(world(a_node_of(expensive), pods=pods), ("expensive", "8", 9.0), ("two", "2", 0.3))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements), command.wave) == ("repack", 2, 1)
     assert checked(command, snapshot) == command
@@ -136,12 +136,12 @@ def test_if_the_first_wave_does_not_pay_the_best_possible_command_is_chosen() ->
 def test_a_balanced_pool_keeps_nodes_whose_saving_is_small_for_their_pods() -> None:
     """Moving one pod saves little, and most of the pool's cost is in the other node."""
     balanced = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
-    dear = a_type("dear", cpu="16", price=100.0)
+    expensive = a_type("expensive", cpu="16", price=100.0)
     pods = (*(pod_on("a", f"a{n}", cpu="100m") for n in range(9)), pod_on("b", cpu="8"))
     snapshot = with_types(
-        world(a_node_of(SMALL, "a"), a_node_of(dear, "b"), pods=pods, node_pools=(balanced,)),
+        world(a_node_of(SMALL, "a"), a_node_of(expensive, "b"), pods=pods, node_pools=(balanced,)),
         ("t-1", "1", 0.05),
-        ("dear", "16", 100.0),
+        ("expensive", "16", 100.0),
     )
     assert nodes_gone(disrupt(snapshot)) == set()
     plan = disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough")))
@@ -149,9 +149,9 @@ def test_a_balanced_pool_keeps_nodes_whose_saving_is_small_for_their_pods() -> N
 
 
 def test_replacements_name_the_pods_that_move_to_them() -> None:
-    dear = a_type("dear", cpu="8", price=9.0)
+    expensive = a_type("expensive", cpu="8", price=9.0)
     pods = tuple(pod_on("node-1", f"p{n}", cpu="900m") for n in range(4))
-    snapshot = with_types(world(a_node_of(dear), pods=pods), ("dear", "8", 9.0), ("two", "2", 0.3))
+    snapshot = with_types(world(a_node_of(expensive), pods=pods), ("expensive", "8", 9.0), ("two", "2", 0.3))
     for command in disrupt(snapshot).commands:
         for claim in command.replacements:
             assert claim.pods == tuple(sorted(move.pod for move in command.moves if move.to == claim.name))

@@ -1,4 +1,4 @@
-"""A launch costs about what was planned: one capacity type, no type far dearer, and never an equal replacement."""
+"""A launch costs about what was planned: one capacity type, no type far more expensive, and never an equal replacement."""
 
 from __future__ import annotations
 

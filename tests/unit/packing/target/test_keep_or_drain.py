@@ -26,8 +26,8 @@ def test_pods_of_the_more_expensive_node_move_into_the_room_of_the_cheaper_one()
 
 def test_a_move_that_costs_more_than_it_saves_is_not_made() -> None:
     fleet = a_fleet([[2], [2]], free=[2, 2], prices=[3, 1], machines={4: 9})
-    dear = replace(fleet, move_prices=np.array([4 * DOLLAR, 4 * DOLLAR]))
-    assert rounded(solved(dear).stay).all()
+    expensive = replace(fleet, move_prices=np.array([4 * DOLLAR, 4 * DOLLAR]))
+    assert rounded(solved(expensive).stay).all()
 
 
 def test_a_running_node_has_a_small_discount() -> None:
@@ -61,6 +61,6 @@ def test_pods_that_need_a_host_each_keep_as_many_hosts() -> None:
 
 
 def test_a_margin_is_the_saving_of_a_leaving_node() -> None:
-    """The machine costs a quarter of a dollar a pod, so the node with two pods is 2.5 dearer than that."""
+    """The machine costs a quarter of a dollar a pod, so the node with two pods is 2.5 more expensive than that."""
     found = solved(a_fleet([[2]], free=[0], prices=[3], machines={4: 1}))
     assert found.margins.tolist() == [pytest.approx(2.5)]

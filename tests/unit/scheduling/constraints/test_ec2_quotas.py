@@ -65,8 +65,10 @@ def test_on_demand_capacity_takes_over_where_the_spot_quota_is_spent() -> None:
 
 def test_another_family_takes_over_where_the_pool_admits_it() -> None:
     """Its quota is another one."""
-    dear = a_type("x2.2xlarge", cpu="8", memory="64Gi", price=2)
-    plan = plan_of(types=(*TYPES, dear), pods=(a_pod(cpu="7"),), vcpu_quotas={STANDARD.spot: 4, STANDARD.on_demand: 4})
+    expensive = a_type("x2.2xlarge", cpu="8", memory="64Gi", price=2)
+    plan = plan_of(
+        types=(*TYPES, expensive), pods=(a_pod(cpu="7"),), vcpu_quotas={STANDARD.spot: 4, STANDARD.on_demand: 4}
+    )
     (claim,) = plan.claims
     assert claim.instance_types == ("x2.2xlarge",)
 

@@ -61,7 +61,7 @@ def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
 
 @pytest.mark.parametrize("price", [0.05, 0.11, 0.25, 1.0])
 def test_a_filter_below_a_price_is_that_of_the_cheaper_offerings(price: float) -> None:
-    """Otherwise, a consolidation launches a node as dear as those it replaces, or misses a cheaper one."""
+    """Otherwise, a consolidation launches a node as expensive as those it replaces, or misses a cheaper one."""
     table = RequirementTable(labels.WELL_KNOWN | KEYS)
     types = a_filter(TYPES, table)
     list(answers(types, table))

@@ -209,8 +209,8 @@ def test_places_in_reservations_are_kept_and_the_other_nodes_repacked() -> None:
 def test_pods_stay_in_the_node_pool_that_comes_first() -> None:
     """The weight of a NodePool decides where pods run, whatever the other one costs."""
     spot = a_pool("spot", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
-    dear = a_pool("dear", ON_DEMAND, weight=10)
-    plan = schedule(a_cluster(node_pools=(spot, dear)))
-    assert {claim.node_pool for claim in plan.claims} == {"dear"}
+    expensive = a_pool("expensive", ON_DEMAND, weight=10)
+    plan = schedule(a_cluster(node_pools=(spot, expensive)))
+    assert {claim.node_pool for claim in plan.claims} == {"expensive"}
     assert plan.cost.lower_bound is not None
     assert plan.cost.lower_bound < plan.cost.hourly / 2

@@ -432,8 +432,8 @@ def test_execute_does_not_launch_a_claim_whose_pods_found_another_place(lab: Lab
 def test_a_node_pool_with_min_values_for_families_gets_them_from_ec2(monkeypatch: pytest.MonkeyPatch) -> None:
     """EC2 was asked for the 60 cheapest types, all of one family, although the NodePool requires three."""
     cheap = [a_type(f"aa.{n:03}", price=0.1 + n / 10_000, **{FAMILY: "aa"}) for n in range(70)]
-    dear = [a_type(f"{name}.x", price=2.0, **{FAMILY: name}) for name in ("bb", "cc")]
-    lab, orders = Lab(types=(*cheap, *dear)), list[LaunchOrder]()
+    expensive = [a_type(f"{name}.x", price=2.0, **{FAMILY: name}) for name in ("bb", "cc")]
+    lab, orders = Lab(types=(*cheap, *expensive)), list[LaunchOrder]()
     demand = {"key": FAMILY, "operator": "Exists", "minValues": 3}
     lab.kubernetes.put(a_node_pool(template={"requirements": [demand]}), a_pending_pod("p"))
     launch = lab.cloud.launch

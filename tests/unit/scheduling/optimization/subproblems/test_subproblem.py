@@ -25,7 +25,7 @@ def a_subproblem(zone: str = "", **changes: object) -> tuple[Subproblem, Solutio
 
 
 def test_the_greedy_nodes_are_the_incumbent() -> None:
-    """Otherwise, the search may end with a dearer plan than it began with."""
+    """Otherwise, the search may end with a more expensive plan than it began with."""
     subproblem, solution = a_subproblem()
     problem = subproblem.problem()
     incumbent = subproblem.incumbent(problem)

@@ -60,7 +60,7 @@ def test_with_equal_prices_free_pods_go_where_the_others_are() -> None:
 
 
 def test_with_a_cheaper_zone_free_pods_go_there() -> None:
-    """Otherwise, pods pay for the dearer zone's nodes only because others have to."""
+    """Otherwise, pods pay for the more expensive zone's nodes only because others have to."""
     best, _ = shares(price_in_b=0.5)
     assert best == [[0, 1], [1, 0], [0, 1]]
 
