@@ -11,12 +11,14 @@ from typing import Final
 from core.manifests.wire import api_resources as kinds
 from lambdas.observability import logger
 from lambdas.parallel_tasks import RunTasks
-from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.ports import ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
 
 NODE_NAMESPACE: Final = "default"
 """The namespace of events about nodes."""
 
 _LONGEST: Final = 1024
+_LONGEST_NAME: Final = 253
+"""A pod's own name may be that long."""
 
 WRITE_WITHIN: Final = timedelta(seconds=5)
 AT_A_TIME: Final = 25
@@ -70,11 +72,12 @@ def normal(about: JsonObject, reason: str, message: str, now: datetime, *, ident
 
 def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetime, identity: str) -> JsonObject:
     moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    digest = blake2b(f"{identity}/{moment[:13]}".encode(), digest_size=5).hexdigest()
+    digest = blake2b(f"{about['name']}/{identity}/{moment[:13]}".encode(), digest_size=5).hexdigest()
+    stem = str(about["name"])[: _LONGEST_NAME - len(digest) - 1].rstrip(".-")
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about['name']}.{digest}", "namespace": about.get("namespace", NODE_NAMESPACE)},
+        "metadata": {"name": f"{stem}.{digest}", "namespace": about.get("namespace", NODE_NAMESPACE)},
         "involvedObject": about,
         "reason": reason,
         "message": message[:_LONGEST],
@@ -88,13 +91,18 @@ def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetim
 
 
 def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
-    """Write the events, up to the first failure, which is logged; return how many are written or need not be."""
+    """Write the events, up to the first call that fails; return how many are written or need not be.
+
+    One that is refused is not tried again, and keeps no other back: a namespace that is being deleted takes no events.
+    """
     count = 0
     for event in events:
         try:
             kubernetes.create(kinds.EVENTS, event, event["metadata"]["namespace"])
         except (ConflictError, NotFoundError):
             logger.debug("event exists already, or its namespace is gone", extra={"event": event["metadata"]["name"]})
+        except DeniedError:
+            logger.exception("event was refused", extra={"event": event["metadata"]["name"]})
         except PortError:
             logger.exception("event could not be written", extra={"event": event["metadata"]["name"]})
             return count

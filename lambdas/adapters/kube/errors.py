@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import urllib3.exceptions
@@ -26,6 +26,7 @@ UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
+_DIGITS_MAX: Final = 9
 _LONGEST_WAIT: Final = timedelta(minutes=1)
 """Longest wait that is honoured when a server says that it is busy."""
 
@@ -39,6 +40,30 @@ _BY_STATUS: Final[dict[int, type[PortError]]] = {
 }
 
 
+class _Cause(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: tuple[_Cause, ...] | None = None
+    retry_after: int = msgspec.field(default=0, name="retryAfterSeconds")
+
+
+class _Status(msgspec.Struct, frozen=True):
+    """Kubernetes' Status, as far as it is read here. An admission webhook may have written all of it."""
+
+    message: str | None = None
+    details: _Details | None = None
+
+    @property
+    def names_budget(self) -> bool:
+        """Whether a PodDisruptionBudget is the cause."""
+        causes = (self.details.causes if self.details else None) or ()
+        return any(cause.reason == "DisruptionBudget" for cause in causes) or "disruption budget" in (
+            self.message or ""
+        )
+
+
 def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False, retry_after: str = "") -> PortError:
     """Return the error for an unsuccessful answer.
 
@@ -46,10 +71,10 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
     server otherwise (Kubernetes' eviction API). `retry_after` is the header of that name, empty for none.
     """
     said = _read(body)
-    detail = f"{status} {said.get('message') or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
+    detail = f"{status} {said.message or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
     if status == UNAUTHORIZED:
         detail = f"{detail}: the cluster does not take this role's token; has the role an access entry?"
-    if is_eviction and status == _TOO_MANY and _is_budget(said):
+    if is_eviction and status == _TOO_MANY and said.names_budget:
         return EvictionBlockedError(call, detail)
     if is_eviction and status >= 500 and "more than one PodDisruptionBudget" in detail:
         return SeveralBudgetsError(call, detail)
@@ -76,23 +101,15 @@ def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bo
     return TransientError(call, str(error)[:_DETAIL_MAX])
 
 
-def _is_budget(said: dict[str, Any]) -> bool:
-    causes = (said.get("details") or {}).get("causes") or ()
-    return any(cause.get("reason") == "DisruptionBudget" for cause in causes) or "disruption budget" in str(
-        said.get("message", "")
-    )
-
-
-def _wait(said: dict[str, Any], header: str) -> timedelta:
+def _wait(said: _Status, header: str) -> timedelta:
     """Return the delay that the server asks for: from the header, else from the answer's details (in seconds, both)."""
-    stated = (said.get("details") or {}).get("retryAfterSeconds")
-    seconds = int(header) if header.isdecimal() else stated if isinstance(stated, int) else 0
-    return min(_LONGEST_WAIT, timedelta(seconds=max(0, seconds)))
+    stated = int(header[:_DIGITS_MAX]) if header.isdecimal() else said.details.retry_after if said.details else 0
+    return timedelta(seconds=min(int(_LONGEST_WAIT.total_seconds()), max(0, stated)))
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _read(body: bytes) -> _Status:
+    """Return the answer's Status; an empty one where a proxy, or nobody, answered."""
     try:
-        said = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return {}
-    return said if isinstance(said, dict) else {}
+        return msgspec.json.decode(body, type=_Status)
+    except (msgspec.MsgspecError, RecursionError):
+        return _Status()

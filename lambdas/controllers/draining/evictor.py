@@ -76,9 +76,9 @@ class Evictor:
     def _evict(self, pod: Pod, deletion: Deletion, node: str, done: EvictionRound, report: RunReport) -> None:
         try:
             self._kubernetes.evict(pod.namespace, pod.name, uid=pod.uid)
-        except (NotFoundError, ConflictError):
-            return
         except PortError as error:
+            if _is_gone(error):
+                return
             refusal = _refusal(error)
             done.refused[pod.key] = refusal
             done.wait = max(done.wait, refusal.retry_after)
@@ -94,25 +94,35 @@ class Evictor:
     def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, report: RunReport) -> None:
         try:
             self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
-        except (NotFoundError, ConflictError):
-            return
         except PortError as error:
+            if _is_gone(error):
+                return
             report.decide(DecisionKind.DRAIN, pod.key, _refusal(error).reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
             report.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
 
 
+def _is_gone(error: PortError) -> bool:
+    """Whether the pod has ended, or another has its name."""
+    return isinstance(error, NotFoundError | ConflictError) and not _is_of_webhook(error)
+
+
+def _is_of_webhook(error: PortError) -> bool:
+    """Whether an admission webhook is the cause: the API server passes on whatever status code and delay a webhook answers."""
+    return _WEBHOOK in error.detail
+
+
 def _refusal(error: PortError) -> EvictionRefusal:
-    """Classify an error, specific types before general ones."""
+    """Classify an error, specific types before general ones. A webhook's delay is not the server's: neighbours do not wait."""
     if isinstance(error, EvictionBlockedError):
         return EvictionRefusal(EvictionReason.POD_DISRUPTION_BUDGET)
     if isinstance(error, SeveralBudgetsError):
         return EvictionRefusal(EvictionReason.SEVERAL_BUDGETS)
+    if _is_of_webhook(error):
+        return EvictionRefusal(EvictionReason.WEBHOOK_FAILED)
     if isinstance(error, ThrottledError):
         return EvictionRefusal(EvictionReason.THROTTLED, error.retry_after)
-    if _WEBHOOK in error.detail:
-        return EvictionRefusal(EvictionReason.WEBHOOK_FAILED)
     if isinstance(error, LostReplyError):
         return EvictionRefusal(EvictionReason.NO_REPLY)
     return EvictionRefusal(EvictionReason.DENIED if isinstance(error, DeniedError) else EvictionReason.SERVER_ERROR)

@@ -11,9 +11,11 @@ from core.reasons.drain import EvictionReason
 from lambdas.messages import work_on_claim
 from lambdas.observability import DENIED
 from lambdas.ports import (
+    ConflictError,
     DeniedError,
     EvictionBlockedError,
     LostReplyError,
+    NotFoundError,
     PortError,
     SeveralBudgetsError,
     ThrottledError,
@@ -60,6 +62,29 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> No
     lab.kubernetes.refusing = {}
     lab.tick(10, seconds=10)
     assert lab.claims == ()
+
+
+REFUSAL = 'admission webhook "guard.example.com" denied the request: later'
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ThrottledError(CALL, f"429 {REFUSAL}", timedelta(minutes=1)), id="429"),
+        pytest.param(NotFoundError(CALL, f"404 {REFUSAL}"), id="404"),
+        pytest.param(ConflictError(CALL, f"409 {REFUSAL}"), id="409"),
+        pytest.param(DeniedError(CALL, f"403 {REFUSAL}"), id="403"),
+    ],
+)
+def test_a_webhook_speaks_for_its_pod_alone_whatever_status_it_answers(error: PortError) -> None:
+    """A webhook chooses code and delay: its 429 kept all neighbours for a minute, and of its 404 nobody was told."""
+    lab = a_lab()
+    lab.kubernetes.refusing = {"default/a": error}
+    reports = lab.tick(3)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]
+    assert [d.reason for report in reports for d in report.decisions if d.subject == "default/a"] == ["WebhookFailed"]
+    assert lab.claim.deletion is not None
+    assert [found.attempts for found in lab.claim.deletion.tries.values()] == [3]
 
 
 def test_at_the_deadline_every_pod_is_evicted_before_any_is_forced() -> None:
