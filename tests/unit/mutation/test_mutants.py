@@ -61,6 +61,7 @@ def test_each_kind_of_fault_is_made(was: str, now: str) -> None:
 def test_text_that_is_not_code_is_not_changed() -> None:
     """Docstrings, annotations and messages are no behaviour."""
     assert not any("1 == 1" in was or "used + 1" in was or was == "int" for was, _ in changes(SOURCE))
+    assert changes("pairs = zip(a, b, strict=True)") == set()
 
 
 def test_each_mutant_changes_the_code_and_parses() -> None:

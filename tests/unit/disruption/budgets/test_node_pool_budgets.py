@@ -174,4 +174,5 @@ def test_each_pool_with_a_budget_has_places_less_those_that_hold_none() -> None:
     assert places(snapshot, states, BUDGETED, ()) == {"a": 1, "b": 1}
     assert places(snapshot, states, BUDGETED, going[:2]) == {"a": 1, "b": 3}
     assert counted_nodes(snapshot, states) == dict.fromkeys("abc", 4)
+    assert {name: left[EMPTY] for name, left in remaining(snapshot, states).items()} == {"a": 1, "b": 1, "c": None}
     assert going_nodes(snapshot, states) == {"a": ["a-0"], "b": ["b-0", "b-1"], "c": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -80,3 +81,15 @@ def test_after_the_hold_it_may_go_again(minutes: int) -> None:
     lab.clock.advance(minutes=minutes - 1)
     lab.disrupt()
     assert bool(lab.rows.commands) == (minutes > 15)
+
+
+@pytest.mark.parametrize("made_by_hand", [True, False])
+def test_a_node_whose_pool_is_gone_is_given_back_only_if_it_was_made_by_hand(made_by_hand: bool) -> None:
+    """A NodeClaim of a user needs no NodePool; any other node has to follow its own."""
+    lab = a_lab()
+    annotations = {labels.MADE_BY_HAND: "uid"} if made_by_hand else {}
+    plan = msgspec.structs.replace(lab.claim.plan, annotations=annotations)
+    lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, plan=plan))
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    work(lab)
+    assert (lab.claim.deletion is None) is made_by_hand

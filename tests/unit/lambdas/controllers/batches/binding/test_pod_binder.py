@@ -328,3 +328,17 @@ def test_only_claims_that_wait_for_a_turn_are_left_to_the_scheduler(lab: Lab) ->
     assert binder.run([before.name, "gone"], report) == NEXT_TURN
     assert before.phase is ClaimPhase.LAUNCHED
     assert lab.claim == before
+
+
+def test_pods_that_another_bound_first_are_counted(lab: Lab) -> None:
+    """Many of them say that the cluster's scheduler is not kept off the held nodes."""
+    lab.tick(seconds=0)
+
+    def bind_first(call: str) -> None:
+        if call == "create pods/binding":
+            for pod in ("a", "b"):
+                lab.kubernetes.amend(kinds.PODS, pod, {"spec": {"nodeName": "other"}}, "default")
+
+    lab.kubernetes.before_call = bind_first
+    (report,) = lab.tick(seconds=SETTLED)
+    assert (report.counts["boundByOthers"], report.counts["boundPods"]) == (2, 0)
