@@ -50,6 +50,12 @@ def test_the_earliest_moment_is_awaited() -> None:
     assert next_known_moment(seen) == NOW + MINUTE
 
 
+def test_a_moment_that_has_come_is_not_awaited() -> None:
+    """Otherwise, a run asks for the next one at once, and that one again."""
+    held = msgspec.structs.replace(OLD, hold=Hold(NOW, "DrainGivenBack", ""))
+    assert next_known_moment(a_snapshot(node_claims=(held,))) is None
+
+
 def test_there_is_no_rest_while_pods_run_that_end_by_themselves() -> None:
     """Otherwise, the node of a Job is paid for long after the Job is done, because its pod still counts."""
     lasting = a_pod(owners=(Owner("ReplicaSet", "web", is_controller=True),), node_name=NODE.name)

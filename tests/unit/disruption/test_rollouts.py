@@ -10,7 +10,7 @@ import msgspec
 from core import labels
 from core.disruption.rollouts import FIRST_STOP, LONGEST_STOP, READY_WITHIN, WATCHED_FOR, Rollout, rollouts
 from core.model.node import Node
-from core.model.node_claim import NodeClaim
+from core.model.node_claim import INITIALIZED, NodeClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
 from tests.builders import NOW, a_node_of
@@ -67,6 +67,19 @@ def test_only_budgets_limit_a_rollout_once_pods_are_ready_on_a_new_node() -> Non
     assert found.gate is None
     assert found.rollout.is_proven
     assert found.rollout.failures == 0
+
+
+def test_a_new_node_that_is_not_initialized_proves_nothing() -> None:
+    """Nor does a claim whose age is unknown: it may be older than the rollout."""
+    claim, node = a_new_node()
+    late = msgspec.structs.replace(claim.conditions[INITIALIZED], status="False")
+    uninitialized = msgspec.structs.replace(claim, conditions={**claim.conditions, INITIALIZED: late})
+    ageless = msgspec.structs.replace(claim, created_at=None)
+    for pair, allowed in (((uninitialized, node), 0), ((ageless, node), 1)):
+        cluster = world(OLD, pair, pods=(a_pod_on("node-2", age=WATCHED_FOR),))
+        gate = rollouts(cluster, begun(cluster))["default"].gate
+        assert gate is not None
+        assert gate.allowed == allowed
 
 
 def test_a_pod_that_does_not_become_ready_stops_it() -> None:

@@ -80,8 +80,13 @@ def test_names_are_short_and_follow_from_the_expression() -> None:
 
 
 def test_unreadable_budgets_and_budgets_without_window_have_none() -> None:
-    """They neither open nor close."""
+    """They neither open nor close, and keep no other window from doing so."""
     assert not window_schedules([pool("nonsense", timedelta(hours=1)), a_pool()], NOW)
+    hour = timedelta(hours=1)
+    odd = Budget("10%"), Budget("0", schedule="nonsense", duration=hour)
+    daily = Budget("0", schedule="@daily", duration=hour)
+    both = a_pool(disruption=Disruption(budgets=(*odd, daily)))
+    assert window_schedules([both], NOW) == window_schedules([pool("@daily", hour)], NOW) != {}
 
 
 @pytest.mark.parametrize("schedule", ["1-59 0-22 * 1-11 1-5", "0-58 1-23 1-30 1-11 *", "*/2 */2 */2 */2 *"])

@@ -108,6 +108,7 @@ def obstacle_of(snapshot: Snapshot) -> str:
     ("snapshot", "expected"),
     [
         (a_fleet(), ""),
+        (a_fleet(catalogue=Catalogue(TYPES, {"default": a_full_reservation().default})), ""),
         (a_fleet(a_node_of(MIDDLE, name="a")), "it is in no capacity reservation"),
         (a_fleet(catalogue=a_full_reservation(available=True, reservation_capacity=1)), "cr-1 is not full"),
         (

@@ -43,12 +43,13 @@ def test_an_explicit_price_wins() -> None:
 
 
 def test_a_recently_moved_pod_is_expensive_to_move_and_less_so_with_time() -> None:
-    ages = (0, 10, 20, 60, 300)
+    ages = (0, 10, 12, 15, 19, 20, 25, 60, 300)
     started = [pod_on("a", started_at=NOW - timedelta(minutes=age)) for age in ages]
     prices = [price_of(pod, moved=moved_ago(age)) for pod, age in zip(started, ages, strict=True)]
     assert prices[0] == PRICE // 5 * (1 + DWELL_FACTOR)
     assert prices[1] == PRICE // 5 * (1 + DWELL_FACTOR // 2)
     assert prices == sorted(prices, reverse=True)
+    assert len(set(prices[:8])) == 8
     assert prices[-1] == PRICE // 5
 
 

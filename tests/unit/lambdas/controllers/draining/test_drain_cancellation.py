@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from lambdas.messages import work_on_claim
+from lambdas.ports import JsonObject
 from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -93,3 +94,24 @@ def test_a_node_whose_pool_is_gone_is_given_back_only_if_it_was_made_by_hand(mad
     lab.kubernetes.drop(kinds.NODE_POOLS, "default")
     work(lab)
     assert (lab.claim.deletion is None) is made_by_hand
+
+
+def a_guard(name: str, **spec: Any) -> JsonObject:
+    """A PodDisruptionBudget for the pods of app `late`, of which it counts one."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default", "generation": 1},
+        "spec": {"selector": {"matchLabels": {"app": "late"}}, **spec},
+        "status": {"disruptionsAllowed": 0, "expectedPods": 1, "observedGeneration": 1},
+    }
+
+
+def test_a_budget_that_never_lets_its_pod_go_keeps_the_node_and_an_unreadable_one_is_passed_over() -> None:
+    lab = a_lab()
+    lab.kubernetes.put(a_pending_pod("late", metadata={"labels": {"app": "late"}}))
+    lab.bind("late")
+    lab.kubernetes.put(a_guard("broken", selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}))
+    lab.kubernetes.put(a_guard("never", minAvailable=1))
+    assert [d.reason for d in work(lab).decisions] == ["PodDisruptionBudget"]
+    assert lab.claim.deletion is None

@@ -56,6 +56,7 @@ def queues(wake_ups: FakeQueue, work: FakeQueue | None = None, looks: FakeQueue 
         (an_entry(requestObject=UNSCHEDULABLE), "PodUnschedulable"),
         (an_entry(responseObject=UNSCHEDULABLE), "PodUnschedulable"),
         (an_entry(requestObject={"status": {"phase": "Running"}}), ""),
+        (an_entry(part="", responseObject=UNSCHEDULABLE), ""),
         (an_entry(requestObject={"status": {"nominatedNodeName": "n"}}, responseObject=UNSCHEDULABLE), ""),
         (
             an_entry(requestObject={"status": {"nominatedNodeName": None}}, responseObject=UNSCHEDULABLE),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambdas.controllers.resting.reconciliation_rest import versions
-from lambdas.controllers.status.status_writer import _replacing
+from lambdas.controllers.status.status_writer import _replacing, condition
 
 
 def an_object(name: str, version: str, uid: str = "u") -> dict[str, Any]:
@@ -36,3 +36,22 @@ def test_objects_are_the_same_by_name_uid_and_version_in_any_order() -> None:
 def test_a_mapping_in_a_status_is_replaced_whole(present: Any, wanted: Any, patch: Any) -> None:
     """A merge patch keeps what it does not name: a limit that is gone would be shown for ever."""
     assert _replacing(present, wanted) == patch
+
+
+@pytest.mark.parametrize(
+    ("status", "given", "reason"),
+    [
+        ("True", "", "Ready"),
+        ("False", "", "ReadyFailed"),
+        ("Unknown", "", "AwaitingReconciliation"),
+        ("False", "SubnetsNotFound", "SubnetsNotFound"),
+    ],
+)
+def test_a_condition_has_the_reason_that_is_usual_for_its_status(status: str, given: str, reason: str) -> None:
+    """Users and their tools wait for these words, which are Karpenter's."""
+    assert condition("Ready", status, "why", reason=given) == {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": "why",
+    }

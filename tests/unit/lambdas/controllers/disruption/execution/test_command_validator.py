@@ -14,6 +14,7 @@ from core.lifecycle.records import CommandPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from core.reasons.command import CommandReason
+from lambdas.messages import work_on_claim
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import DISRUPTION
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -182,7 +183,10 @@ def test_replacements_of_a_dropped_command_go_too() -> None:
     assert len(lab.cloud.instances()) == 2
     (command,) = lab.rows.commands.values()
     lab.clock.advance(minutes=11)
+    lab.work.take()
     lab.execute({"command": command.id})
+    assert lab.work.take() == [work_on_claim(name, lab.clock.now()) for name in command.replacements]
+    lab.execute(*(work_on_claim(name, lab.clock.now()) for name in command.replacements))
     lab.tick(6)
     is_whole(lab)
 
@@ -258,3 +262,17 @@ def test_an_invalid_command_is_not_decided_again_at_once() -> None:
     lab.clock.advance(minutes=3)
     lab.disrupt()
     assert len(lab.app.adapters.stores.commands.all()) == 1
+
+
+def test_a_command_is_checked_again_soon_while_another_run_validates() -> None:
+    """Its message is the only one: without a further check it waits for the next sweep."""
+    lab = drifting()
+    lab.disrupt()
+    adapters = lab.app.adapters
+    lease = adapters.leases.acquire(DISRUPTION, "another", now=lab.clock.now(), for_=timedelta(minutes=5))
+    assert lease is not None
+    lab.tick(4)
+    assert [record.has_started for record in lab.rows.commands.values()] == [False]
+    adapters.leases.release(lease)
+    lab.tick(2)
+    assert [record.has_started for record in lab.rows.commands.values()] == [True]
