@@ -16,6 +16,7 @@ from benchmarks.commit import commit
 from benchmarks.files import Files, written
 from benchmarks.peer import Peer, PeerError, built_peer
 from benchmarks.table import below_bound, gives_up_more, table
+from cli.__main__ import ARRAY_THREADS
 
 _CASE_SECONDS_MAX: Final = 900
 _EXAMPLES: Final = """examples:
@@ -104,7 +105,12 @@ def _measured(case: Case, files: Files, arguments: argparse.Namespace) -> dict[s
     command += ["--improved-repeats", "1" if arguments.quick else "3"]
     command += ["--no-judge"] if arguments.no_judge else []
     ended = subprocess.run(  # noqa: S603 - the program and its arguments are ours
-        command, capture_output=True, text=True, check=False, timeout=_CASE_SECONDS_MAX
+        command,
+        env={**os.environ, **ARRAY_THREADS},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_CASE_SECONDS_MAX,
     )
     if ended.returncode:
         return {"failed": ended.stderr.strip()[-2000:]}

@@ -47,6 +47,9 @@ COMMANDS: Final = {
 EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
 """Library → the extra of the wheel that installs it."""
 
+ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""Read by numpy when it is loaded: threads that wait for each other take more time than the planner's products (ADR 194)."""
+
 _COMPLETING: Final = "_ARGCOMPLETE"
 """Set by the shell's completion (argcomplete)."""
 
@@ -73,6 +76,7 @@ _EXAMPLES: Final = f"""examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    os.environ.update({**ARRAY_THREADS, **os.environ})
     given = list(sys.argv[1:] if arguments is None else arguments)
     if _COMPLETING in os.environ:
         _complete()

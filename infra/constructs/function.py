@@ -25,6 +25,9 @@ EVENT_RETRIES = 2
 LIVE: Final = "live"
 """The alias that triggers invoke."""
 
+_ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
+"""Read by numpy when it is loaded: threads that wait for each other take more time than the planner's products (ADR 194)."""
+
 
 class ProvisionerFunction(Construct):
     """A function of the wiring.
@@ -84,7 +87,7 @@ class ProvisionerFunction(Construct):
             handler=self.spec.handler,
             code=code,
             role=self.role,
-            environment=dict(environment),
+            environment={**_ARRAY_THREADS, **environment},
             memory_size=self.spec.memory_mb,
             timeout=cdk.Duration.seconds(int(self.spec.timeout.total_seconds())),
             reserved_concurrent_executions=self.spec.concurrency,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
+from cli.__main__ import ARRAY_THREADS
 from cli.ledger.own_code import own_code
 from core import labels
 from core.brakes.brake import BrakeKind
@@ -58,6 +59,7 @@ def alias_of(template: Template, function: str) -> str:
 def test_every_function_is_deployed_as_wired(provisioner: Template, spec: Any) -> None:
     _, properties = lambda_of(provisioner, spec.name)
     assert properties["Timeout"] == spec.timeout.total_seconds()
+    assert properties["Environment"]["Variables"].items() >= ARRAY_THREADS.items()
     assert properties["MemorySize"] == spec.memory_mb
     assert properties.get("ReservedConcurrentExecutions") == spec.concurrency
     assert properties["Architectures"] == ["arm64"]

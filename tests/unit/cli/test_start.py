@@ -19,6 +19,14 @@ from cli.__main__ import main
 code = main(sys.argv[1:])
 print(code, *sorted(sys.modules), file=sys.stderr)
 """
+TASKS: Final = Path("/proc/self/task")
+THREADS: Final = """
+import os, sys
+os.environ.pop("OPENBLAS_NUM_THREADS", None)
+from cli.__main__ import main
+main(sys.argv[1:])
+print("numpy" in sys.modules, len(os.listdir("/proc/self/task")), file=sys.stderr)
+"""
 PLAN: Final = ("plan", "-f", "examples/pools", "-f", "examples/workloads", "--now", "2026-11-20T00:00:00Z")
 SCHEMAS: Final = ("pydantic", "core.api.translation")
 SOLVER: Final = ("numpy", "highspy", "scipy")
@@ -45,6 +53,15 @@ def test_a_second_plan_reads_objects_without_their_models(tmp_path: Path) -> Non
     assert not loaded & {*SCHEMAS, *AWS}
     assert "core.scheduling.planner" in loaded
     assert len([name for name in loaded if name.partition(".")[0] in OURS]) <= MODULES_MAX
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="the system does not list a process's threads")
+def test_a_plan_takes_one_thread() -> None:
+    """Threads of the array library wait for each other, and sum in an order that depends on the number of processors."""
+    answer = subprocess.run(  # noqa: S603 - the program and its arguments are ours
+        [sys.executable, "-c", THREADS, *PLAN], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert answer.stderr.splitlines()[-1] == "True 1"
 
 
 def test_a_code_is_explained_without_models_and_solver(tmp_path: Path) -> None:
