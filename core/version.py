@@ -15,7 +15,12 @@ def code_digest(sources: Mapping[str, bytes]) -> str:
 
     The release does not name it: two builds between releases carry the same version and can decide differently.
     """
-    text = blake2b(digest_size=6)
-    for path in sorted(sources):
-        text.update(f"{path} {len(sources[path])}\n".encode() + sources[path])
-    return text.hexdigest()
+    return files_digest(sources, size=6).hex()
+
+
+def files_digest(files: Mapping[str, bytes], *, size: int = 32) -> bytes:
+    """Return a digest of `size` bytes of files by path: each counts with its path and its length."""
+    text = blake2b(digest_size=size)
+    for path in sorted(files):
+        text.update(f"{path} {len(files[path])}\n".encode() + files[path])
+    return text.digest()

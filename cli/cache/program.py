@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from functools import cache
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import Final
 import msgspec
 
 import core
+from core.version import files_digest
 
 SOURCES: Final = (
     "ami_families",
@@ -32,20 +32,22 @@ _LIBRARIES: Final = ("pydantic", "msgspec")
 @cache
 def program_digest() -> bytes:
     """Return the digest of that code and its libraries' versions; empty where the sources cannot be read."""
-    digest = hashlib.sha256(repr((sys.version_info, msgspec.__version__)).encode())
+    versions = repr((sys.version_info, msgspec.__version__)).encode()
     try:
-        for path in _files():
-            content = path.read_bytes()
-            digest.update(f"{path.name} {len(content)} ".encode() + content)
+        return files_digest({"versions": versions, **{name: path.read_bytes() for name, path in _files().items()}})
     except OSError:
         return b""
-    return digest.digest()
 
 
-def _files() -> list[Path]:
+def _files() -> dict[str, Path]:
+    """Return the files by path within `core`, or by library."""
     root = Path(core.__path__[0])
-    found = [file for name in SOURCES for file in (sorted((root / name).rglob("*.py")) or [root / name])]
+    sources = [
+        file for name in SOURCES for file in ((root / name).rglob("*.py") if (root / name).is_dir() else [root / name])
+    ]
+    found = {path.relative_to(root).as_posix(): path for path in sources}
     for name in _LIBRARIES:
         origin = spec.origin if (spec := find_spec(name)) is not None else None
-        found += sorted(Path(origin).parent.glob("version.py")) if origin else []
+        if origin:
+            found |= {f"{name}/{path.name}": path for path in Path(origin).parent.glob("version.py")}
     return found

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from core.version import code_digest
+from core.version import code_digest, files_digest
 from infra.packaging.bytecode import compile_sources
 from infra.packaging.dependencies import LOCK, ROOT
 
@@ -31,11 +30,7 @@ def drop_sources(target: Path) -> None:
 
 def digest() -> str:
     """Return the digest of our sources, the lock and the packaging code: a different one means that the package is stale."""
-    text = hashlib.sha256()
-    for path in _inputs():
-        content = path.read_bytes()
-        text.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
-    return text.hexdigest()
+    return files_digest({path.relative_to(ROOT).as_posix(): path.read_bytes() for path in _inputs()}).hex()
 
 
 def deciding_code() -> str:

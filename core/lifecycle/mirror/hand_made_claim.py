@@ -57,16 +57,9 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
         obj: The object as it is in the cluster.
         snapshot: What may be bought now.
     """
-    faults = api.problems({**KIND, **obj})
-    if faults:
-        return Refusal(ClaimReason.NODE_CLAIM_INVALID, "; ".join(f"{fault.field}: {fault.message}" for fault in faults))
-    metadata = obj.get("metadata") or {}
-    others = sorted(set(metadata.get("finalizers") or ()) - {labels.TERMINATION_FINALIZER})
-    if others:
-        message = (
-            f"metadata.finalizers: {others[0]} is another controller's; nothing is launched for an object that it holds"
-        )
-        return Refusal(ClaimReason.NODE_CLAIM_INVALID, message)
+    fault = _fault(obj)
+    if fault:
+        return Refusal(ClaimReason.NODE_CLAIM_INVALID, fault)
     claim = api.node_claim({**KIND, **obj})
     node_class = _node_class(claim, snapshot)
     if isinstance(node_class, Refusal):
@@ -77,18 +70,45 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
     offered = _offered(claim, asked, types, snapshot.catalogue.label_keys())
     if isinstance(offered, Refusal):
         return offered
-    offerings = [offering for found in offered.values() for offering in found]
     node_labels = _labels(claim, asked, node_class)
     if fault := labels_fault(node_labels):
         return Refusal(
             ClaimReason.NODE_CLAIM_INVALID, f"its name, class and labels become labels of its node, and {fault}"
         )
+    uid = str((obj.get("metadata") or {}).get("uid") or "")
+    return _planned(claim, uid, asked, node_labels, node_class, offered)
+
+
+def _fault(obj: JsonObject) -> str:
+    """Return what is wrong with the object itself, empty where nothing is."""
+    faults = api.problems({**KIND, **obj})
+    if faults:
+        return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+    finalizers = (obj.get("metadata") or {}).get("finalizers") or ()
+    others = sorted(set(finalizers) - {labels.TERMINATION_FINALIZER})
+    if others:
+        return (
+            f"metadata.finalizers: {others[0]} is another controller's; nothing is launched for an object that it holds"
+        )
+    return ""
+
+
+def _planned(
+    claim: NodeClaim,
+    uid: str,
+    asked: Requirements,
+    node_labels: dict[str, str],
+    node_class: NodeClass,
+    offered: Mapping[str, tuple[Offering, ...]],
+) -> PlannedClaim:
+    """Return the plan of a claim; `uid` is its object's, `offered` has the offerings of each type that would do."""
+    offerings = [offering for found in offered.values() for offering in found]
     return PlannedClaim(
         name=claim.name,
         node_pool=claim.node_pool,
         node_class=ObjectRef(labels.AWS_GROUP, NODE_CLASS_KIND, node_class.name),
         labels=node_labels,
-        annotations=_annotations(claim, str(metadata.get("uid") or "")),
+        annotations=_annotations(claim, uid),
         taints=claim.taints,
         startup_taints=claim.startup_taints,
         requirements=tuple(asked.without(labels.NODEPOOL).values()),

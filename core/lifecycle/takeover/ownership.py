@@ -8,15 +8,14 @@ another UID would let Kubernetes delete its NodeClaims, and with them all nodes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from core import labels
+from core.api.objects import JsonObject
 from core.lifecycle.draining.disruption_taint import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.lifecycle.rebuilding import HASHES, claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED, HELD, Taint
-
-JsonObject = dict[str, Any]
 
 _API: Final = f"{labels.CORE_GROUP}/v1"
 _OURS_ON_NODES: Final = (labels.CLAIM, labels.CLAIM_SPEC, labels.DECISION, REASON_ANNOTATION)

@@ -37,6 +37,24 @@ OUR_GROUPS: Final = "fleetwright:"
 _CHANGES: Final = ("create", "update", "patch", "delete")
 
 
+class _Found(msgspec.Struct):
+    """What the events of one delivery say.
+
+    Attributes:
+        reasons: How many events gave each reason to wake `provision`.
+        deleted: NodeClaims that somebody deleted, in order of their events.
+        made: NodeClaims that somebody made, likewise.
+        ends: Pods that ended on nodes.
+        latest: When the API server received the last event that gave a reason.
+    """
+
+    reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    deleted: dict[str, None] = msgspec.field(default_factory=dict)
+    made: dict[str, None] = msgspec.field(default_factory=dict)
+    ends: list[PodEnd] = msgspec.field(default_factory=list)
+    latest: datetime | None = None
+
+
 class AuditLog:
     """Controller of `watch_audit_log`."""
 
@@ -55,43 +73,45 @@ class AuditLog:
             InvalidInputError: If the delivery is not a CloudWatch Logs payload.
             PortError: If the table or the queue does not answer; Lambda delivers once more.
         """
-        ends = list[PodEnd]()
-        reasons: dict[str, int] = {}
-        deleted: dict[str, None] = {}
-        made: dict[str, None] = {}
-        latest: datetime | None = None
-        for entry in read_delivery(event):
-            report.count("auditEvents")
-            name = deleted_node_claim_of(entry)
-            if name:
-                deleted[name] = None
-            name = made_node_claim_of(entry)
-            if name:
-                made[name] = None
-            end = pod_end(entry, _received(entry))
-            if end is not None:
-                ends.append(end)
-            reason = reason_to_wake(entry)
-            if not reason:
-                continue
-            reasons[reason] = reasons.get(reason, 0) + 1
-            latest = max(filter(None, (latest, _received(entry))), default=None)
-        for reason, number in sorted(reasons.items()):
+        found = _found_in(event, report)
+        for reason, number in sorted(found.reasons.items()):
             report.count(f"audit{reason}", number)
-        if latest is not None:
-            report.count("auditLagSeconds", max(0, int((self._clock.now() - latest).total_seconds())))
-        if deleted:
-            self._work.send(deleted_node_claim(name, self._clock.now()) for name in deleted)
-            report.count("deletedNodeClaims", len(deleted))
-        if made:
-            self._work.send(made_node_claim(name, self._clock.now()) for name in made)
-            report.count("madeNodeClaims", len(made))
-        if reasons:
-            self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
+        if found.latest is not None:
+            report.count("auditLagSeconds", max(0, int((self._clock.now() - found.latest).total_seconds())))
+        if found.deleted:
+            self._work.send(deleted_node_claim(name, self._clock.now()) for name in found.deleted)
+            report.count("deletedNodeClaims", len(found.deleted))
+        if found.made:
+            self._work.send(made_node_claim(name, self._clock.now()) for name in found.made)
+            report.count("madeNodeClaims", len(found.made))
+        if found.reasons:
+            self._wake_ups.send([wake_up(",".join(sorted(found.reasons)))])
             report.count("wakeUps")
-        report.count("podEnds", self._pod_ends.write(ends, self._clock.now()))
-        if (ends or NODES_MAY_GO & reasons.keys()) and self._runs.ask("audit log"):  # once the ends are written
+        report.count("podEnds", self._pod_ends.write(found.ends, self._clock.now()))
+        if (found.ends or NODES_MAY_GO & found.reasons.keys()) and self._runs.ask(
+            "audit log"
+        ):  # once the ends are written
             report.count("askedLooks")
+
+
+def _found_in(event: Any, report: RunReport) -> _Found:
+    found = _Found()
+    for entry in read_delivery(event):
+        report.count("auditEvents")
+        name = deleted_node_claim_of(entry)
+        if name:
+            found.deleted[name] = None
+        name = made_node_claim_of(entry)
+        if name:
+            found.made[name] = None
+        end = pod_end(entry, _received(entry))
+        if end is not None:
+            found.ends.append(end)
+        reason = reason_to_wake(entry)
+        if reason:
+            found.reasons[reason] = found.reasons.get(reason, 0) + 1
+            found.latest = max(filter(None, (found.latest, _received(entry))), default=None)
+    return found
 
 
 def read_delivery(event: Any) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ from tests.builders import a_type
 from tests.e2e.cloud.kubelets import Kubelets, Pace
 from tests.e2e.cloud.node_objects import UNINITIALIZED
 from tests.e2e.cloud.wall_clock import WallClock
-from tests.unit.simulator.test_boot import rendered
+from tests.unit.simulator.aws.test_boot import rendered
 
 SOON = 5.0
 NAME = "ip-10-0-0-7.ec2.internal"

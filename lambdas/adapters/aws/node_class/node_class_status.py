@@ -88,30 +88,7 @@ class NodeClassResolver:
             verdicts = {VALID: _Verdict("InvalidSpec", str(error))}
             return {"conditions": self._conditions(manifest, verdicts)}
         found: JsonObject = {}
-        verdicts = {
-            "AMIsReady": self._ami_problem(node_class, described)
-            or _resolve(
-                found,
-                "amis",
-                "AMINotFound",
-                lambda: self._images.resolve(node_class.spec.ami_selector_terms, described.version, now),
-            ),
-            "SubnetsReady": _resolve(
-                found,
-                "subnets",
-                "SubnetsNotFound",
-                lambda: self._network.subnets(node_class.spec.subnet_selector_terms),
-            ),
-            "SecurityGroupsReady": _resolve(
-                found,
-                "securityGroups",
-                "SecurityGroupsNotFound",
-                lambda: self._network.security_groups(node_class.spec.security_group_selector_terms),
-            ),
-            "InstanceProfileReady": _resolve(
-                found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
-            ),
-        }
+        verdicts = self._selected(found, node_class, described, now)
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
         found["capacityReservations"] = None  # nothing is said of them where the gate is off
         if self._reservations is not None:
@@ -119,6 +96,33 @@ class NodeClassResolver:
         if is_validated and not verdicts[VALID].reason:
             verdicts[VALID] = self._asked({**manifest, "status": found}, found, node_pools)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
+
+    def _selected(
+        self, found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
+    ) -> dict[str, _Verdict]:
+        """Resolve what every launch needs, put it into the status, and return the condition of each part."""
+        spec = node_class.spec
+        return {
+            "AMIsReady": self._ami_problem(node_class, described)
+            or _resolve(
+                found,
+                "amis",
+                "AMINotFound",
+                lambda: self._images.resolve(spec.ami_selector_terms, described.version, now),
+            ),
+            "SubnetsReady": _resolve(
+                found, "subnets", "SubnetsNotFound", lambda: self._network.subnets(spec.subnet_selector_terms)
+            ),
+            "SecurityGroupsReady": _resolve(
+                found,
+                "securityGroups",
+                "SecurityGroupsNotFound",
+                lambda: self._network.security_groups(spec.security_group_selector_terms),
+            ),
+            "InstanceProfileReady": _resolve(
+                found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
+            ),
+        }
 
     def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
         problem = family_of("", node_class.alias).why_not_published(described.version)

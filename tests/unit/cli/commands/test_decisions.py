@@ -14,7 +14,7 @@ import yaml
 
 from cli.__main__ import main
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 Capture = pytest.CaptureFixture[str]
 
 

@@ -22,7 +22,7 @@ from cli.reading import read
 from core import api
 from core.manifests.wire import api_resources as kinds
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 EXAMPLES: Final = [str(ROOT / "examples" / name) for name in ("pools", "workloads")]
 NOW: Final = "2026-11-20T00:00:00Z"
 

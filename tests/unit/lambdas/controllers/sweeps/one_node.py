@@ -1,0 +1,31 @@
+"""One node that works, and what tests of sweeps ask about it."""
+
+from __future__ import annotations
+
+from core.manifests.wire import api_resources as kinds
+from tests.fakes.lab import Lab, a_pending_pod
+
+NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+
+
+def a_working_node(*, protected: bool = False) -> Lab:
+    """One node with one pod on it."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    if protected:
+        lab.kubernetes.protected.add("default/p")
+    return lab
+
+
+def finalizers(lab: Lab) -> list[str]:
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    found: list[str] = lab.kubernetes.raw(kinds.NODES, name)["metadata"].get("finalizers", [])
+    return found
+
+
+def event_objects(lab: Lab, reason: str) -> list[tuple[str, str]]:
+    """Kind and name of the objects of events with that reason."""
+    found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
