@@ -15,7 +15,7 @@ from core.manifests.selectors import label_selector, node_term, node_terms, sele
 from core.manifests.wire import object_metadata as wire_common
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.affinity import Affinity, NodeAffinity, PodAffinity, PreferredSchedulingTerm
-from core.manifests.wire.volumes import Volume
+from core.manifests.wire.cluster import Volume
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,

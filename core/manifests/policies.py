@@ -8,12 +8,11 @@ from core.manifests.selectors import equality_selector, label_selector
 from core.manifests.wire import cluster as wire_cluster
 from core.manifests.wire import object_metadata as wire_common
 from core.manifests.wire import workloads as wire_workloads
-from core.manifests.wire.pod_disruption_budget import WirePodDisruptionBudget
 from core.model.pod import LabelSelector, PodSpec
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 
 
-def pod_disruption_budget(written: WirePodDisruptionBudget) -> PodDisruptionBudget:
+def pod_disruption_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodDisruptionBudget:
     """One PodDisruptionBudget.
 
     Raises:
@@ -35,7 +34,7 @@ def pod_disruption_budget(written: WirePodDisruptionBudget) -> PodDisruptionBudg
     )
 
 
-def unreadable_budget(written: WirePodDisruptionBudget) -> PodDisruptionBudget:
+def unreadable_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodDisruptionBudget:
     """A budget for which `pod_disruption_budget` raised: it may be about any pod of its namespace, and keeps them all."""
     metadata = written.metadata
     return PodDisruptionBudget(

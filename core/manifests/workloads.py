@@ -11,10 +11,9 @@ import msgspec
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from core.manifests.wire.cluster import WirePersistentVolumeClaim
+from core.manifests.wire.cluster import ClaimSource, Volume, WireClaimTemplate, WirePersistentVolumeClaim
 from core.manifests.wire.object_metadata import OwnerReference, WireMetadata
 from core.manifests.wire.pod import PodTemplate, WirePod
-from core.manifests.wire.volumes import ClaimSource, Volume, WireClaimTemplate
 from core.manifests.wire.workloads import Job, WireWorkload
 
 EXPANDED: Final = (

@@ -51,7 +51,6 @@ KUBERNETES_OWN = frozenset(
         "GarbageCollector",
         "service_accounts",
         "garbage_collection",
-        "test_garbage_collection",
         "test_listing_leaves_the_garbage_collector_as_it_was",
     }
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from msgspec import field
 
 from core.manifests.wire.object_metadata import (
+    IntOrString,
     NodeSelector,
     Quantities,
     Wire,
     WireCondition,
+    WireLabelSelector,
     WireMetadata,
 )
-from core.manifests.wire.volumes import WireClaimSpec
 
 
 class WireTaint(Wire):
@@ -108,6 +109,40 @@ class ClaimStatus(Wire):
     phase: str = "Pending"
 
 
+class ClaimSource(Wire):
+    """`volumes[].persistentVolumeClaim`."""
+
+    claim_name: str
+
+
+class WireClaimSpec(Wire):
+    """`spec` of a PersistentVolumeClaim or of a template for one."""
+
+    storage_class_name: str | None = None
+    volume_name: str = ""
+
+
+class WireClaimTemplate(Wire):
+    """A template from which a PersistentVolumeClaim is made."""
+
+    metadata: WireMetadata = field(default_factory=WireMetadata)
+    spec: WireClaimSpec = field(default_factory=WireClaimSpec)
+
+
+class EphemeralSource(Wire):
+    """`volumes[].ephemeral`."""
+
+    volume_claim_template: WireClaimTemplate = field(default_factory=WireClaimTemplate)
+
+
+class Volume(Wire):
+    """A volume; only those with a claim decide where a pod may run."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+
 class WirePersistentVolumeClaim(Wire):
     """A PersistentVolumeClaim."""
 
@@ -177,3 +212,29 @@ class WireService(Wire):
 
     metadata: WireMetadata
     spec: ServiceSpec = field(default_factory=ServiceSpec)
+
+
+class PodDisruptionBudgetSpec(Wire):
+    """`spec` of a PodDisruptionBudget."""
+
+    selector: WireLabelSelector | None = None
+    min_available: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class PodDisruptionBudgetStatus(Wire):
+    """`status` of a PodDisruptionBudget."""
+
+    disruptions_allowed: int | None = None
+    expected_pods: int | None = None
+    observed_generation: int | None = None
+
+
+class WirePodDisruptionBudget(Wire):
+    """A PodDisruptionBudget. `unreadable` as in a pod."""
+
+    metadata: WireMetadata
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+    unreadable: str = ""

@@ -20,7 +20,6 @@ from core.manifests.wire import pod as wire_pod
 from core.manifests.wire import workloads as wire_workloads
 from core.manifests.wire.api_resources import Resource
 from core.manifests.wire.object_metadata import Labelled
-from core.manifests.wire.pod_disruption_budget import WirePodDisruptionBudget
 
 T = TypeVar("T")
 
@@ -36,7 +35,7 @@ _TYPES: Final[dict[Resource, Any]] = {
     kinds.CSI_NODES: wire_cluster.CsiNode,
     kinds.VOLUME_ATTACHMENTS: wire_cluster.WireVolumeAttachment,
     kinds.PRIORITY_CLASSES: wire_cluster.PriorityClass,
-    kinds.POD_DISRUPTION_BUDGETS: WirePodDisruptionBudget,
+    kinds.POD_DISRUPTION_BUDGETS: wire_cluster.WirePodDisruptionBudget,
     kinds.DAEMON_SETS: wire_workloads.WireWorkload,
     kinds.DEPLOYMENTS: wire_workloads.WireWorkload,
     kinds.REPLICA_SETS: wire_workloads.WireWorkload,

@@ -9,6 +9,7 @@ from msgspec import field
 
 from core import labels
 from core.manifests.wire.affinity import Affinity
+from core.manifests.wire.cluster import Volume
 from core.manifests.wire.object_metadata import (
     Quantities,
     Timestamp,
@@ -18,7 +19,6 @@ from core.manifests.wire.object_metadata import (
     WireMetadata,
 )
 from core.manifests.wire.sharing import shared
-from core.manifests.wire.volumes import Volume
 
 
 class Resources(Wire):

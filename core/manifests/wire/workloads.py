@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
+from core.manifests.wire.cluster import WireClaimTemplate
 from core.manifests.wire.object_metadata import IntOrString, Wire, WireCondition, WireLabelSelector, WireMetadata
 from core.manifests.wire.pod import PodTemplate
-from core.manifests.wire.volumes import WireClaimTemplate
 
 
 class Ordinals(Wire):

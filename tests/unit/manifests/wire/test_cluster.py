@@ -1,10 +1,20 @@
-"""Nodes and volumes on the wire."""
+"""Nodes, volumes and the small kinds on the wire."""
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
-from core.manifests.wire.cluster import CsiNode, WireNode, WirePersistentVolume, WirePersistentVolumeClaim
+import msgspec
+import pytest
+
+from core.manifests.wire.cluster import (
+    CsiNode,
+    Volume,
+    WireNode,
+    WirePersistentVolume,
+    WirePersistentVolumeClaim,
+    WirePodDisruptionBudget,
+)
 
 
 def test_a_minimal_node_is_schedulable_and_has_no_resources() -> None:
@@ -23,3 +33,36 @@ def test_for_in_tree_volumes_only_their_presence_is_kept() -> None:
     found = msgspec.convert({"metadata": {"name": "v"}, "spec": spec}, WirePersistentVolume)
     assert (found.spec.aws_elastic_block_store is not None, found.spec.local) == (True, None)
     assert msgspec.convert({"metadata": {}}, WirePersistentVolumeClaim).status.phase == "Pending"
+
+
+def a_budget(**spec: Any) -> WirePodDisruptionBudget:
+    return msgspec.convert({"metadata": {"name": "web"}, "spec": spec}, WirePodDisruptionBudget)
+
+
+@pytest.mark.parametrize("bound", [1, "50%"])
+def test_a_bound_is_a_count_or_a_share(bound: int | str) -> None:
+    assert a_budget(maxUnavailable=bound).spec.max_unavailable == bound
+    assert a_budget(minAvailable=bound).spec.min_available == bound
+
+
+def test_a_budget_without_a_status_says_nothing_of_what_it_allows() -> None:
+    """Otherwise, an absent status would read as no disruption allowed."""
+    assert a_budget().status.disruptions_allowed is None
+
+
+def test_a_volume_names_its_claim() -> None:
+    found = msgspec.convert({"name": "data", "persistentVolumeClaim": {"claimName": "db-0"}}, Volume)
+    assert found.persistent_volume_claim is not None
+    assert found.persistent_volume_claim.claim_name == "db-0"
+
+
+def test_an_ephemeral_volume_says_from_which_class_its_claim_is_made() -> None:
+    template = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
+    found = msgspec.convert({"name": "scratch", "ephemeral": template}, Volume)
+    assert found.ephemeral is not None
+    assert found.ephemeral.volume_claim_template.spec.storage_class_name == "gp3"
+
+
+def test_a_volume_of_the_node_has_no_claim() -> None:
+    found = msgspec.convert({"name": "tmp", "emptyDir": {}}, Volume)
+    assert (found.persistent_volume_claim, found.ephemeral) == (None, None)
