@@ -28,6 +28,7 @@ SUITES: Final = {
     "core/brakes": ("tests/unit/brakes",),
     "core/pods": ("tests/unit/pods", "tests/unit/disruption", "tests/unit/lifecycle", "tests/property/disruption"),
     "core/pools": ("tests/unit/pools", "tests/unit/scheduling"),
+    "lambdas/application": ("tests/unit/lambdas", "tests/integration"),
     "lambdas/brakes": _LAMBDAS,
     "lambdas/controllers": _LAMBDAS,
     "lambdas/ledger": _LAMBDAS,

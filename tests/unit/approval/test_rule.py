@@ -62,6 +62,7 @@ def test_unhealthy_nodes_never_wait() -> None:
 def test_the_settings_texts_are_read() -> None:
     rule = rule_from(above_dollars="1.50", above_nodes=3, namespaces=" payments, core-* ,")
     assert rule == ApprovalRule(above_dollars=1_500_000_000, above_nodes=3, namespaces=("payments", "core-*"))
+    assert rule_from(above_dollars="0", above_nodes=None, namespaces="") == ApprovalRule(above_dollars=0)
     assert rule_from(above_dollars="", above_nodes=None, namespaces="") == ApprovalRule()
 
 

@@ -74,3 +74,8 @@ def test_each_termination_reason_is_one_action(reason: str, action: Action) -> N
 def test_the_kill_switch_says_run_or_holds_back(text: str, kind: BrakeKind | None) -> None:
     brake = kill_switch(text, "/fleetwright/prod/mode")
     assert (brake.kind if brake else None) == kind
+
+
+def test_only_pools_whose_breaker_is_half_open_are_probed() -> None:
+    brakes = [Brake(BrakeKind.POOL_PROBE, "x", node_pool="a"), Brake(BrakeKind.POOL_BREAKER, "x", node_pool="b")]
+    assert EngagedBrakes(tuple(brakes)).probed_pools == {"a"}

@@ -131,6 +131,11 @@ class TestValidation:
         assert isinstance(found, Command)
         assert (found.nodes, found.replacements, found.moves) == (command.nodes, (), ())
         assert found.savings == command.savings + sum(claim.price for claim in command.replacements)
+        more = tuple(pod_on(command.nodes[0], f"more-{n}", cpu="900m") for n in range(3))
+        told = "its pods now need new nodes that cost no less"
+        assert checked(command, msgspec.structs.replace(stored, pods=(*pods, *more))) == Refusal(
+            CommandReason.VALIDATION_FAILED, told
+        )
 
     def test_a_cheaper_type_ran_out(self) -> None:
         """A replacement that is no longer available is not waited for."""
@@ -151,6 +156,14 @@ class TestValidation:
         )
         told = f"instance type t-1 would no longer do for replacement {command.replacements[0].name}"
         assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
+
+    def test_its_pods_need_one_more_node(self) -> None:
+        """That costs more than was decided, and nobody compared it with what is saved."""
+        node = a_node_of(LARGE)
+        command = self.command(world(node, pods=(pod_on("node-1"),), options=KARPENTER))
+        late = pod_on("node-1", "late", cpu="16")
+        found = checked(command, world(node, pods=(pod_on("node-1"), late), options=KARPENTER))
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, "its pods now need 2 new nodes, not 1")
 
     def test_the_rest_of_several_nodes_needs_a_new_one(self) -> None:
         """Two nodes go without any launch; alone, one would be replaced: that is another decision, for another pass."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 
 from core import labels
-from core.model.node_claim import INITIALIZED
-from tests.builders import a_node_of, a_pod, a_type
+from core.model.node import Node
+from core.model.node_claim import INITIALIZED, Condition, NodeClaim
+from core.model.node_pool import Disruption
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of
 
 TYPE = a_type("m")
@@ -21,3 +25,34 @@ def test_initialized_nodes_are_tried_before_nodes_that_boot() -> None:
     world = {"nodes": (boots, ready), "node_claims": (waits, ready_claim), "pods": (a_pod("p"),)}
     assert [found.name for found in context_of(types=(TYPE,), **world).existing_nodes] == ["b", "a"]
     assert places(plan_of(types=(TYPE,), **world)) == {"p": "b"}
+
+
+def recently_changed(
+    claim: NodeClaim | None, node: Node, after: timedelta | None = timedelta(minutes=5), pool: str = "default"
+) -> bool:
+    pools = (a_pool(pool, disruption=Disruption(consolidate_after=after)),)
+    claims = () if claim is None else (claim,)
+    (found,) = context_of(types=(TYPE,), nodes=(node,), node_claims=claims, node_pools=pools).existing_nodes
+    return found.is_recently_changed
+
+
+def test_a_node_has_recently_changed_while_its_consolidate_after_runs() -> None:
+    """Consolidation moves no pod onto it: the node would never become quiet."""
+    claim, node = a_node_of(TYPE, "a")
+    fresh = msgspec.structs.replace(claim, last_pod_event_at=NOW - timedelta(minutes=4))
+    assert recently_changed(fresh, node)
+    assert not recently_changed(msgspec.structs.replace(fresh, last_pod_event_at=NOW - timedelta(minutes=5)), node)
+    assert not recently_changed(fresh, node, after=None), "nothing consolidates it"
+    assert not recently_changed(fresh, node, after=timedelta(0))
+    assert not recently_changed(fresh, node, pool="another"), "its NodePool is gone"
+    assert not recently_changed(None, node), "it is a node of others"
+
+
+def test_without_a_pod_a_node_has_changed_when_it_was_initialized() -> None:
+    claim, node = a_node_of(TYPE, "a")
+    conditions = {**claim.conditions, INITIALIZED: Condition("True", changed_at=NOW - timedelta(minutes=4))}
+    young = msgspec.structs.replace(claim, last_pod_event_at=None, conditions=conditions)
+    assert recently_changed(young, node)
+    boots = {**conditions, INITIALIZED: Condition("False", changed_at=NOW - timedelta(minutes=4))}
+    assert not recently_changed(msgspec.structs.replace(young, conditions=boots), node)
+    assert not recently_changed(msgspec.structs.replace(young, conditions={}), node)

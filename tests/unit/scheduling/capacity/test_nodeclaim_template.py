@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from core import labels
+from core.model.node_pool import NodeClass
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.nodeclaim_template import any_value, why_unusable
-from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import places, plan_of
 
 TYPE = a_type("m")
@@ -44,6 +48,39 @@ def test_a_pool_says_why_it_launches_nothing() -> None:
     assert why_unusable(a_pool("p"), snapshot) == ""
     assert why_unusable(a_pool("p", is_ready=False), snapshot) == "is not ready"
     assert "no value of team" in why_unusable(contradiction, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"problem": "spec.weight: 101"}, "is invalid: spec.weight: 101"),
+        ({"labels": {"a b": "c"}}, "is invalid: its name, class and labels"),
+        ({"deleted_at": NOW}, "is being deleted"),
+        ({"own_annotations": {labels.MODE: labels.OBSERVE}}, "is only observed"),
+        ({"replicas": 2}, "is static"),
+    ],
+)
+def test_a_pool_that_answers_to_no_pod_says_so(changes: dict[str, Any], why: str) -> None:
+    found = why_unusable(a_pool("p", **changes), a_snapshot(types=(TYPE,)))
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"is_ready": True}, ""),
+        ({"is_ready": False}, "uses EC2NodeClass default, which is not ready"),
+        ({"deleted_at": NOW}, "uses EC2NodeClass default, which is being deleted"),
+        ({"problem": "spec.role"}, "uses EC2NodeClass default, which is invalid: spec.role"),
+    ],
+)
+def test_a_pool_waits_for_its_class(changes: dict[str, Any], why: str) -> None:
+    """A class whose status nobody has written yet is launched from: without that no first node would come."""
+    classes = (NodeClass(name="other", problem="no"), NodeClass(name="default", **changes))
+    assert why_unusable(a_pool("p"), a_snapshot(types=(TYPE,), node_classes=classes)) == why
 
 
 def test_an_open_label_gets_the_first_free_value() -> None:
