@@ -20,7 +20,7 @@ def drain_document(
     others = [f"Instance/{name}" for name in remaining.instances if name not in known]
     others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in remaining.objects]
     others += [f"LaunchTemplate/{name}" for name in remaining.templates]
-    others += [f"InstanceProfile/{name}" for name in remaining.profiles]
+    others += [f"InstanceProfile/{profile['InstanceProfileName']}" for profile in remaining.profiles]
     return {
         "apiVersion": API_VERSION,
         "kind": "Drain",

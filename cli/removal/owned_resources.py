@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from core.lifecycle.mirror.node_claim_object import is_mirror
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
+from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
 from lambdas.adapters.aws.service import PATIENT, AwsService
 from lambdas.application.adapters import Adapters
 from lambdas.clock import SystemClock
@@ -23,9 +24,6 @@ from lambdas.ports import ConflictError, JsonObject, NotFoundError
 
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation
-
-PROFILE_PAGES_MAX: Final = 100
-"""Pages of a hundred instance profiles; an account has a thousand at most, unless its quota was raised."""
 
 _TEMPLATE_PREFIX: Final = "fleetwright/"
 _KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/termination"})
@@ -39,14 +37,15 @@ class RemainingResources(msgspec.Struct, frozen=True):
         claims: The claims, by name.
         instances: Running instances with our tag, by id.
         objects: NodePools, EC2NodeClasses, mirrored NodeClaims and Nodes with our finalizer: (kind, name), in order.
-        templates, profiles: Names of launch templates and instance profiles.
+        templates: Names of launch templates.
+        profiles: Instance profiles as IAM describes them, by name.
     """
 
     claims: tuple[ClaimRecord, ...]
     instances: tuple[str, ...]
     objects: tuple[tuple[Resource, JsonObject], ...]
     templates: tuple[str, ...]
-    profiles: tuple[str, ...]
+    profiles: tuple[JsonObject, ...]
 
     @property
     def runs(self) -> bool:
@@ -73,8 +72,8 @@ class OwnedResources:
         self._kubernetes, self._stores, self._cloud = adapters.kubernetes, adapters.stores, adapters.cloud
         self._brakes = adapters.brakes
         self._karpenter = KarpenterPresence(adapters.kubernetes, adapters.clock)
-        self._ec2, self._iam = ec2, iam
-        self._path = f"/fleetwright/{adapters.region}/{self.cluster}/"
+        self._ec2 = ec2
+        self._profiles = OwnedProfiles(iam, cluster=self.cluster, region=adapters.region)
 
     def hindrances(self) -> list[str]:
         """Return what keeps the nodes from going now, each with what to do. Raises PortError."""
@@ -104,7 +103,7 @@ class OwnedResources:
             instances=tuple(sorted(found.instance_id for found in instances)),
             objects=tuple(self._objects()),
             templates=tuple(sorted(name for name in names if name.startswith(_TEMPLATE_PREFIX))),
-            profiles=tuple(sorted(self._profiles())),
+            profiles=tuple(sorted(self._profiles.all(), key=lambda profile: profile["InstanceProfileName"])),
         )
 
     def delete_node_pools(self, remaining: RemainingResources) -> None:
@@ -137,9 +136,9 @@ class OwnedResources:
         for name in remaining.templates:
             with suppress(NotFoundError):
                 self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
-        for name in remaining.profiles:
+        for profile in remaining.profiles:
             with suppress(NotFoundError):
-                self._delete_profile(name)
+                self._profiles.delete(profile)
 
     def _objects(self) -> Iterator[tuple[Resource, JsonObject]]:
         for resource in (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES):
@@ -169,23 +168,6 @@ class OwnedResources:
         if others != present:
             with suppress(NotFoundError):
                 self._kubernetes.patch(resource, obj["metadata"]["name"], {"metadata": {"finalizers": others or None}})
-
-    def _profiles(self) -> Iterator[str]:
-        more: dict[str, Any] = {}
-        for _ in range(PROFILE_PAGES_MAX):
-            page = self._iam.call("ListInstanceProfiles", PathPrefix=self._path, **more)
-            yield from (profile["InstanceProfileName"] for profile in page["InstanceProfiles"])
-            if not page.get("IsTruncated"):
-                return
-            more = {"Marker": page["Marker"]}
-
-    def _delete_profile(self, name: str) -> None:
-        """Delete an instance profile; IAM refuses as long as it has its role."""
-        for role in (
-            self._iam.call("GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"].get("Roles") or ()
-        ):
-            self._iam.call("RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role["RoleName"])
-        self._iam.call("DeleteInstanceProfile", InstanceProfileName=name)
 
 
 def open_owned_resources(installation: Installation) -> OwnedResources:

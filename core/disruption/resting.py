@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
-from core.disruption.budgets.eviction_rate import next_relief
+from core.disruption.budgets.recent_evictions import next_relief
 from core.model.node_claim import INITIALIZED, NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot

@@ -124,6 +124,7 @@ class Permissions:
                 self._describes_statuses,
                 self._names_instances,
                 self._prunes_templates,
+                self._prunes_instance_profiles,
                 self._keeps_windows,
             ],
             "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
@@ -250,9 +251,8 @@ class Permissions:
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:
         """A class that names a role gets a profile for it, under our path."""
-        profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile"
-        ours = f"{profiles}/fleetwright/{self.stack.region}/{self.config.cluster}/*"
-        self._allow(role, ["iam:GetInstanceProfile"], [f"{profiles}/*"])
+        every, ours = self._instance_profiles()
+        self._allow(role, ["iam:GetInstanceProfile"], [every])
         making = ["iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile"]
         self._allow(role, making, [ours])
         self._allow(
@@ -261,6 +261,17 @@ class Permissions:
             [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{name}" for name in self.config.node_roles],
             {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
         )
+
+    def _prunes_instance_profiles(self, role: iam.Role) -> None:
+        """Listing is granted for every profile of the account: the request names a path and no profile."""
+        every, ours = self._instance_profiles()
+        self._allow(role, ["iam:ListInstanceProfiles"], [every])
+        self._allow(role, ["iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"], [ours])
+
+    def _instance_profiles(self) -> tuple[str, str]:
+        """Return the ARNs of every instance profile of the account, and of ours."""
+        every = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile"
+        return f"{every}/*", f"{every}/fleetwright/{self.stack.region}/{self.config.cluster}/*"
 
     def _prunes_templates(self, role: iam.Role) -> None:
         template = self._ec2("launch-template/*")

@@ -58,6 +58,7 @@ class Application:
         from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
+        from lambdas.controllers.resting.absent_claims import AbsentClaims
         from lambdas.controllers.status.buffer_status import BufferStatus
 
         given, launcher = self.adapters, self._launcher
@@ -79,6 +80,7 @@ class Application:
             publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),
             observed=ObservedPlans(decision, given.ledger),
+            absent=AbsentClaims(stores.changes),
             wake_ups=given.queues.wake_ups,
             settings=settings,
             clock=clock,

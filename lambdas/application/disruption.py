@@ -13,6 +13,7 @@ from lambdas.controllers.disruption.disruption import DisruptionController
 from lambdas.controllers.disruption.observed_commands import ObservedCommands
 from lambdas.controllers.disruption.run_coordination import RunCoordination
 from lambdas.controllers.disruption.target_progress import TargetProgress
+from lambdas.controllers.resting.absent_claims import AbsentClaims
 from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest
 from lambdas.observation.observer import Observer
@@ -22,6 +23,7 @@ def disruption(adapters: Adapters, observer: Observer) -> DisruptionController:
     """Return the controller of one sandbox."""
     kubernetes, stores, settings, clock = adapters.kubernetes, adapters.stores, adapters.settings, adapters.clock
     skips = SkipConditions(
+        absent=AbsentClaims(stores.changes),
         budgets=BudgetRest(kubernetes, settings, clock),
         rest=DisruptionRest(kubernetes, stores.changes, clock, adapters.pause),
         turns=RunCoordination(adapters.leases, adapters.queues.run_requests, clock),

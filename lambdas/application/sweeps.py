@@ -33,6 +33,7 @@ from lambdas.controllers.sweeps.scheduled_changes import ScheduledChanges
 from lambdas.controllers.sweeps.stale_launch_templates import StaleLaunchTemplates
 from lambdas.controllers.sweeps.status import Statuses
 from lambdas.controllers.sweeps.sweep import Sweep
+from lambdas.controllers.sweeps.unused_instance_profiles import UnusedInstanceProfiles
 from lambdas.controllers.sweeps.usage import Usage
 from lambdas.observation.observer import Observer
 
@@ -73,6 +74,7 @@ def sweeps(
         StaticCapacity(stores.claims, terminator, adapters.queues.wake_ups),
         *windows,
         StaleLaunchTemplates(cloud),
+        UnusedInstanceProfiles(cloud),
         BlockedDrains(),
         NodeClaims(
             kubernetes,

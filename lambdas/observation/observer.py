@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from core.catalogue.reservations import selects_reservations
-from core.disruption.budgets.eviction_rate import recently
+from core.disruption.budgets.recent_evictions import recently
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import ObjectProblem, assemble

@@ -99,6 +99,13 @@ class CloudProvider(Protocol):
         """Delete launch templates that have long been unused, and return how many: an account may have 5,000."""
         ...
 
+    def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
+        """Delete the instance profiles of ours that none of these classes, which are all there are, and no instance needs.
+
+        Return how many.
+        """
+        ...
+
     def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
 

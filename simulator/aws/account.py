@@ -105,7 +105,7 @@ class Account:
         self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
         self._quotas = VcpuQuotas(region.vcpu_quotas, self.exchange, self.instances)
         checks = LaunchChecks(
-            self.exchange, self.images, self.network, self._profiles.exists, self._denies, self._quotas
+            self.exchange, self.images, self.network, self._profiles.arn_of, self._denies, self._quotas
         )
         self.reservations = Reservations(clock, self.exchange, self.instances)
         for reservation in _reservations_of(region):

@@ -25,6 +25,7 @@ _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
     "client-token": lambda instance: instance.token,
     "image-id": lambda instance: instance.image_id,
     "capacity-reservation-id": lambda instance: instance.reservation,
+    "iam-instance-profile.arn": lambda instance: instance.instance_profile,
     "instance-lifecycle": lambda instance: "spot" if instance.pool.capacity_type == labels.SPOT else "",
 }
 """What filters by field compare."""

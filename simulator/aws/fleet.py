@@ -222,7 +222,7 @@ class Fleets:
             tags={**template.tags, **tags_of(request, "instance"), "aws:ec2:fleet-id": fleet},
             user_data=template.user_data,
             security_groups=template.security_groups,
-            instance_profile=template.instance_profile,
+            instance_profile=self._checks.profile_arn(template.instance_profile),
         )
         self._reservations.take(instance, template)
         choice.launched.append(instance.id)

@@ -25,9 +25,10 @@ class InstanceProfiles:
         self._roles = frozenset(roles)
         self._profiles: dict[str, _Profile] = {}
 
-    def exists(self, name: str) -> bool:
-        """Whether there is a profile of this name or ARN."""
-        return any(name in (key, profile.described["Arn"]) for key, profile in self._profiles.items())
+    def arn_of(self, name: str) -> str:
+        """Return the ARN of the profile with this name or ARN; empty for none."""
+        arns = {key: str(profile.described["Arn"]) for key, profile in self._profiles.items()}
+        return arns.get(name) or next((arn for arn in arns.values() if arn == name), "")
 
     def get(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer iam:GetInstanceProfile. Raises AwsError if there is none."""

@@ -21,7 +21,7 @@ class LaunchChecks:
     """Checks what a launch refers to.
 
     Args:
-        has_profile: Whether an instance profile exists, by name or ARN.
+        profile_arn: Returns the ARN of an instance profile by its name or ARN; empty for none.
         denies: The code with which a fault denies a pool, empty where none does.
         quotas: The account's vCPU quotas; None: none has a limit.
     """
@@ -31,14 +31,14 @@ class LaunchChecks:
         exchange: Exchange,
         images: Images,
         network: Network,
-        has_profile: Callable[[str], bool],
+        profile_arn: Callable[[str], str],
         denies: Callable[[Pool], str] = lambda _: "",
         quotas: VcpuQuotas | None = None,
     ) -> None:
         self._exchange = exchange
         self._images = images
         self._network = network
-        self._has_profile = has_profile
+        self.profile_arn = profile_arn
         self._denies = denies
         self._quotas = quotas
 
@@ -64,6 +64,6 @@ class LaunchChecks:
                 return "InvalidGroup.NotFound", f"The security group '{group}' does not exist"
         if len(template.user_data) * 3 // 4 > USER_DATA_MAX:
             return "InvalidUserData.Malformed", f"User data is limited to {USER_DATA_MAX} bytes"
-        if template.instance_profile and not self._has_profile(template.instance_profile):
+        if template.instance_profile and not self.profile_arn(template.instance_profile):
             return "InvalidParameterValue", f"Invalid IAM Instance Profile name '{template.instance_profile}'"
         return None

@@ -7,6 +7,7 @@ from typing import Final
 
 _LOOKS_UP: Final = "Resolves an EC2NodeClass."
 _PROFILE: Final = "Makes the instance profile of an EC2NodeClass that names a role."
+_IDLE_PROFILE: Final = "Deletes instance profiles that no EC2NodeClass and no instance needs any more."
 _BRAKE: Final = "Reads a brake."
 _TABLE: Final = "Keeps claims, commands, leases, counters and brakes."
 _LAUNCH: Final = "Launches an instance for a claim, or asks EC2 whether it would (`DryRun`)."
@@ -41,8 +42,11 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "eks:DescribeCluster": "Finds the API server.",
     "iam:AddRoleToInstanceProfile": _PROFILE,
     "iam:CreateInstanceProfile": _PROFILE,
+    "iam:DeleteInstanceProfile": _IDLE_PROFILE,
     "iam:GetInstanceProfile": _PROFILE,
+    "iam:ListInstanceProfiles": _IDLE_PROFILE,
     "iam:PassRole": "Hands the node role to instances, or the role of schedules to the scheduler.",
+    "iam:RemoveRoleFromInstanceProfile": _IDLE_PROFILE,
     "iam:TagInstanceProfile": _PROFILE,
     "pricing:GetProducts": _MARKET,
     "s3:GetObject": "Reads the last reading of the market, and which documents the ledger was last written against.",
@@ -161,6 +165,8 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
         "s3:ListBucket": _MISSING,
         "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
+        "iam:DeleteInstanceProfile": "An EC2NodeClass is gone, or has another role.",
+        "iam:RemoveRoleFromInstanceProfile": "IAM deletes no profile that has a role.",
         "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
         "dynamodb:ConditionCheckItem": "Claims are requested again only under the lease.",
         "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",

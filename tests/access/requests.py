@@ -131,6 +131,9 @@ class Authorizations:
             yield self._request("iam:PassRole", role, iam__PassedToService=["scheduler.amazonaws.com"])
 
     def _iam(self, operation: str, given: Parameters) -> Iterator[Request]:
+        if operation == "ListInstanceProfiles":
+            yield self._request(f"iam:{operation}", f"arn:aws:iam::{ACCOUNT}:instance-profile{given['PathPrefix']}")
+            return
         name = given["InstanceProfileName"]
         path = given.get("Path") or self._paths.get(name, "/")
         arn = f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}"

@@ -257,6 +257,10 @@ class FakeCloud:
         self.before_call("prune_templates")
         return 0
 
+    def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
+        self.before_call("prune_profiles")
+        return 0
+
     def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         self.before_call("resolve")
         return self.resolution

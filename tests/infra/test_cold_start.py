@@ -26,6 +26,9 @@ SCHEMAS: Final = ("pydantic", "core.api.schemas")
 """The models of users' objects: the first run that reads a NodePool loads them."""
 
 PLANNER: Final = ("core.scheduling.planner", "core.disruption.decision", "core.packing.optimize")
+CANDIDATES: Final = ("core.disruption.candidates.candidate", "fractions")
+"""What only functions that decide about disruption need."""
+
 NO_CLUSTER: Final = ("lambdas.observation.observer", "lambdas.controllers.node_lifecycle")
 """Modules that only functions with access to the cluster need."""
 
@@ -45,7 +48,7 @@ def test_a_function_starts_without_what_it_may_not_need(function: str) -> None:
     loaded = set(answer.stdout.split())
     forbidden = (*SOLVER, *SCHEMAS)
     if not BY_NAME[function].needs_solver:
-        forbidden += PLANNER
+        forbidden += (*PLANNER, *CANDIDATES)
     if function in LIGHT:
         forbidden += NO_CLUSTER
     assert [name for name in forbidden if name in loaded] == []

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Final
+from collections.abc import Iterable, Mapping
 
+from core.disruption.budgets.recent_evictions import CLUSTER, ceilings_of, recently
 from core.disruption.candidates.candidate import Candidate
-from core.model.moved_workload import EvictedNode
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pods.disposition import reschedulable
-
-PERIOD: Final = timedelta(hours=1)
-
-CLUSTER: Final = ""
-"""Stands for the whole cluster among names of NodePools."""
 
 
 class EvictionRate:
@@ -33,7 +26,7 @@ class EvictionRate:
     @classmethod
     def of(cls, snapshot: Snapshot, states: Iterable[StateNode]) -> EvictionRate:
         """Return what the snapshot leaves."""
-        ceilings = {} if snapshot.options.ignore_budgets else dict(_ceilings(snapshot))
+        ceilings = {} if snapshot.options.ignore_budgets else dict(ceilings_of(snapshot))
         if not ceilings:
             return cls({}, {})
         evicted: Counter[str] = Counter()
@@ -74,22 +67,3 @@ class EvictionRate:
         """Count the pods of a node that goes."""
         pods = len(candidate.pods)
         self._evicted.update({candidate.pool.name: pods, CLUSTER: pods})
-
-
-def recently(nodes: Mapping[str, EvictedNode], now: datetime) -> dict[str, EvictedNode]:
-    """Return the nodes that were drained within the last hour, by claim."""
-    return {name: node for name, node in sorted(nodes.items()) if now - node.at < PERIOD}
-
-
-def next_relief(snapshot: Snapshot) -> Iterator[datetime]:
-    """Yield the moments at which evictions stop counting; none where nothing limits them."""
-    if any(True for _ in _ceilings(snapshot)):
-        yield from (node.at + PERIOD for _, node in sorted(snapshot.evicted_nodes.items()))
-
-
-def _ceilings(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    if snapshot.options.evictions_per_hour is not None:
-        yield CLUSTER, snapshot.options.evictions_per_hour
-    for pool in snapshot.node_pools:
-        if pool.evictions_per_hour is not None:
-            yield pool.name, pool.evictions_per_hour

@@ -32,6 +32,7 @@ from lambdas.controllers.disruption.pod_event_store import write_pod_events
 from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.disruption.run_coordination import RunCoordination
 from lambdas.controllers.disruption.target_progress import TargetProgress
+from lambdas.controllers.resting.absent_claims import AbsentClaims
 from lambdas.controllers.resting.budget_rest import BudgetRest
 from lambdas.controllers.resting.disruption_rest import DisruptionRest
 from lambdas.observation.cluster_state import ClusterState
@@ -66,8 +67,9 @@ class PassInputs(msgspec.Struct, frozen=True):
 
 
 class SkipConditions(NamedTuple):
-    """What lets a run skip an observation: closed budgets, a cluster that has not changed, another run's turn."""
+    """What lets a run skip an observation: no claims, closed budgets, a cluster that has not changed, another run's turn."""
 
+    absent: AbsentClaims
     budgets: BudgetRest
     rest: DisruptionRest
     turns: RunCoordination

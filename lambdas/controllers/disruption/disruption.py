@@ -50,7 +50,12 @@ class DisruptionController:
         """
         if is_woken and self.skips.turns.is_too_early(report):
             return
+        started_at = self.clock.now()
+        if not is_woken and self.skips.absent.holds(started_at):
+            report.count("resting")
+            return
         claims = self.stores.claims.all()
+        self.skips.absent.note(started_at, are_absent=not claims)
         if not any(claim.is_settled for claim in claims):
             report.count("candidates", 0)
             return

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.model.values.quota_reading import QuotaReading
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.ports import PortError, QuotaSource, QuotaStore
 from lambdas.run_report import RunReport
+
+WRITTEN_EVERY: Final = timedelta(minutes=15)
+"""How often a reading is stored that says what the last one said: half of the time for which a count is fresh
+(`core.model.values.quota_reading.USED_FRESH_FOR`). Writes to the bucket are dearer than reads."""
 
 
 class QuotaRefresh:
@@ -18,11 +28,20 @@ class QuotaRefresh:
     def refresh(self, report: RunReport) -> None:
         """Read what is due and store it; what cannot be read is reported."""
         try:
-            reading = self._source.read(self._store.reading())
-            self._store.save(reading)
+            previous = self._store.reading()
+            reading = self._source.read(previous)
+            if previous is None or _is_worth_writing(previous, reading):
+                self._store.save(reading)
             problems = reading.problems
         except PortError as error:
             problems = (str(error),)
         for problem in problems:
             report.count("quotaProblems")
             report.decide(DecisionKind.SKIP, "quotas", RunReason.QUOTAS_NOT_READ, problem)
+
+
+def _is_worth_writing(previous: QuotaReading, reading: QuotaReading) -> bool:
+    """Whether it says something else than the stored one, or that one is old; limits are rarely read, so each counts."""
+    if reading.used_read_at - previous.used_read_at >= WRITTEN_EVERY:
+        return True
+    return msgspec.structs.replace(reading, used_read_at=previous.used_read_at) != previous

@@ -25,6 +25,7 @@ from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
+from lambdas.controllers.resting.absent_claims import AbsentClaims
 from lambdas.messages import WokenBy, wake_up
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer
@@ -57,6 +58,7 @@ class Provisioning:
     publisher: PlanPublisher
     replacing: Replacing
     observed: ObservedPlans
+    absent: AbsentClaims
     wake_ups: Queue
     settings: Settings
     clock: Clock
@@ -73,12 +75,12 @@ class Provisioning:
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
             cause: What started the run. After an event static NodePools may lack nodes.
         """
+        heard_at = self.clock.now()
+        if cause is WokenBy.SCHEDULE and self._is_quiet():
+            return  # brakes are not read either: they would stop nothing
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
             skipped(brake, "launches", report)
-            return
-        heard_at = self.clock.now()
-        if cause is WokenBy.SCHEDULE and self._is_quiet():
             return
         lease = self.leases.acquire(PLANNER, owner, now=heard_at, for_=max(deadline - heard_at, MARGIN))
         if lease is None:
@@ -107,7 +109,12 @@ class Provisioning:
         """Whether no pod is without a node, no claim has a next step that a plan would take, and no buffer may want room."""
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
-        return not any(record.deletion is not None or is_unlaunched(record) for record in self.stores.claims.all())
+        started_at = self.clock.now()
+        if self.absent.holds(started_at):
+            return True
+        records = self.stores.claims.all()
+        self.absent.note(started_at, are_absent=not records)
+        return not any(record.deletion is not None or is_unlaunched(record) for record in records)
 
     def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once no more pods arrive."""

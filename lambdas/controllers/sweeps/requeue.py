@@ -30,6 +30,8 @@ class Requeue(Sweep):
 
     def run(self, round_: ReconcileRound) -> None:
         """Send a message for each; the rows are enough for that, even if the observation fails."""
+        if round_.saw_no_rows():
+            return  # a row that is stored since has moved too recently
         now = round_.clock.now()
         stalled = [
             record

@@ -9,10 +9,10 @@ from lambdas.ports import CloudProvider
 
 
 class StaleLaunchTemplates(Sweep):
-    """Deletes them. They are kept for weeks, so checking twice a day is enough."""
+    """Deletes them, a few times a day: they are kept for weeks, but not more than a thousand."""
 
     name = "templates"
-    every = timedelta(hours=12)
+    every = timedelta(hours=4)
 
     def __init__(self, cloud: CloudProvider) -> None:
         self._cloud = cloud

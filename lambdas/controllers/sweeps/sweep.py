@@ -79,6 +79,11 @@ class ReconcileRound:
             raise TransientError("ec2:DescribeInstances", "the instances could not be listed in this round")
         return self._seen.instances
 
+    def saw_no_rows(self) -> bool:
+        """Whether the observation succeeded and found neither claims nor commands."""
+        view = self._seen.view
+        return view is not None and not view.claims and not view.commands
+
     @property
     def failed(self) -> tuple[str, ...]:
         """Subjects that were left or failed, in order."""

@@ -13,6 +13,7 @@ from botocore.exceptions import ReadTimeoutError
 from core.launch.denials.codes import NO_IMAGE_OR_SUBNET
 from core.launch.template import NAME_PREFIX
 from core.model.catalogue import OfferingKey
+from lambdas.adapters.aws.ec2 import launch_templates
 from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
 from lambdas.ports import (
     ConflictError,
@@ -140,11 +141,25 @@ def test_a_deleted_template_is_created_again(account: Account) -> None:
     assert len(account.cloud.instances()) == 2
 
 
+def test_the_oldest_of_too_many_templates_are_deleted(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that makes a thousand within days would take the room that all clusters of the region share."""
+    monkeypatch.setattr(launch_templates, "KEPT_MAX", 2)
+    for number in range(4):
+        order = an_order(claim=f"general-{number}")
+        account.cloud.launch(msgspec.structs.replace(order, node_labels={"number": str(number)}))
+    account.clock.time = max(template["CreateTime"] for template in templates(account))
+    before = sorted((template["CreateTime"], template["LaunchTemplateName"]) for template in templates(account))
+    assert account.cloud.prune_templates() == 2
+    assert sorted(t["LaunchTemplateName"] for t in templates(account)) == sorted(name for _, name in before[2:])
+    assert account.cloud.prune_templates() == 0
+
+
 def test_old_templates_are_deleted_and_foreign_ones_kept(account: Account) -> None:
     """An account may have 5,000; foreign templates must not be deleted."""
     account.cloud.launch(an_order())
     account.ec2.create_launch_template(LaunchTemplateName="theirs", LaunchTemplateData={"ImageId": "ami-1"})
-    account.clock.time = max(template["CreateTime"] for template in templates(account)) + KEPT_FOR
+    (ours,) = (found for found in templates(account) if found["LaunchTemplateName"].startswith(NAME_PREFIX))
+    account.clock.time = ours["CreateTime"] + KEPT_FOR
     assert account.cloud.prune_templates() == 0
     account.clock.pass_by(timedelta(minutes=1))
     assert account.cloud.prune_templates() == 1

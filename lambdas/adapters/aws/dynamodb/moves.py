@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from core.disruption.budgets.eviction_rate import PERIOD
+from core.disruption.budgets.recent_evictions import PERIOD
 from core.disruption.move_history import (
     FAILURE_FORGOTTEN_AFTER,
     FORGOTTEN_AFTER,

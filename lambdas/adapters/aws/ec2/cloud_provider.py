@@ -23,6 +23,8 @@ from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReserv
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
+from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
+from lambdas.adapters.aws.node_class.unused_profiles import UnusedProfiles
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, Impairment, Instance, JsonObject, Launched
 
@@ -65,11 +67,14 @@ class Ec2Cloud:
         validator = LaunchValidator(
             services.ec2, self._templates, clock, types_for, uses_reservations=uses_reservations
         )
+        profiles = InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock)
+        owned = OwnedProfiles(services.iam, cluster=cluster, region=services.region)
+        self._unused_profiles = UnusedProfiles(services.ec2, profiles, owned, clock)
         self._resolver = NodeClassResolver(
             self._cluster,
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
-            InstanceProfiles(services.iam, cluster=cluster, region=services.region, clock=clock),
+            profiles,
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
             validator.validate,
             clock,
@@ -110,6 +115,10 @@ class Ec2Cloud:
     def prune_templates(self) -> int:
         """Delete old launch templates and return how many: an account may have 5,000."""
         return self._templates.prune(self._clock.now())
+
+    def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
+        """Delete instance profiles that none of these classes, which are all, and no instance needs; return how many."""
+        return self._unused_profiles.prune(node_classes)
 
     def _resolved(self, order: LaunchOrder) -> EC2NodeClass:
         """Return the class with a status, resolved here where none was written yet for its current spec."""

@@ -14,6 +14,12 @@ from lambdas.ports import ConflictError, NotFoundError
 KEPT_FOR: Final = timedelta(days=14)
 """Age at which a template is deleted. One that is still in use is created again by the next launch."""
 
+KEPT_MAX: Final = 1_000
+"""Most templates that a cluster keeps; a region has room for 5,000 of all clusters and everybody else."""
+
+DELETED_MAX: Final = 200
+"""Most templates that one run deletes, a quarter of a second each; the next run continues."""
+
 
 class LaunchTemplates:
     """Keeps the templates that launches name."""
@@ -38,15 +44,26 @@ class LaunchTemplates:
         self._known.difference_update(template.name for template in templates)
 
     def prune(self, now: datetime) -> int:
-        """Delete this cluster's templates older than `KEPT_FOR` and return how many. Raises PortError."""
+        """Delete this cluster's templates that are older than `KEPT_FOR`, and the oldest of more than `KEPT_MAX`.
+
+        Returns:
+            How many were deleted.
+
+        Raises:
+            PortError: If they cannot be listed, or one cannot be deleted.
+        """
         ours = [{"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self._cluster]}]
-        deleted = 0
-        for template in self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=ours, MaxResults=200):
-            name = template["LaunchTemplateName"]
-            if name.startswith(NAME_PREFIX) and now - template["CreateTime"] > KEPT_FOR:
-                self._delete(name)
-                deleted += 1
-        return deleted
+        listed = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=ours, MaxResults=200)
+        by_age = sorted(
+            (template["CreateTime"], template["LaunchTemplateName"])
+            for template in listed
+            if template["LaunchTemplateName"].startswith(NAME_PREFIX)
+        )
+        beyond = len(by_age) - KEPT_MAX
+        ends = [name for place, (made, name) in enumerate(by_age) if place < beyond or now - made > KEPT_FOR]
+        for name in ends[:DELETED_MAX]:
+            self._delete(name)
+        return len(ends[:DELETED_MAX])
 
     def _create(self, template: LaunchTemplate) -> None:
         tags = {"ResourceType": "launch-template", "Tags": tag_list(template.tags)}

@@ -9,6 +9,7 @@ from typing import Final
 from core import labels
 from core.catalogue.node_class import EC2NodeClass
 from core.launch.template import tag_list
+from lambdas.adapters.aws.node_class.owned_profiles import path_of
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, ConflictError, DeniedError, NotFoundError
 
@@ -30,6 +31,7 @@ class InstanceProfiles:
 
     def __init__(self, iam: AwsService, *, cluster: str, region: str, clock: Clock) -> None:
         self._iam = iam
+        self._path = path_of(cluster, region)
         self._cluster = cluster
         self._region = region
         self._clock = clock
@@ -40,15 +42,26 @@ class InstanceProfiles:
 
         Raises PortError; NotFoundError if the role does not exist.
         """
-        if node_class.spec.instance_profile or not node_class.spec.role:
-            return node_class.spec.instance_profile
-        role = node_class.spec.role.rpartition("/")[2]
-        name, now = self._name(node_class, role), self._clock.now()
+        name, now = self.name_of(node_class), self._clock.now()
+        if not node_class.spec.role or node_class.spec.instance_profile:
+            return name
         seen = self._known.get(name)
         if seen is None or now - seen >= KNOWN_FOR:
-            self._ensure(name, role, node_class)
+            self._ensure(name, _role_name(node_class), node_class)
             self._known[name] = now
         return name
+
+    def name_of(self, node_class: EC2NodeClass) -> str:
+        """Return the name of the profile that the class' spec asks for: its own, or that of its role; empty for neither."""
+        if node_class.spec.instance_profile or not node_class.spec.role:
+            return node_class.spec.instance_profile
+        content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{_role_name(node_class)}"
+        digest = hashlib.sha256(content.encode()).hexdigest()[:20]
+        return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"
+
+    def forget(self, name: str) -> None:
+        """Look for the profile again when it is next asked for."""
+        self._known.pop(name, None)
 
     def _ensure(self, name: str, role: str, node_class: EC2NodeClass) -> None:
         try:
@@ -71,7 +84,7 @@ class InstanceProfiles:
             self._iam.call(
                 "CreateInstanceProfile",
                 InstanceProfileName=name,
-                Path=f"/fleetwright/{self._region}/{self._cluster}/",
+                Path=self._path,
                 Tags=tag_list(tags),
             )
         except ConflictError:
@@ -84,7 +97,7 @@ class InstanceProfiles:
             if not error.detail.startswith(_ROLE_TAKEN):
                 raise
 
-    def _name(self, node_class: EC2NodeClass, role: str) -> str:
-        content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{role}"
-        digest = hashlib.sha256(content.encode()).hexdigest()[:20]
-        return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"
+
+def _role_name(node_class: EC2NodeClass) -> str:
+    """Return the role's name without its path, which IAM does not take here."""
+    return node_class.spec.role.rpartition("/")[2]

@@ -38,7 +38,7 @@ class ImpairedInstances(Sweep):
         """Remove the claims whose instance has failed a check for long."""
         view, now = round_.view, round_.clock.now()
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
-        ours = [found for found in self._cloud.impaired() if found.instance_id in claims]
+        ours = [found for found in self._cloud.impaired() if found.instance_id in claims] if claims else []
         round_.report.count("impairedInstances", len({found.instance_id for found in ours}))
         due = [
             found

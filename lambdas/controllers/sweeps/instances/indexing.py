@@ -18,8 +18,9 @@ class InstanceIndex(Sweep):
 
     def run(self, round_: ReconcileRound) -> None:
         """Add what is missing; a claim that is launched meanwhile adds itself."""
-        indexed = self._claims.indexed()
-        missing = [claim for claim in round_.view.claims.values() if claim.machine and claim.instance_id not in indexed]
+        launched = [claim for claim in round_.view.claims.values() if claim.machine]
+        indexed = self._claims.indexed() if launched else frozenset()
+        missing = [claim for claim in launched if claim.instance_id not in indexed]
 
         def add(claim: ClaimRecord) -> None:
             self._claims.index(claim)

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from core.disruption import disrupt
-from core.disruption.budgets.eviction_rate import EvictionRate, next_relief, recently
+from core.disruption.budgets.eviction_rate import EvictionRate
+from core.disruption.budgets.recent_evictions import next_relief, recently
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.moved_workload import EvictedNode
 from core.model.plan import DisruptionPlan

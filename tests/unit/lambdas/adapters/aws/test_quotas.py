@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -133,6 +134,24 @@ def test_a_run_that_reads_nothing_says_so_and_goes_on() -> None:
     QuotaRefresh(AwsQuotas(aws, aws, clock=FakeClock(NOW)), store).refresh(report)
     assert store.kept is None
     assert [decision.reason for decision in report.decisions] == [RunReason.QUOTAS_NOT_READ]
+
+
+def test_a_reading_that_says_the_same_is_stored_only_before_the_stored_one_is_old() -> None:
+    """Writes every five minutes would cost more than all other requests of an idle cluster to its bucket."""
+    aws, store, clock = FakeEc2(), MemoryQuotas(), FakeClock(NOW)
+    refresh = QuotaRefresh(AwsQuotas(aws, aws, clock=clock), store)
+    stored = []
+    for _ in range(7):
+        refresh.refresh(RunReport())
+        assert store.kept is not None
+        assert store.kept.is_fresh(clock.now())
+        stored.append((store.kept.used_read_at - NOW) // timedelta(minutes=1))
+        clock.advance(minutes=5)
+    assert stored == [0, 0, 0, 15, 15, 15, 30]
+    aws.instances = (an_instance("m5.large", 1),)
+    refresh.refresh(RunReport())
+    assert store.kept is not None
+    assert store.kept.used == {"": {STANDARD.on_demand: 2}}
 
 
 def test_the_simulated_account_answers_alike_and_the_store_keeps_it() -> None:

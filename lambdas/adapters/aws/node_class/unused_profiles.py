@@ -1,0 +1,76 @@
+"""Deletes instance profiles that no EC2NodeClass asks for any more and no instance has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from core.catalogue.node_class import read_node_class
+from core.errors import InvalidInputError
+from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
+from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
+from lambdas.adapters.aws.service import AwsService
+from lambdas.ports import Clock, JsonObject, NotFoundError
+
+KEPT_FOR: Final = timedelta(days=1)
+"""Least age of a profile that is deleted: EC2 may list an instance of a launch with some delay."""
+
+DELETED_MAX: Final = 50
+"""Most profiles that one round deletes: two calls each, and IAM answers slowly; the next round continues."""
+
+_ANY_OTHER_STATE: Final = ("pending", "running", "shutting-down", "stopping", "stopped")
+_FILTER_VALUES_MAX: Final = 200
+
+
+class UnusedProfiles:
+    """An account has a thousand instance profiles, and each new class and each new role of one makes another."""
+
+    def __init__(self, ec2: AwsService, made: InstanceProfiles, owned: OwnedProfiles, clock: Clock) -> None:
+        self._ec2 = ec2
+        self._made = made
+        self._owned = owned
+        self._clock = clock
+
+    def prune(self, node_classes: Iterable[JsonObject]) -> int:
+        """Delete the profiles that none of these classes, which are all there are, asks for; return how many.
+
+        Raises:
+            PortError: If a profile cannot be deleted, or EC2 does not say which are in use.
+        """
+        kept = {name for manifest in node_classes for name in self._asked_for(manifest)}
+        old = self._clock.now() - KEPT_FOR
+        idle = [
+            profile
+            for profile in self._owned.all()
+            if profile["InstanceProfileName"] not in kept and profile["CreateDate"] <= old
+        ]
+        used = self._in_use([profile["Arn"] for profile in idle])
+        deleted = 0
+        for profile in [found for found in idle if found["Arn"] not in used][:DELETED_MAX]:
+            self._made.forget(profile["InstanceProfileName"])
+            try:
+                self._owned.delete(profile)
+            except NotFoundError:
+                continue
+            deleted += 1
+        return deleted
+
+    def _asked_for(self, manifest: JsonObject) -> set[str]:
+        """Return what a class has, and what it will have once its present spec is resolved."""
+        names = {str((manifest.get("status") or {}).get("instanceProfile") or "")}
+        with suppress(InvalidInputError):  # nothing is launched from it, and what its instances have is in use
+            names.add(self._made.name_of(read_node_class(manifest)))
+        return names
+
+    def _in_use(self, arns: Sequence[str]) -> frozenset[str]:
+        """Return those of these profiles that instances of anybody in the region have. Raises PortError."""
+        states = {"Name": "instance-state-name", "Values": list(_ANY_OTHER_STATE)}
+        used: set[str] = set()
+        for start in range(0, len(arns), _FILTER_VALUES_MAX):
+            asked = {"Name": "iam-instance-profile.arn", "Values": list(arns[start : start + _FILTER_VALUES_MAX])}
+            found = self._ec2.items("DescribeInstances", "Reservations", Filters=[states, asked], MaxResults=1000)
+            for described in (one for reservation in found for one in reservation.get("Instances", ())):
+                used.add((described.get("IamInstanceProfile") or {}).get("Arn", ""))
+        return frozenset(used)
