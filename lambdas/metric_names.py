@@ -56,6 +56,10 @@ DENIED_CALLS: Final = "deniedCalls"
 ESTIMATED_PRICES: Final = "estimatedPrices"
 """1 while on-demand prices are estimated, because the list could never be read; written by each run of `refresh_catalogue`."""
 
+STALE_MARKET: Final = "staleMarket"
+"""Parts of the market (prices; instance types and zones) that were last read long ago; written by each run of
+`refresh_catalogue`."""
+
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 currently launches nothing from an EC2NodeClass; written by each run of `provision` that plans."""
 
@@ -90,7 +94,7 @@ def in_cloudwatch(count: str) -> str:
 
 ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     "failed-runs": (FAILED_RUNS, STALE_SWEEPS),
-    "denied": (DENIED_CALLS, LAUNCH_DENIALS, ESTIMATED_PRICES, stopped_by(BrakeKind.UNREADABLE)),
+    "denied": (DENIED_CALLS, LAUNCH_DENIALS, ESTIMATED_PRICES, STALE_MARKET, stopped_by(BrakeKind.UNREADABLE)),
     "stopped-itself": (
         stopped_by(BrakeKind.POOL_BREAKER),
         stopped_by(BrakeKind.POOL_PROBE),

@@ -46,6 +46,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
         sweeps: The states of `reconcile`'s sweeps, by name.
         prices_read_at: When prices were last read; None before the first time.
         proposals: Commands that wait for approval; None where the functions ask for none.
+        stale_market: Parts of the market that were read long ago, with when that was.
     """
 
     view: ClusterState
@@ -55,6 +56,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: Mapping[str, SweepState]
     prices_read_at: datetime | None
     proposals: tuple[Proposal, ...] | None = None
+    stale_market: tuple[str, ...] = ()
 
 
 def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
@@ -85,6 +87,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             sweeps=reader.sweep_log.read(),
             prices_read_at=facts.prices_read_at if facts is not None else None,
             proposals=proposals,
+            stale_market=facts.stale_parts(view.snapshot.now) if facts is not None else (),
         )
     except PortError as error:
         raise InputError(f"cluster {installation.cluster} cannot be read: {error}") from error

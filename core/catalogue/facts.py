@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -10,6 +11,12 @@ from core.catalogue.build import DEFAULTS, CatalogueBuilder
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape
 from core.model.values.sizing_settings import SizingSettings
+
+PRICES_STALE_AFTER: Final = timedelta(hours=3)
+"""Three hourly readings in vain."""
+
+SHAPES_STALE_AFTER: Final = timedelta(hours=36)
+"""Three readings of instance types and zones in vain."""
 
 
 class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,3 +39,15 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     def builder(self, settings: SizingSettings = DEFAULTS) -> CatalogueBuilder:
         """Builds catalogues for EC2NodeClass manifests from these facts."""
         return CatalogueBuilder(self.shapes, self.market, settings)
+
+    def stale_parts(self, now: datetime) -> tuple[str, ...]:
+        """Return which parts are so old that they may mislead plans, and when each was read; none where all is current."""
+        parts = (
+            ("prices were", self.prices_read_at, PRICES_STALE_AFTER),
+            ("instance types and zones were", self.shapes_read_at, SHAPES_STALE_AFTER),
+        )
+        return tuple(
+            f"{what} last read at {read_at:%Y-%m-%d %H:%M} UTC, {(now - read_at) // timedelta(hours=1)} hours ago"
+            for what, read_at, limit in parts
+            if now - read_at >= limit
+        )

@@ -186,7 +186,7 @@ class Application:
         """Controller of `refresh_catalogue`."""
         from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
 
-        return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues)
+        return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues, self.adapters.clock)
 
     @cached_property
     def quota_refresh(self) -> QuotaRefresh:

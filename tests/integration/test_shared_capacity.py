@@ -77,7 +77,7 @@ def test_a_refusal_of_one_cluster_keeps_the_other_away(clusters: Clusters) -> No
 def test_prices_are_read_once_for_all(clusters: Clusters) -> None:
     for cluster in ("shop", "batch", "shop"):
         given = clusters.of(cluster)
-        CatalogueRefresh(given.catalogue_source, given.catalogues).refresh(RunReport())
+        CatalogueRefresh(given.catalogue_source, given.catalogues, given.clock).refresh(RunReport())
     assert clusters.source.readings == 1
     assert clusters.of("batch").catalogues.facts() is not None
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.metric_names import ESTIMATED_PRICES
-from lambdas.ports import CatalogueSource, CatalogueStore
+from lambdas.metric_names import ESTIMATED_PRICES, STALE_MARKET
+from lambdas.ports import CatalogueSource, CatalogueStore, Clock
 from lambdas.run_report import RunReport
 
 
 class CatalogueRefresh:
     """Reads the market and stores it."""
 
-    def __init__(self, source: CatalogueSource, store: CatalogueStore) -> None:
+    def __init__(self, source: CatalogueSource, store: CatalogueStore, clock: Clock) -> None:
         self._source = source
         self._store = store
+        self._clock = clock
 
     def refresh(self, report: RunReport) -> None:
         """Read what is due and store it; parts that cannot be read keep their values and are reported.
@@ -31,6 +32,8 @@ class CatalogueRefresh:
         report.count("onDemandPrices", len(facts.market.on_demand))
         report.count("spotPrices", sum(map(len, (facts.market.spot or {}).values())))
         report.count(ESTIMATED_PRICES, int(facts.prices_are_estimates))
-        for problem in facts.problems:
+        stale = facts.stale_parts(self._clock.now())
+        report.count(STALE_MARKET, len(stale))
+        for problem in (*facts.problems, *stale):
             report.count("catalogueProblems")
             report.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from moto import mock_aws
 
+from core.catalogue.facts import PRICES_STALE_AFTER, SHAPES_STALE_AFTER
 from core.model.catalogue import Catalogue
 from core.price_terms.term_prices import TermPrices
 from core.price_terms.terms import Discount, PriceTerms
@@ -215,18 +216,19 @@ def a_store(bucket: str, terms: TermPrices | None = None) -> S3CatalogueStore:
     return S3CatalogueStore(AwsService(boto3.client("s3", region_name="us-east-1")), bucket, terms=terms)
 
 
-def test_a_reading_is_stored_for_other_functions(market: AwsMarket, bucket: str) -> None:
+def test_a_reading_is_stored_for_other_functions(market: AwsMarket, clock: Clock, bucket: str) -> None:
     """Otherwise, provision would have no catalogue, or one of its own."""
     with pytest.raises(NotFoundError, match="refresh_catalogue"):
         a_store(bucket).catalogue([])
     report = RunReport()
-    CatalogueRefresh(market, a_store(bucket)).refresh(report)
+    CatalogueRefresh(market, a_store(bucket), clock).refresh(report)
     assert report.counts == {
         "catalogueSaved": 1,
         "instanceTypes": 3,
         "onDemandPrices": 3,
         "spotPrices": 2,
         "estimatedPrices": 0,
+        "staleMarket": 0,
     }
     store = a_store(bucket)
     assert store.facts() == market.read(store.facts())
@@ -237,7 +239,7 @@ def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
     market: AwsMarket, region: Region, clock: Clock, bucket: str
 ) -> None:
     """Otherwise, stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
-    refresh, store = CatalogueRefresh(market, a_store(bucket)), a_store(bucket)
+    refresh, store = CatalogueRefresh(market, a_store(bucket), clock), a_store(bucket)
     refresh.refresh(RunReport())
     first = store.catalogue([])
     assert store.catalogue([]).default is first.default
@@ -248,18 +250,18 @@ def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
     assert 200_000_000 in prices
 
 
-def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: str) -> None:
+def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, clock: Clock, bucket: str) -> None:
     """Otherwise, pods would be planned by the old kubelet settings until the next hourly reading."""
-    CatalogueRefresh(market, a_store(bucket)).refresh(RunReport())
+    CatalogueRefresh(market, a_store(bucket), clock).refresh(RunReport())
     store = a_store(bucket)
     for max_pods in (20, 30):
         node_class = {"metadata": {"name": "c"}, "spec": {"kubelet": {"maxPods": max_pods}}}
         assert {t.capacity["pods"] for t in store.catalogue([node_class]).types_for("c")} == {max_pods}
 
 
-def test_the_functions_plan_at_the_prices_of_the_terms(market: AwsMarket, bucket: str) -> None:
+def test_the_functions_plan_at_the_prices_of_the_terms(market: AwsMarket, clock: Clock, bucket: str) -> None:
     """The reading stays EC2's list, so clusters with other terms can share it."""
-    CatalogueRefresh(market, a_store(bucket)).refresh(RunReport())
+    CatalogueRefresh(market, a_store(bucket), clock).refresh(RunReport())
     store = a_store(bucket, TermPrices(PriceTerms(discounts=(Discount(ppm=250_000),), public_address=5_000_000)))
     node_class = {"metadata": {"name": "c"}, "spec": {"associatePublicIPAddress": True}}
 
@@ -276,7 +278,7 @@ def test_a_part_that_could_not_be_read_is_reported(
     market: AwsMarket, region: Region, clock: Clock, bucket: str
 ) -> None:
     """Prices that are days old must not go unnoticed."""
-    refresh = CatalogueRefresh(market, a_store(bucket))
+    refresh = CatalogueRefresh(market, a_store(bucket), clock)
     refresh.refresh(RunReport())
     clock.time += PRICES_FRESH_FOR
     region.broken.add("GetProducts")
@@ -284,3 +286,22 @@ def test_a_part_that_could_not_be_read_is_reported(
     refresh.refresh(report)
     assert report.counts["catalogueProblems"] == 1
     assert report.decisions[0].reason == "NotRead"
+
+
+def test_a_market_that_stays_unread_is_an_alarm(market: AwsMarket, region: Region, clock: Clock, bucket: str) -> None:
+    """A permission that somebody removes after the first reading failed no run: plans used its prices for ever."""
+    refresh = CatalogueRefresh(market, a_store(bucket), clock)
+    refresh.refresh(RunReport())
+    region.broken |= {"GetProducts", "DescribeInstanceTypes"}
+    counted = []
+    for waited in (timedelta(), PRICES_STALE_AFTER - timedelta(seconds=1), timedelta(seconds=1), SHAPES_STALE_AFTER):
+        clock.time += waited
+        report = RunReport()
+        refresh.refresh(report)
+        counted.append(report.counts["staleMarket"])
+    assert counted == [0, 0, 1, 2]
+    said = [decision.message for decision in report.decisions]
+    assert any("prices were last read" in text and "39 hours ago" in text for text in said)
+    region.broken.clear()
+    refresh.refresh(recovered := RunReport())
+    assert recovered.counts["staleMarket"] == 0
