@@ -39,6 +39,26 @@ class World:
     def names(self) -> set[str]:
         return {profile["InstanceProfileName"] for profile in self.owned.all()}
 
+    def launch_with(self, profile: str) -> str:
+        """Launch an instance that has the profile, and return its id."""
+        parameter = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
+        image = self.account.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+        data = {"ImageId": image, "IamInstanceProfile": {"Name": profile}}
+        self.ec2.call("CreateLaunchTemplate", LaunchTemplateName="nodes", LaunchTemplateData=data)
+        subnet = self.ec2.call("DescribeSubnets")["Subnets"][0]["SubnetId"]
+        config = {
+            "LaunchTemplateSpecification": {"LaunchTemplateName": "nodes", "Version": "$Latest"},
+            "Overrides": [{"InstanceType": "m5.large", "SubnetId": subnet}],
+        }
+        answer = self.ec2.call(
+            "CreateFleet",
+            Type="instant",
+            ClientToken="t",
+            LaunchTemplateConfigs=[config],
+            TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        )
+        return str(answer["Instances"][0]["InstanceIds"][0])
+
     def age(self, span: timedelta = KEPT_FOR) -> None:
         self.clock.run_until(self.clock.now() + span)
 
@@ -62,6 +82,18 @@ def test_the_profile_of_a_class_that_is_gone_is_deleted(world: World) -> None:
     assert world.names() == {kept}
     assert world.make(a_class("gone")) == gone
     assert world.names() == {kept, gone}, "it is made again where the class comes back"
+
+
+def test_a_profile_stays_until_the_last_instance_that_has_it_is_gone(world: World) -> None:
+    """Its pods would lose their credentials in the midst of their work."""
+    name = world.make(a_class("gone"))
+    instance = world.launch_with(name)
+    world.age()
+    assert world.prune() == 0
+    world.ec2.call("TerminateInstances", InstanceIds=[instance])
+    world.age(timedelta(hours=1))
+    assert world.prune() == 1
+    assert world.names() == set()
 
 
 def test_what_the_status_names_and_what_the_spec_asks_for_both_stay(world: World) -> None:
