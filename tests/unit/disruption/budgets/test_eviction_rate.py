@@ -10,7 +10,6 @@ import pytest
 
 from core.disruption import disrupt
 from core.disruption.budgets.eviction_rate import EvictionRate
-from core.disruption.budgets.recent_evictions import next_relief, recently
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.moved_workload import EvictedNode
 from core.model.plan import DisruptionPlan
@@ -81,13 +80,6 @@ def test_nodes_without_pods_go_whatever_was_evicted() -> None:
 def test_the_way_to_the_target_has_no_ceiling() -> None:
     """It is shown as it would be in the end; when its waves come is not known."""
     assert evicted(disrupt(spare(options=Options(evictions_per_hour=1, ignore_budgets=True)))) > 5
-
-
-def test_evictions_are_forgotten_after_an_hour_and_that_moment_is_known() -> None:
-    old, new = drained(1, HOUR)["gone"], drained(1, timedelta(minutes=10))["gone"]
-    assert recently({"a": old, "b": new}, NOW) == {"b": new}
-    assert list(next_relief(spare(ceiling=3, evicted_nodes={"b": new}))) == [NOW + timedelta(minutes=50)]
-    assert list(next_relief(spare(evicted_nodes={"b": new}))) == []
 
 
 def test_a_copy_is_independent() -> None:
