@@ -87,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     try:
-        parsed = _parser(given).parse_args([word for word in given if word != "--debug"])
+        parsed, unknown = _parser(given).parse_known_args([word for word in given if word != "--debug"])
+        if unknown:
+            _refuse(parsed.command, unknown)
         choose_style(getattr(parsed, "color", AUTO))
         return _ended(int(parsed.run(parsed)))
     except SystemExit as stop:
@@ -180,6 +182,17 @@ def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
 
     if near := difflib.get_close_matches(wanted, COMMANDS, n=1):
         parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
+
+
+def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
+    """Exit with what the command does not take, and the option that was probably meant."""
+    import difflib
+
+    parser = command_parser(command)
+    options = sorted(parser._option_string_actions)  # noqa: SLF001 - argparse has no other way
+    near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1, cutoff=0.7)
+    meant = f", did you mean {near[0]!r}?" if near else ""
+    parser.error(f"it does not take {' '.join(unknown)!r}{meant}")
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:

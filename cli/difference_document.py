@@ -36,7 +36,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference_document(before: Side, after: Side) -> JsonObject:
-    """`kind: Difference`. A pod is lost if it has no place after the change and had one before."""
+    """`kind: Difference`. A pod is lost if it has no place after the change, and had one before or is new."""
     earlier, later = _unplaced(before), _unplaced(after)
     present = {pod.key for pod in after.snapshot.pods}
     reasons = {found.pod: found for found in after.plan.unschedulable}
@@ -125,11 +125,11 @@ def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
 def _details(document: JsonObject) -> list[str]:
     """Return what the counts stand for, each as a heading and indented lines."""
     found = []
-    for field, heading in (("podsLost", "pods that lose their place"), ("podsGained", "pods that gain a place")):
+    for field, change in (("podsLost", "left without a place"), ("podsGained", "given a place")):
         pods = document[field]
         if pods:
             shown = [f"  {pod}{_reason(document, pod)}" for pod in pods[:_NAMED_MAX]]
-            found.append("\n".join([f"{len(pods)} {heading}", *shown, *_more(len(pods))]))
+            found.append("\n".join([f"{output.counted(len(pods), 'pod')} {change}", *shown, *_more(len(pods))]))
     if document["nodesDrifted"]:
         groups = Counter((entry["nodePool"], entry["reason"]) for entry in document["nodesDrifted"])
         lines = [

@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="pods-lost|cost+PERCENT|drift",
-        help="exit with 1 if pods lose their place, if it costs that much more, or if nodes drift; may be given again",
+        help="exit with 1 if pods are left without a place, if it costs that much more, or if nodes drift; may be given again",
     )
     shared.add_color(parser)
     shared.add_decision(parser)

@@ -93,6 +93,15 @@ def test_a_typo_in_a_command_gets_a_suggestion(given: str, meant: str, capsys: p
     assert f"did you mean {meant!r}?" in capsys.readouterr().err
 
 
+def test_a_typo_in_an_option_gets_a_suggestion_and_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`fleetwright --help` lists no option of `plan`."""
+    assert program.main(["plan", "--nwo", "2026-11-20T00:00:00Z"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith("fleetwright plan: error: it does not take '--nwo ")
+    assert error.endswith("did you mean '--now'?")
+    assert hint == "hint: fleetwright plan --help lists what it takes"
+
+
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
