@@ -87,9 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
     try:
-        parsed, unknown = _parser(given).parse_known_args([word for word in given if word != "--debug"])
-        if unknown:
-            _refuse(parsed.command, unknown)
+        parsed = _parsed([word for word in given if word != "--debug"])
         choose_style(getattr(parsed, "color", AUTO))
         return _ended(int(parsed.run(parsed)))
     except SystemExit as stop:
@@ -182,6 +180,13 @@ def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
 
     if near := difflib.get_close_matches(wanted, COMMANDS, n=1):
         parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace:
+    parsed, unknown = _parser(given).parse_known_args(given)
+    if unknown:
+        _refuse(parsed.command, unknown)
+    return parsed
 
 
 def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:

@@ -117,7 +117,8 @@ def report_html(document: JsonObject) -> str:
     causes = _cause_rows(document)
     if causes:
         sections.append(html_table(("idle $", "kept by", "above all"), causes))
-    return html_page("Fleetwright report", _head(document), sections, document["assumptions"])
+    notes = ("How it is counted", document["assumptions"])
+    return html_page("Fleetwright report", _head(document), sections, notes)
 
 
 def report_csv(document: JsonObject) -> str:

@@ -69,16 +69,17 @@ def shadow_table(document: JsonObject) -> str:
 def shadow_markdown(document: JsonObject) -> str:
     """The report for a wiki."""
     lines = ["### Fleetwright beside Karpenter", "", _head(document), ""]
-    lines += markdown_table([heading.lower() for heading in _HEADINGS], _rows(document))
+    lines += markdown_table([heading.capitalize() for heading in _HEADINGS], _rows(document))
     lines += ["", "Where we would have been worse:", "", *(f"- {found}" for found in _worse_lines(document))]
     return "\n".join([*lines, "", "Assumed:", "", *(f"- {assumed}" for assumed in document["assumptions"])]) + "\n"
 
 
 def shadow_html(document: JsonObject) -> str:
     """The report as one page that loads nothing."""
-    sections = [html_table([heading.lower() for heading in _HEADINGS], _rows(document))]
+    sections = [html_table([heading.capitalize() for heading in _HEADINGS], _rows(document))]
     sections.append(html_table(("where we would have been worse",), [(found,) for found in _worse_lines(document)]))
-    return html_page("Fleetwright beside Karpenter", _head(document), sections, document["assumptions"])
+    notes = ("Assumed", document["assumptions"])
+    return html_page("Fleetwright beside Karpenter", _head(document), sections, notes)
 
 
 def _our_waits(fleet: RecordedFleetResult, played: PlayResult, boot: timedelta) -> dict[str, timedelta]:

@@ -27,7 +27,8 @@
     return names.map((name) => extended(data.nodes[name]).map((v, i) => (base[i] += v)));
   };
   const stepped = uPlot.paths.stepped({ align: 1 }), straight = uPlot.paths.linear();
-  const WORDS = 60; // pixels above each chart for the words of its bands
+  const rowsOfWords = Math.min(3, data.bands.filter((b) => b.kind !== "window").length);
+  const WORDS = 18 + 14 * rowsOfWords; // pixels above each chart for the words of its bands: windows, then the others
 
   const drawBands = (u) => {
     const { ctx } = u, { left, top, width, height } = u.bbox, ratio = devicePixelRatio;
@@ -36,7 +37,7 @@
     ctx.font = `${11 * ratio}px system-ui, sans-serif`; ctx.textBaseline = "top";
     const used = [];
     const word = (text, x, most, fill, tiers) => {
-      const room = Math.min(most, left + width - x) - 6 * ratio;
+      const room = most - 6 * ratio, edge = left + width;
       let shown = text;
       if (ctx.measureText(shown).width > room) {
         while (shown.length > 4 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
@@ -44,6 +45,7 @@
         shown += "…";
       }
       const w = ctx.measureText(shown).width;
+      if (x + w + 6 * ratio > edge) x = Math.max(left, x - w - 6 * ratio); // to the left of its line where the chart ends
       for (const row of tiers) {
         const y = top - WORDS * ratio + row * 14 * ratio;
         if (used.some((b) => b.y === y && x < b.x + b.w + 6 * ratio && x + w + 6 * ratio > b.x)) continue;

@@ -106,8 +106,11 @@ def _end(together: Sequence[NodeLifetime], replaced: Sequence[NodeLifetime], dec
     tainted = [life.disrupted for life in together if life.disrupted is not None]
     links += [(min(tainted), "disrupted", "no new pods come")] if tainted else []
     evicted = [entry for life in together for entry in life.evicted]
-    links += [(max(evicted)[0], "drained", counted(len(evicted), "pod"))] if evicted else []
     ended = [life.ended for life in together if life.ended is not None]
+    last = max((moment for moment, _ in evicted), default=None)
+    if last is not None:
+        is_drained = not ended or last <= max(ended)
+        links.append((last, "drained" if is_drained else "pods lost", counted(len(evicted), "pod")))
     links += [(max(ended), "gone", "")] if ended else []
     links.sort(key=lambda link: link[0])
     reason = next((life.reason for life in together if life.reason), "")

@@ -88,7 +88,7 @@ def _figures(summary: Mapping[str, Any], lines: series.Series) -> str:
         (
             "Pods placed",
             f"{summary['podsScheduled']} of {summary['podsCreated']}",
-            f"{summary['podsPending']} wait at the end",
+            f"{summary['podsPending']} {'waits' if summary['podsPending'] == 1 else 'wait'} at the end",
         ),
         ("Wait for a node", f"{waits['p50']:.0f} s", f"99 in 100 at most {waits['p99']:.0f} s"),
         ("Nodes", str(summary["nodesLaunched"]), f"launched; {summary['nodesAtEnd']} run at the end"),
@@ -125,9 +125,9 @@ def _charts() -> str:
         '<section class="charts" id="charts"><p class="hint">Drag over a chart to look closer. Arrow keys move the cursor, '
         "<kbd>+</kbd> and <kbd>-</kbd> zoom, <kbd>Esc</kbd> shows all. "
         '<button type="button" id="reset" hidden>Show all</button></p><output id="readout" aria-live="polite"></output>'
-        f'<div id="plots" tabindex="0" aria-label="Charts over time">{charts}</div>'
+        f'<div id="plots" tabindex="0" role="group" aria-label="Charts over time">{charts}</div>'
         '<h2>Nodes</h2><ul class="legend" id="capacity"></ul><div id="timeline" class="scroll"></div>'
-        '<aside id="life" aria-live="polite" hidden></aside>'
+        '<section id="life" aria-label="The chosen node" aria-live="polite" hidden></section>'
         '<details><summary>What happened around it</summary><ol id="bands"></ol></details></section>'
     )
 
@@ -140,7 +140,8 @@ def _decisions(rows: Sequence[Chain]) -> str:
         '<section><h2>Commands</h2><p class="filter"><label>Show <input id="filter" type="search" '
         'placeholder="launch, cart, Underutilized"></label> <span id="count"></span></p>'
         '<div class="scroll" tabindex="0" role="region" aria-label="Commands"><table id="decisions"><thead><tr>'
-        f"<th>When</th><th>What</th><th>Which</th><th>Why</th></tr></thead><tbody>{written}</tbody></table></div>{more}</section>"
+        '<th scope="col">When</th><th scope="col">What</th><th scope="col">Which</th><th scope="col">Why</th></tr></thead>'
+        f"<tbody>{written}</tbody></table></div>{more}</section>"
     )
 
 
@@ -153,9 +154,10 @@ def _row(row: Chain) -> str:
     chain = f"<details><summary>{escape(steps)}</summary><ol>{links}</ol></details>" if links else ""
     reason = f"<code>{escape(row.reason)}</code> " if row.reason else ""
     nodes = escape(" ".join(row.nodes))
+    names = ", ".join(f'<span class="name">{escape(name)}</span>' for name in row.which.split(", "))
     return (
         f'<tr class="{escape(row.what)}" data-t="{row.at.timestamp():.0f}" data-nodes="{nodes}">'
-        f"<td><time>{row.at:%a %H:%M:%S}</time></td><td><b>{escape(row.what)}</b></td><td>{escape(row.which)}</td>"
+        f"<td><time>{row.at:%a %H:%M:%S}</time></td><td><b>{escape(row.what)}</b></td><td>{names}</td>"
         f"<td>{reason}{escape(row.why)}{chain}</td></tr>"
     )
 
@@ -179,8 +181,8 @@ def _unplaced(story: Story) -> str:
     return (
         "<section><h2>Pods without a place</h2>"
         '<div class="scroll" tabindex="0" role="region" aria-label="Pods without a place">'
-        "<table><thead><tr><th>Pod</th><th>Since</th>"
-        f"<th>Why</th></tr></thead><tbody>{rows}</tbody></table></div>{more}</section>"
+        '<table><thead><tr><th scope="col">Pod</th><th scope="col">Since</th><th scope="col">Why</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>{more}</section>"
     )
 
 

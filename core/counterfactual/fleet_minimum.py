@@ -1,4 +1,4 @@
-"""The proven minimum of any fleet for the pods of a snapshot: what they would cost at the least were every node new."""
+"""The proven minimum of any fleet for the pods that run in a snapshot: what they cost at the least if every node is new."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ def fleet_minimum(snapshot: Snapshot) -> int | None:
     """Return nano-dollars per hour, None where nothing is proven.
 
     Unlike the bound of a disruption plan it holds for any fleet: no node is kept because something protects it. Nodes without
-    a NodeClaim stay, and are free.
+    a NodeClaim stay, and are free. Pods that wait are left out: the recorded fleet, with which it is compared, does not pay for
+    them.
     """
     foreign = tuple(state.node for state in state_nodes(snapshot) if state.claim is None and state.node is not None)
-    without = msgspec.structs.replace(snapshot, node_claims=(), nodes=foreign)
+    running = tuple(pod for pod in snapshot.pods if pod.node_name)
+    without = msgspec.structs.replace(snapshot, node_claims=(), nodes=foreign, pods=running)
     played = PlayedFleet(without).in_snapshot(without, snapshot.now, karpenter_moves_only=False)
     return schedule(played).cost.lower_bound

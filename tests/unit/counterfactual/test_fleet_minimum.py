@@ -26,3 +26,19 @@ def test_what_runs_on_nodes_of_others_costs_nothing() -> None:
     pod = a_pod("p", cpu="2", node_name="theirs", phase="Running")
     snapshot = a_snapshot(types=(SMALL,), node_pools=(a_pool(),), nodes=(node,), pods=(pod,))
     assert not fleet_minimum(snapshot)
+
+
+def test_pods_that_wait_cost_the_recorded_fleet_nothing() -> None:
+    """`of $0.0098 any fleet must spend $0.0171` was said of minutes in which pods waited for the first nodes."""
+    claim, node = a_node_of(SMALL, "small")
+    runs = a_pod("runs", cpu="2", node_name="small", phase="Running")
+    snapshot = a_snapshot(
+        types=(SMALL, LARGE),
+        node_pools=(a_pool(),),
+        node_claims=(claim,),
+        nodes=(node,),
+        pods=(runs, a_pod("waits", cpu="12")),
+    )
+    minimum = fleet_minimum(snapshot)
+    assert minimum is not None
+    assert 0 < minimum <= 100_000_000
