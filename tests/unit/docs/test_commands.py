@@ -21,6 +21,7 @@ PAGES: Final = [
         for folder in ("tutorials", "how-to", "explanation", "reference")
         for path in (ROOT / "docs" / folder).glob("*.md")
     ),
+    ROOT / "docs" / "engineering" / "command-line.md",
 ]
 WRITTEN: Final = re.compile(
     r"(?:^|`|\$ |run: |\()\s*(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?fleetwright ((?!-)[a-z][^`\n]*)", re.MULTILINE
