@@ -221,6 +221,10 @@ class FakeCloud:
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
+    def put(self, instance: Instance) -> None:
+        """Let an instance be as given."""
+        self._instances[instance.instance_id] = instance
+
     def launch(self, order: LaunchOrder) -> Launched:
         self.before_call("launch")
         self.orders.append(order)

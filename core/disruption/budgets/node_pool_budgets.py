@@ -17,6 +17,7 @@ from core.model import node_claim
 from core.model.node_pool import Budget, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.model.values.taints import DISRUPTED
 from core.reasons.termination import BUDGETED, TerminationReason
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
@@ -185,9 +186,15 @@ def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[
         claim = state.claim
         if claim is None or not state.is_initialized or claim.is_true(node_claim.INSTANCE_TERMINATING):
             continue
-        is_going = state.is_marked_for_deletion(snapshot) or (state.node is not None and not state.node.is_ready)
-        found.setdefault(state.node_pool, []).append((claim.name, state.name, is_going))
+        found.setdefault(state.node_pool, []).append((claim.name, state.name, _is_going(state, snapshot)))
     return found
+
+
+def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
+    """Whether the node uses up a place: also where only its taint says so, since the claim of a restored table may not know."""
+    node = state.node
+    is_unusable = node is not None and (not node.is_ready or DISRUPTED in node.taints)
+    return is_unusable or state.is_marked_for_deletion(snapshot)
 
 
 class BudgetLedger:

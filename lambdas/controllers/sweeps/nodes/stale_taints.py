@@ -20,7 +20,8 @@ from lambdas.ports import CloudProvider, Kubernetes, Queue
 class StaleTaints(Sweep):
     """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that.
 
-    A node that is marked with a mandatory reason keeps it: its claim is of a restored table, and `execute` resumes the removal.
+    A claim of a restored table knows nothing of a removal. A node that is marked with a mandatory reason keeps the taint, and
+    `execute` resumes the removal. A node whose instance is ending keeps it too, until it is not ready.
     """
 
     name = "strayTaints"
@@ -35,7 +36,8 @@ class StaleTaints(Sweep):
     def run(self, round_: ReconcileRound) -> None:
         """Free our nodes that carry it without reason."""
         view = round_.view
-        ours = {record.node_name: record.name for record in view.claims.values() if record.node_name}
+        kept = (record for record in view.claims.values() if record.deletion is None)
+        ours = {record.node_name: record.name for record in kept if record.node_name}
         marked = [
             node
             for node in view.snapshot.nodes
@@ -44,11 +46,15 @@ class StaleTaints(Sweep):
         if not marked:
             return
         reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
+        ids = sorted(view.claims[ours[node.name]].instance_id for node in marked)
+        running = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
 
         def free(node: Node) -> None:
             seen = reader.node(node.name)
             record = self._stores.claims.get(ours[node.name])
             if record is None or record.deletion is not None or self._is_in_command(record.name):
+                return
+            if record.instance_id not in running:
                 return
             if seen is not None and must_leave_for(seen.node):
                 self._work.send([work_on_claim(record.name, round_.clock.now())])

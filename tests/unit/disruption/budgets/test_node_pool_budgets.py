@@ -22,6 +22,7 @@ from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.model.values.taints import DISRUPTED
 from core.reasons.termination import BUDGETED
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 
@@ -98,6 +99,17 @@ def test_node_that_is_not_ready_uses_up_a_place() -> None:
     snapshot = fleet(5)
     ailing = msgspec.structs.replace(snapshot.nodes[0], is_ready=False)
     assert left(msgspec.structs.replace(snapshot, nodes=(ailing, *snapshot.nodes[1:]))) == 2
+
+
+def test_a_tainted_node_uses_up_a_place_whatever_its_claim_says() -> None:
+    """A restored table knows nothing of a drain: as many nodes as the budgets allow would go besides those that drain."""
+    snapshot = fleet(3)
+    going = msgspec.structs.replace(snapshot.nodes[0], taints=(DISRUPTED,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(going, *snapshot.nodes[1:]))
+    assert left(snapshot) == 2
+    states = state_nodes(snapshot)
+    held = snapshot.node_claims[0].name
+    assert [places(snapshot, states, [EMPTY], holding)["default"] for holding in ((), (held,))] == [2, 3]
 
 
 def test_a_node_with_a_terminating_instance_is_not_counted() -> None:

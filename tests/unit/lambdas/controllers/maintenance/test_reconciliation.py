@@ -157,6 +157,17 @@ def test_nodes_go_with_their_node_pool_but_not_because_of_a_stale_list(
     assert lab.claim.deletion.reason == "NodePoolDeleted"
 
 
+def test_a_node_whose_instance_is_ending_is_not_opened(lab: Lab) -> None:
+    """A restored table does not know that EC2 was asked to terminate the instance: pods would be placed on its last minute."""
+    claim = lab.claim
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    lab.kubernetes.amend(kinds.NODES, claim.node_name, {"spec": {"taints": [taint]}})
+    (instance,) = lab.cloud.instances()
+    lab.cloud.put(msgspec.structs.replace(instance, state="shutting-down"))
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODES, claim.node_name)["spec"]["taints"] == [taint]
+
+
 def test_a_taint_without_a_command_is_removed(lab: Lab) -> None:
     """Otherwise, a crash long ago keeps a good node from taking pods."""
     body = {
