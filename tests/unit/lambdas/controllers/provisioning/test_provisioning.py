@@ -474,3 +474,15 @@ def test_a_node_launched_for_moved_pods_counts_against_their_next_move() -> None
     held = lab.app.adapters.stores.moves.read(now).workloads[workload]
     assert held.held_until is not None
     assert held.held_until >= now + timedelta(hours=1)
+
+
+def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
+    """Capacity that a third round did not get may be there in ten seconds; the schedule comes in a minute."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settings = msgspec.structs.replace(lab.settings, plan_rounds=1)
+    lab.restart()
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    lab.provision()
+    ((message, delay),) = lab.wake_ups.sent
+    assert message["wakeUp"] == "EC2 had no capacity"
+    assert delay == timedelta(seconds=lab.settings.poll_seconds)

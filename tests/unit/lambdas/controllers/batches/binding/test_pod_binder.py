@@ -62,8 +62,9 @@ def test_a_node_is_held_its_pods_are_bound_and_then_it_is_opened(lab: Lab) -> No
     assert (effects(lab), node_of(lab, "a")) == ([HELD.effect], "")
     lab.tick(seconds=SETTLED)
     assert (effects(lab), node_of(lab, "a"), node_of(lab, "b")) == ([HELD.effect], node, node)
-    lab.tick(seconds=SETTLED)
+    (report,) = lab.tick(seconds=SETTLED)
     assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
+    assert report.counts["openedNodes"] == 1
 
 
 def test_nothing_is_bound_or_opened_before_the_last_change_is_visible_to_others(lab: Lab) -> None:
