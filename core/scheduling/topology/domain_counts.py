@@ -160,28 +160,22 @@ class DomainCounts:
         counts = dict(self._topology.domains.running(group))
         if not self._vanished:
             return counts
-        for position in self._vanished:
-            domain = self._topology.domains.at(group, position)
-            if domain is not None:
-                gone = sum(signature.bound.get(position, 0) for signature in self._topology.counted(group))
-                counts[domain] = counts.get(domain, 0) - gone
-        self._forget_domains(group, counts)
-        return counts
+        # By pods rather than by nodes: a fleet loses hundreds of nodes, and few of them run pods of the group.
+        vanished = frozenset(self._vanished)
+        for signature in self._topology.counted(group):
+            for position, pods in signature.bound.items():
+                domain = self._topology.domains.at(group, position) if position in vanished else None
+                if domain is not None:
+                    counts[domain] -= pods
+        return {domain: count for domain, count in counts.items() if count or self._may_be_empty(group, domain)}
 
-    def _forget_domains(self, number: TopologyGroupId, counts: Counts) -> None:
-        """Drop domains that only vanished nodes made."""
+    def _may_be_empty(self, number: TopologyGroupId, domain: str) -> bool:
+        """Whether a domain counts without pods: for a spread along shared domains, if nodes that stay or come make it one."""
         group, domains = self._topology.groups[number], self._topology.domains
-        knows_empty = group.kind == SPREAD and not group.is_hostname
-        nodes = domains.of_nodes(number) if knows_empty else {}
-        possible = set(domains.possible(number)) if knows_empty else set()
-        lost: Counts = {}
-        for position in self._vanished:
-            domain = domains.at(number, position)
-            if domain is not None:
-                lost[domain] = lost.get(domain, 0) + 1
-        for domain, count in lost.items():
-            if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
-                del counts[domain]
+        if group.kind != SPREAD or group.is_hostname:
+            return False
+        gone = sum(domains.at(number, position) == domain for position in self._vanished)
+        return domain in domains.possible(number) or domains.of_nodes(number).get(domain, 0) > gone
 
 
 def _effects(topology: Topology, signature: PodSignature, profile: ClaimProfile) -> tuple[Effect, ...]:
