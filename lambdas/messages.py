@@ -144,7 +144,7 @@ class WokenBy(Enum):
 
 
 def woken_by(event: JsonObject) -> WokenBy:
-    """Return what the event tells of the run's cause."""
+    """Return what caused the run, according to the event."""
     records = event.get("Records")
     if not isinstance(records, list):
         return WokenBy.SCHEDULE

@@ -6,7 +6,7 @@ from core.reasons.code import ReasonCode
 
 
 class DriftReason(ReasonCode):
-    """Karpenter's drift reasons; other reasons in a condition `Drifted` are also believed."""
+    """Karpenter's drift reasons; a condition `Drifted` may carry others."""
 
     NODE_POOL_DRIFTED = ("NodePoolDrifted", "The template of its NodePool has changed.")
     REQUIREMENTS_DRIFTED = ("RequirementsDrifted", "Its labels no longer meet the requirements of its NodePool.")

@@ -12,7 +12,7 @@ from core.disruption.budgets.node_pool_budgets import allowed, next_edge
 from core.model.node_pool import NodePool
 
 EDGES_MAX: Final = 64
-"""Edges of a NodePool's windows that are looked at; after that many it is asked again. A schedule may have one each minute."""
+"""Edges of a NodePool's windows that are examined; after that many, when to ask again. A schedule may have one each minute."""
 
 AHEAD: Final = timedelta(minutes=3)
 """How long before consolidateAfter must begin to count pods are observed again: two passes, and some more."""
@@ -35,7 +35,7 @@ def may_any_go(
 def wakes_at(
     pools: Iterable[NodePool], nodes: Mapping[str, PoolNodes], reasons: Collection[str], now: datetime
 ) -> datetime | None:
-    """When pods must be looked at again while no budget lets a node go: consolidateAfter before the first that opens.
+    """When pods must be examined again while no budget lets a node go: consolidateAfter before the first that opens.
 
     None: nothing opens by itself.
     """

@@ -34,7 +34,7 @@ class DriftCheck:
     def reason(self, claim: NodeClaim, pool: NodePool) -> str:
         """Return why the claim has drifted from its pool, empty where it has not.
 
-        A Drifted condition on the claim is believed.
+        A condition Drifted on the claim counts without a check of its own.
         """
         condition = claim.conditions.get(node_claim.DRIFTED)
         if condition is not None and condition.status == "True":

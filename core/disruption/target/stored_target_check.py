@@ -26,7 +26,7 @@ SAVING_LOST: Final = (1, 20)
 """Of what the rest of the way was to save so much may be lost: prices waver, and some nodes are protected meanwhile."""
 
 OUTGROWN: Final = (1, 10)
-"""The price of the nodes that stay may grow by so much of what all candidates cost: more is a fleet nobody has looked at."""
+"""The price of the nodes that stay may grow by this share of what all candidates cost; beyond it, the fleet is another one."""
 
 
 class Continued(NamedTuple):

@@ -40,7 +40,7 @@ class WaveBudgets:
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str) -> bool:
-        """Whether one more node may go in this wave; tells of a ceiling on evictions that holds it back."""
+        """Whether one more node may go in this wave; reports a ceiling on evictions that holds it back."""
         pool = candidate.pool.name
         top = self._top(pool, reason)
         if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(

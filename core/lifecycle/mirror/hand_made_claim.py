@@ -35,7 +35,7 @@ _NOT_COPIED: Final = frozenset(
 
 
 def is_made_by_hand(obj: JsonObject) -> bool:
-    """Whether a NodeClaim is somebody's order that no claim of ours stands behind yet.
+    """Whether somebody made the NodeClaim, and no claim of ours exists for it yet.
 
     One with an instance, or with Karpenter's finalizer, is Karpenter's (`core.lifecycle.takeover`). One that is being deleted
     is ours only if it carries our finalizer, which we put on before the claim is stored.
@@ -180,7 +180,7 @@ def _by_price(offered: Mapping[str, tuple[Offering, ...]]) -> tuple[str, ...]:
 def _labels(claim: NodeClaim, asked: Requirements, node_class: NodeClass) -> dict[str, str]:
     """Return the node's labels: the claim's own, and a value for each label that its requirements leave to us (Karpenter).
 
-    Well-known labels follow from the instance; what the claim says of them is not believed.
+    Well-known labels follow from the instance; the claim's own values for them are ignored.
     """
     chosen = {r.key: min(r.values) for r in asked.values() if r.is_finite and r.values and _is_free(r.key)}
     own = {key: value for key, value in claim.labels.items() if _is_free(key)}

@@ -42,7 +42,7 @@ class WorkloadSpec(Wire):
 
 
 class WorkloadStatus(Wire):
-    """`status` of a workload, as far as it tells of a rollout."""
+    """`status` of a workload, as far as it describes a rollout."""
 
     observed_generation: int = 0
     replicas: int = 0

@@ -58,7 +58,7 @@ class RelaxedPods:
 
     @property
     def pairs_max(self) -> int:
-        """At most how many pairs of item group and type `arithmetic_bound` looks at."""
+        """The most pairs of item group and type that `arithmetic_bound` visits."""
         templates = self._context.templates
         options = (option for group in self.counts for option in group.options)
         return sum(templates[option.template_index].mask.bit_count() for option in options)

@@ -23,7 +23,7 @@ class GroupDomains:
     """The domains of each group from existing nodes and NodePools; the same for all plans of a snapshot.
 
     Attributes:
-        possible: Group → domains that the NodePools could make with nodes that the group looks at; sorted.
+        possible: Group → domains that the NodePools could make with nodes that count for the group; sorted.
         of_nodes: Group → domain → how many nodes make it one, those on their way included.
         running: Group → domain → how many running pods count there. A spread along shared domains also has its empty ones.
     """
@@ -37,7 +37,7 @@ class GroupDomains:
         signatures: Iterable[PodSignature],
         table: RequirementTable,
     ) -> None:
-        """Look at the snapshot.
+        """Collect the domains of the snapshot.
 
         Args:
             groups: The groups, by number.

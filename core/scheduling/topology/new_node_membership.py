@@ -28,11 +28,11 @@ class NewNodeMembership:
         )
 
     def counts(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
-        """Whether a group might look at a new node with these requirements."""
+        """Whether a new node with these requirements might count for a group."""
         return self._groups[group].node_filter == ANY_NODE or self._may_count(group, reqs, template.index)
 
     def is_doubtful(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
-        """Whether a new node with these requirements might yet become one that the group does not look at."""
+        """Whether a new node with these requirements might yet become one that does not count for the group."""
         node_filter = self._groups[group].node_filter
         is_open = not node_filter.selector and not node_filter.terms
         return not is_open and self._may_not_count(group, reqs, template.index)

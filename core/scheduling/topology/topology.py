@@ -33,7 +33,7 @@ class Topology:
     Attributes:
         groups: The groups, by number.
         domains: Their domains, and what running pods count there.
-        new_nodes: Which of them look at a new node.
+        new_nodes: For which of them a new node counts.
         may_run_anywhere, may_run_at: As `PodSignature` says, remembered for all signatures together.
     """
 

@@ -43,7 +43,7 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
     keys: tuple[str, ...] = ()
 
     def admits(self, offered: Requirements, taints: Iterable[Taint], well_known: frozenset[str]) -> bool:
-        """Whether nodes with these labels and taints are looked at."""
+        """Whether nodes with these labels and taints count."""
         if self.tolerations is not None and first_untolerated(_hard(taints), self.tolerations) is not None:
             return False
         for key in self.keys:
@@ -55,12 +55,12 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
         )
 
     def alternatives(self) -> tuple[tuple[Requirement, ...], ...]:
-        """The node selector with each alternative of the affinity; one empty way where neither is looked at."""
+        """Return the node selector with each alternative of the affinity; one empty alternative where neither counts."""
         return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
 
 
 ANY_NODE: Final = TopologyNodeFilter()
-"""Every node is looked at."""
+"""Every node counts."""
 
 
 class TopologyGroup(msgspec.Struct, frozen=True, order=True):

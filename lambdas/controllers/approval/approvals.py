@@ -55,7 +55,7 @@ class Approvals:
 
     Args:
         rule: Which commands wait; None: none does, and the table is not asked.
-        topic: Where they are announced; None: only events and `fleetwright status` tell of them.
+        topic: Where they are announced; None: only events and `fleetwright status` show them.
     """
 
     def __init__(

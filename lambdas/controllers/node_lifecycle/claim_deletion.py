@@ -43,7 +43,7 @@ class ClaimDeletion:
         *,
         ends_at: datetime | None = None,
     ) -> ClaimRecord:
-        """Store that the claim must be removed, whatever the budgets say; it counts in them.
+        """Store that the claim must be removed, regardless of budgets; it counts in them.
 
         A claim that is leaving already is unchanged, unless it left by our own choice and now must, or must leave sooner.
         `ends_at` is when its instance would end, and so bounds the wait for replacements.

@@ -31,7 +31,7 @@ from lambdas.ports import (
 
 CALL: Final = "ec2:CreateFleet"
 ATTEMPTS_MAX: Final = 2
-"""One more attempt if a template that we believed to exist is gone."""
+"""One more attempt if a launch template was deleted since it was last used."""
 
 
 class FleetLauncher:
@@ -77,7 +77,7 @@ class FleetLauncher:
         return self._read(answer, rendered)
 
     def _create_fleet(self, rendered: RenderedLaunch) -> JsonObject:
-        """Return EC2's answer. Templates that are gone although we believed them to exist are created again, once.
+        """Return EC2's answer. Launch templates that were deleted since they were last used are created again, once.
 
         If EC2 reports that in its answer's errors, the token is used up: the second request has another one.
         """

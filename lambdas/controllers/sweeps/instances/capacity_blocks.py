@@ -20,7 +20,7 @@ RECLAIMED_BEFORE: Final = timedelta(minutes=30)
 
 
 class CapacityBlocks(Sweep):
-    """Removes them whatever budgets say, since EC2 does; their pods' replacements come first while there is time."""
+    """Removes them regardless of budgets, since EC2 does; their pods' replacements come first while there is time."""
 
     name = "capacityBlocks"
     is_urgent = True

@@ -18,7 +18,7 @@ WAKE_UP: Final = "static capacity"
 
 
 class StaticCapacity(Sweep):
-    """Brings static NodePools to their `replicas`, whatever budgets say: the number is the user's (Karpenter)."""
+    """Brings static NodePools to their `replicas`, regardless of budgets: the number is the user's (Karpenter)."""
 
     name = "staticCapacity"
 
