@@ -127,3 +127,27 @@ def test_past_runs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for number, name in enumerate("abcd"):
         checks.note(name, NOW + number * MINUTE, NOW + number * MINUTE + SECOND, NOW + number * MINUTE + SECOND)
     assert sorted(checks._asked) == ["c", "d"]
+
+
+DUE, UNTIL = NOW + SECOND, NOW + MINUTE
+
+
+@pytest.mark.parametrize(
+    ("now", "due", "item", "is_asked"),
+    [
+        (NOW, DUE, WorkItem("a", until=UNTIL), True),
+        (NOW, DUE - SECOND / 2, WorkItem("a", until=UNTIL), False),
+        (DUE, DUE + SECOND, WorkItem("a", until=UNTIL), False),
+        (NOW, DUE, WorkItem("a", until=UNTIL + SECOND), False),
+        (NOW, DUE, WorkItem("a", until=UNTIL, due=DUE), False),
+        (NOW, DUE, WorkItem("a"), False),
+    ],
+    ids=["same", "sooner", "past", "lasts longer", "its own", "without end"],
+)
+def test_a_check_is_left_to_another_message_only_if_that_one_does_all_of_it(
+    now: datetime, due: datetime, item: WorkItem, is_asked: bool
+) -> None:
+    checks = NextChecks()
+    checks.note("a", NOW, DUE, UNTIL)
+    assert checks.is_asked("a", now, due, item) is is_asked
+    assert not checks.is_asked("b", now, due, item)
