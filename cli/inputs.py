@@ -217,7 +217,10 @@ def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonO
         return read_catalogue(arguments.catalog)
     from cli.cache.catalogue import builtin_catalogue
 
+    region = arguments.region or REGION_DEFAULT
     try:
-        return builtin_catalogue(user_store(), arguments.region or REGION_DEFAULT, node_classes)
+        return builtin_catalogue(user_store(), region, node_classes)
     except InvalidInputError as error:
-        raise InputError(str(error), source="--region") from error
+        file = f"{region}.json.gz"
+        hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your AWS rights: --catalog {file}"
+        raise InputError(error.problem, source="--region", hint=hint) from error

@@ -58,7 +58,12 @@ def since(text: str) -> datetime:
         span: timedelta | None = parse_duration(in_hours)
     except InvalidInputError:
         span = None
-    return datetime.now(UTC) - span if span is not None else moment(text)
+    if span is not None:
+        return datetime.now(UTC) - span
+    try:
+        return moment(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor a span such as 24h or 30d") from error
 
 
 def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
@@ -81,7 +86,8 @@ def refuse_none(found: Sequence[DecisionKey], arguments: argparse.Namespace) -> 
         InputError: If there is none.
     """
     if not found:
-        raise InputError("there is no decision in the ledger, or none of that time", source=arguments.ledger)
+        hint = "`fleetwright log` with the same ledger and without a time lists what it has"
+        raise InputError("there is no decision in the ledger, or none of that time", source=arguments.ledger, hint=hint)
 
 
 def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:

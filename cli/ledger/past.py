@@ -66,7 +66,10 @@ def _last_about(place: LedgerStorage, keys: Sequence[DecisionKey], arguments: ar
             line = log_entry(entry, ())
             if concerns(line, pod=arguments.target) or concerns(line, node=arguments.target):
                 return key
-    raise InputError(f"no decision of that time is about {arguments.target!r}: a pod is named NAMESPACE/NAME")
+    hint = (
+        f"`fleetwright log --ledger {arguments.ledger}` lists what decisions are about; a pod is named NAMESPACE/NAME"
+    )
+    raise InputError(f"no decision of that time is about {arguments.target!r}", hint=hint)
 
 
 def _disruption(plan: DisruptionPlan, snapshot: Snapshot, target: str) -> Explanation | None:

@@ -93,6 +93,24 @@ def test_a_typo_in_a_command_gets_a_suggestion(given: str, meant: str, capsys: p
     assert f"did you mean {meant!r}?" in capsys.readouterr().err
 
 
+def test_a_region_without_prices_says_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said `--region: region: no prices`, and no word of `catalog fetch`."""
+    assert program.main(["plan", "-f", str(tmp_path), "--allow-empty", "--region", "eu-west-1"]) == 2
+    told = capsys.readouterr().err
+    assert "fleetwright: --region: no prices of 'eu-west-1' are built in" in told
+    assert "fleetwright catalog fetch --region eu-west-1 --to eu-west-1.json.gz" in told
+    assert "--catalog eu-west-1.json.gz" in told
+
+
+def test_a_time_that_cannot_be_read_names_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--since` takes 24h too, and its error named the long form alone."""
+    assert program.main(["log", "--ledger", "x", "--since", "yesterday"]) == 2
+    assert (
+        "'yesterday' is not a time such as 2026-11-20T00:00:00Z, nor a span such as 24h or 30d"
+        in capsys.readouterr().err
+    )
+
+
 def test_a_typo_in_an_option_gets_a_suggestion_and_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`fleetwright --help` lists no option of `plan`."""
     assert program.main(["plan", "--nwo", "2026-11-20T00:00:00Z"]) == 2
