@@ -120,12 +120,8 @@ def log_table(document: dict[str, Any]) -> str:
     """Format the log for people, with the total."""
     rows: list[tuple[object, ...]] = [_row(line) for line in document["entries"]]
     if not rows:
-        return "\n\n".join(
-            filter(
-                None,
-                ["no decision is about that; pods are named NAMESPACE/NAME", unreadable_text(document["unreadable"])],
-            )
-        )
+        nothing = "no decision is about that; pods are named NAMESPACE/NAME"
+        return "\n\n".join(filter(None, [nothing, unreadable_text(document["unreadable"])]))
     prices = [line["hourly"] for line in document["entries"]]
     moves = sum(line["moves"] for line in document["entries"])
     launched, saved = sum(price for price in prices if price > 0), -sum(price for price in prices if price < 0)
