@@ -112,7 +112,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
     )
     snapshot = msgspec.structs.replace(own.snapshot, options=options)
     for part in own.stale_market:
-        warn(f"{part}: see the alarm `denied`, cause `staleMarket`")
+        warn(f"{part.explanation}: see the alarm `denied`, cause `staleMarket`")
     read_at = own.prices_read_at
     prices = {
         "source": f"the functions of {installation.stack}",

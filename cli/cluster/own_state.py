@@ -32,6 +32,7 @@ from lambdas.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
 from lambdas.store import SweepState
 
 if TYPE_CHECKING:
+    from core.catalogue.facts import StalePart
     from lambdas.application.adapters import Adapters
 
 
@@ -46,7 +47,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
         sweeps: The states of `reconcile`'s sweeps, by name.
         prices_read_at: When prices were last read; None before the first time.
         proposals: Commands that wait for approval; None where the functions ask for none.
-        stale_market: Parts of the market that were read long ago, with when that was.
+        stale_market: Parts of the market that were last read long ago.
     """
 
     view: ClusterState
@@ -56,7 +57,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: Mapping[str, SweepState]
     prices_read_at: datetime | None
     proposals: tuple[Proposal, ...] | None = None
-    stale_market: tuple[str, ...] = ()
+    stale_market: tuple[StalePart, ...] = ()
 
 
 def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:

@@ -19,6 +19,18 @@ SHAPES_STALE_AFTER: Final = timedelta(hours=36)
 """Three readings of instance types and zones in vain."""
 
 
+class StalePart(msgspec.Struct, frozen=True):
+    """A part of the market that was last read so long ago that it may mislead plans.
+
+    Attributes:
+        name: The part, as condition reasons name it.
+        explanation: Which part it is, and when it was last read.
+    """
+
+    name: str
+    explanation: str
+
+
 class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One region's shapes and market.
 
@@ -40,14 +52,14 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Builds catalogues for EC2NodeClass manifests from these facts."""
         return CatalogueBuilder(self.shapes, self.market, settings)
 
-    def stale_parts(self, now: datetime) -> tuple[str, ...]:
-        """Return which parts are so old that they may mislead plans, and when each was read; none where all is current."""
+    def stale_parts(self, now: datetime) -> tuple[StalePart, ...]:
+        """Return the parts that are so old that they may mislead plans, prices first; none where all is current."""
         parts = (
-            ("prices were", self.prices_read_at, PRICES_STALE_AFTER),
-            ("instance types and zones were", self.shapes_read_at, SHAPES_STALE_AFTER),
+            ("Prices", "prices", self.prices_read_at, PRICES_STALE_AFTER),
+            ("InstanceTypes", "instance types and zones", self.shapes_read_at, SHAPES_STALE_AFTER),
         )
         return tuple(
-            f"{what} last read at {read_at:%Y-%m-%d %H:%M} UTC, {(now - read_at) // timedelta(hours=1)} hours ago"
-            for what, read_at, limit in parts
+            StalePart(name, f"{what} were last read at {read_at:%Y-%m-%d %H:%M} UTC")
+            for name, what, read_at, limit in parts
             if now - read_at >= limit
         )

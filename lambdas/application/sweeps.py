@@ -67,7 +67,7 @@ def sweeps(
         InconsistentNodes(work),
         OrphanedNodes(kubernetes, cloud),
         PodEvents(stores),
-        Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
+        Statuses(ObjectStatus(kubernetes, cloud, stores, adapters.catalogues, clock)),
         Expiry(terminator),
         ScheduledChanges(terminator),
         DeletedPools(kubernetes, terminator),

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from core.catalogue.facts import MarketFacts
+from core.catalogue.market import Market
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
@@ -32,6 +33,7 @@ from lambdas.ports import (
     TransientError,
 )
 from simulator.cluster.list_selectors import selection
+from tests.builders import NOW
 
 
 class CrashError(BaseException):
@@ -310,12 +312,15 @@ class FakeCatalogues:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self.kept: MarketFacts | None = MarketFacts(
+            shapes=(), market=Market(region="us-east-1"), shapes_read_at=NOW, prices_read_at=NOW
+        )
 
     def facts(self) -> MarketFacts | None:
-        return None
+        return self.kept
 
     def save(self, facts: MarketFacts) -> None:
-        """Nothing is stored."""
+        self.kept = facts
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
         return self._catalogue

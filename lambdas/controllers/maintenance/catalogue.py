@@ -34,6 +34,6 @@ class CatalogueRefresh:
         report.count(ESTIMATED_PRICES, int(facts.prices_are_estimates))
         stale = facts.stale_parts(self._clock.now())
         report.count(STALE_MARKET, len(stale))
-        for problem in (*facts.problems, *stale):
+        for problem in (*facts.problems, *(part.explanation for part in stale)):
             report.count("catalogueProblems")
             report.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)

@@ -28,6 +28,7 @@ from core.reasons.node import NodeReason
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.launch_condition import denied_launches
+from lambdas.controllers.status.market_condition import MarketCondition
 from lambdas.controllers.status.node_memory import seen_memory
 from lambdas.controllers.status.quota_condition import QuotaConditions
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
@@ -35,7 +36,7 @@ from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
+from lambdas.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.run_report import RunReport
 
 Attempt = Callable[[str, Callable[[], object]], bool]
@@ -56,7 +57,14 @@ ROLLOUT_STOPPED: Final = "RolloutStopped"
 class ObjectStatus:
     """Writes a status only where it differs from the present one."""
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, clock: Clock) -> None:
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        cloud: CloudProvider,
+        stores: Stores,
+        catalogues: CatalogueStore,
+        clock: Clock,
+    ) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._brakes = stores.brakes
@@ -64,6 +72,7 @@ class ObjectStatus:
         self._denials = stores.denials
         self._moves = stores.moves
         self._clock = clock
+        self._market = MarketCondition(catalogues, clock)
         self._quotas = QuotaConditions(stores.quotas, clock)
         self._statuses = StatusWriter(kubernetes, clock)
         self._validations = ValidationEvents(kubernetes, clock)
@@ -98,6 +107,7 @@ class ObjectStatus:
         stopped: dict[str, Rollout] = {}
         attempt("rollouts", lambda: stopped.update(self._moves.read(self._clock.now()).rollouts))
 
+        is_market_read = attempt("market", self._market.read)
         are_quotas_read = attempt("quotas", self._quotas.read)
 
         def write_pool(name: str, manifest: JsonObject) -> None:
@@ -106,6 +116,8 @@ class ObjectStatus:
             more = [message for message in (found, rollout) if message is not None]
             if are_denials_read:
                 more.append(denied_launches(pools[name].node_class.name, denials))
+            if is_market_read:
+                more.append(self._market.current())
             if are_quotas_read:
                 more.append(self._quotas.of(pools[name]))
             self._write_pool(manifest, pools[name], more, ready, view.claims.values(), report)

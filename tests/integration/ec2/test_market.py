@@ -301,7 +301,7 @@ def test_a_market_that_stays_unread_is_an_alarm(market: AwsMarket, region: Regio
         counted.append(report.counts["staleMarket"])
     assert counted == [0, 0, 1, 2]
     said = [decision.message for decision in report.decisions]
-    assert any("prices were last read" in text and "39 hours ago" in text for text in said)
+    assert any("prices were last read at" in text for text in said)
     region.broken.clear()
     refresh.refresh(recovered := RunReport())
     assert recovered.counts["staleMarket"] == 0

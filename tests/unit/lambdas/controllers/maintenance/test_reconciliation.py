@@ -190,6 +190,7 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
         "DisruptionPaused": "False",
         "LaunchDenied": "False",
+        "MarketStale": "False",
         "NodeClassReady": "True",
         "NodeRegistrationHealthy": "True",
         "QuotaShort": "Unknown",

@@ -43,8 +43,9 @@ def test_it_rests_while_nothing_changes(lab: Lab) -> None:
 
 def test_a_new_market_reading_ends_the_rest(lab: Lab) -> None:
     """Otherwise, a cheaper offering is found late."""
-    facts = MarketFacts(shapes=(), market=Market(region="r"), shapes_read_at=NOW, prices_read_at=NOW)
-    lab.app.adapters.catalogues.__dict__["facts"] = lambda: facts
+    now = lab.clock.now()
+    facts = MarketFacts(shapes=(), market=Market(region="r"), shapes_read_at=now, prices_read_at=now)
+    lab.app.adapters.catalogues.save(facts)
     assert not rests(lab)
     assert rests(lab)
 
