@@ -213,6 +213,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
     ("reconcile", "karpenter.sh", "nodeclaims/status", "patch"): "a node drifts, or becomes consolidatable",
     ("execute", "karpenter.sh", "nodeclaims", "patch"): "a claim ends",
     ("reconcile", "", "events", "create"): "a rollout stops",
+    ("reconcile", "", "nodes", "get"): "a node is tainted without a command",
     ("reconcile", "", "nodes", "patch"): "a lost command left a node tainted",
     ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
 }

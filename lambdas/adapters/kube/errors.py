@@ -27,6 +27,9 @@ _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
 _DIGITS_MAX: Final = 9
+_BUDGET_CAUSE: Final = "DisruptionBudget"
+"""The cause in Kubernetes' answer to an eviction that a PodDisruptionBudget forbids."""
+
 _LONGEST_WAIT: Final = timedelta(minutes=1)
 """Longest wait that is honoured when a server says that it is busy."""
 
@@ -59,9 +62,7 @@ class _Status(msgspec.Struct, frozen=True):
     def names_budget(self) -> bool:
         """Whether a PodDisruptionBudget is the cause."""
         causes = (self.details.causes if self.details else None) or ()
-        return any(cause.reason == "DisruptionBudget" for cause in causes) or "disruption budget" in (
-            self.message or ""
-        )
+        return any(cause.reason == _BUDGET_CAUSE for cause in causes) or "disruption budget" in (self.message or "")
 
 
 def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False, retry_after: str = "") -> PortError:
