@@ -116,7 +116,7 @@ def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType
 
 
 def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, ...]:
-    """One for each zone and capacity type that has a price; unavailable where the class cannot launch it."""
+    """One for each zone and capacity type with a price; unavailable where the class cannot launch it or spot is unlisted."""
     compatible, name = is_compatible(shape, sizing), shape.instance_type
     found = []
     for zone in sorted(market.offered[name]):
@@ -127,7 +127,8 @@ def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, 
             spot = capacity_type == labels.SPOT
             price = market.spot_price(name, zone) if spot else market.on_demand.get(name)
             if price is not None:
-                found.append(Offering(name, zone, capacity_type, price, available))
+                is_listed = not spot or market.lists_spot(name, zone)
+                found.append(Offering(name, zone, capacity_type, price, available and is_listed))
     return tuple(found)
 
 

@@ -45,8 +45,9 @@ class AwsMarket:
         """Return the current facts.
 
         A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
-        removed: an instance type no longer listed still prices running nodes. On-demand prices that could never be read are
-        estimated until they can be, as in regions without a Pricing service or for accounts without permission.
+        removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
+        (`Market.unlisted_spot`). On-demand prices that could never be read are estimated until they can be, as in regions
+        without a Pricing service or for accounts without permission.
 
         Raises:
             PortError: If types or zones cannot be read and were never read before.
@@ -152,11 +153,18 @@ def _attempt(read: Callable[[], T], problems: list[str], *, is_vital: bool) -> T
 
 
 def _with_prices(market: Market, listed: dict[str, int], spot: dict[str, dict[str, int]] | None) -> Market:
-    merged = market.spot
-    if spot is not None:
-        known = market.spot or {}
-        merged = {name: {**known.get(name, {}), **spot.get(name, {})} for name in sorted({*known, *spot})}
-    return msgspec.structs.replace(market, on_demand=dict(sorted({**market.on_demand, **listed}.items())), spot=merged)
+    market = msgspec.structs.replace(market, on_demand=dict(sorted({**market.on_demand, **listed}.items())))
+    return market if spot is None else _with_spot(market, spot)
+
+
+def _with_spot(market: Market, listed: dict[str, dict[str, int]]) -> Market:
+    """Return the market with these spot prices; what they lack keeps its last price and is marked."""
+    known = market.spot or {}
+    merged = {name: {**known.get(name, {}), **listed.get(name, {})} for name in sorted({*known, *listed})}
+    unlisted = {name: tuple(sorted(merged[name].keys() - listed.get(name, {}).keys())) for name in merged}
+    return msgspec.structs.replace(
+        market, spot=merged, unlisted_spot={name: zones for name, zones in unlisted.items() if zones}
+    )
 
 
 def _product_filters(region: str, tenancy: str, family: str) -> list[JsonObject]:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from moto import mock_aws
 
-from core.catalogue.facts import PRICES_STALE_AFTER, SHAPES_STALE_AFTER
+from core.catalogue.facts import PRICES_STALE_AFTER, SHAPES_STALE_AFTER, MarketFacts
 from core.model.catalogue import Catalogue
 from core.price_terms.term_prices import TermPrices
 from core.price_terms.terms import Discount, PriceTerms
@@ -146,6 +146,32 @@ def test_a_partial_reading_keeps_the_other_part(broken: str, market: AwsMarket, 
     assert again.market.spot_price("m5.large", "us-east-1a") == 31_000_000
     assert (again.market.spot_price("m5.large", "us-east-1b") == 40_000_000) == (broken != "DescribeSpotPriceHistory")
     assert [problem for problem in again.problems if broken in problem]
+
+
+def test_a_spot_price_that_vanishes_is_launched_at_no_more(market: AwsMarket, region: Region, clock: Clock) -> None:
+    """It stayed for ever, so plans chose what EC2 no longer sold; nodes that run there still need a price."""
+
+    def offering(facts: MarketFacts) -> tuple[int, bool]:
+        """Price and availability of m5.large, spot, in us-east-1a."""
+        types = facts.builder().catalogue(()).default
+        offerings = next(found.offerings for found in types if found.name == "m5.large")
+        (found,) = (o for o in offerings if (o.zone, o.capacity_type) == ("us-east-1a", "spot"))
+        return found.price, found.available
+
+    facts = market.read(None)
+    assert offering(facts) == (31_000_000, True)
+    sold = dict(region.spot)
+    del region.spot[("m5.large", "us-east-1a")]
+    clock.time += PRICES_FRESH_FOR
+    facts = market.read(facts)
+    assert offering(facts) == (31_000_000, False)
+    clock.time += PRICES_FRESH_FOR
+    region.broken.add("DescribeSpotPriceHistory")
+    facts = market.read(facts)
+    assert offering(facts) == (31_000_000, False)
+    region.broken.clear()
+    region.spot = sold
+    assert offering(market.read(facts)) == (31_000_000, True)
 
 
 def test_a_first_reading_without_types_fails(market: AwsMarket, region: Region) -> None:
