@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
@@ -43,7 +44,8 @@ def _holds(command: Command, fresh: DisruptionPass, worthwhile: int) -> bool:
     if len(going) < len(command.nodes):
         return False
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
-    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=command.moves)
+    meant = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a seat keeps its domain
+    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=meant)
     if simulation.stranded or len(simulation.claims) > len(command.replacements):
         return False
     if not by_choice:

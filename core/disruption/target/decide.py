@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
@@ -142,8 +144,17 @@ class TargetDecision:
         book = SeatAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
         cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.worth)
         found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
-        is_small = len(target.fleet.candidates) <= SMALL
-        return holding(found, self._pass, worthwhile=WORTHWHILE) if is_small else found
+        if len(target.fleet.candidates) > SMALL:
+            return found
+        return holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
+
+    def _across_domains(self, commands: list[Command]) -> list[Command]:
+        """The commands with a cheaper new node in another domain, if there is one; the kept target counts its price."""
+        found = with_domain_change(commands, self._pass)
+        saved = sum(command.savings for command in found) - sum(command.savings for command in commands)
+        if saved and self.kept is not None:
+            self.kept = msgspec.structs.replace(self.kept, new_price=self.kept.new_price - saved)
+        return found
 
     def _target(
         self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None

@@ -1,0 +1,92 @@
+"""Moves the pods of one command to a cheaper zone where the rules along zones admit that.
+
+A target keeps pods that such rules concern in their domain, so that its commands keep the rules in any order. One command of a
+pass may do without: the pods of all others stay in their domains, so it finds the same counts whether it goes first or last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.consolidation import affordable, unplaced
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.plan import Command, Move, PlannedClaim
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
+
+ACROSS_DOMAINS: Final = ("single", "multi")
+"""Methods of commands, of one node and of several, whose pods may leave their domains: they are validated like Karpenter's."""
+
+
+def with_domain_change(commands: Sequence[Command], disruption_pass: DisruptionPass) -> list[Command]:
+    """Return the commands; the one that saves the most by letting its pods leave their domains is changed, and comes first.
+
+    Whatever is launched for it costs less than what the target planned. It keeps the name of the new node.
+    """
+    changes = [
+        (command.savings - changed.savings, number, changed)
+        for number, command in enumerate(commands)
+        if (changed := _changed(number, commands, disruption_pass)) is not None
+    ]
+    if not changes:
+        return list(commands)
+    _, number, changed = min(changes, key=lambda change: change[:2])
+    return [changed, *_others(number, commands)]
+
+
+def _changed(number: int, commands: Sequence[Command], disruption_pass: DisruptionPass) -> Command | None:
+    """The command with its pods free to leave their domains, None where that is not possible or not cheaper."""
+    command = commands[number]
+    known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates}
+    going = [known[name] for name in command.nodes]
+    if not _is_alterable(command) or not _is_held(going, disruption_pass):
+        return None
+    (planned,) = command.replacements
+    simulation = disruption_pass.simulate(going, consolidation=True)
+    if unplaced(simulation) is not None or len(simulation.claims) != 1:
+        return None
+    claim = affordable(simulation.claims[0], planned.price, going, disruption_pass)
+    if isinstance(claim, Refusal):
+        return None
+    moves = [Move(move.pod, planned.name if move.to == claim.name else move.to) for move in simulation.moves]
+    targets = {move.to for move in moves}
+    if not targets.isdisjoint(_touched(_others(number, commands)) | disruption_pass.leaving_later):
+        return None
+    return _replacing(command, msgspec.structs.replace(claim, name=planned.name), moves)
+
+
+def _is_alterable(command: Command) -> bool:
+    """Whether the command goes now, by choice, with one new node."""
+    by_choice = command.reason == TerminationReason.UNDERUTILIZED
+    return by_choice and command.wave == 1 and len(command.replacements) == 1
+
+
+def _is_held(going: Sequence[Candidate], disruption_pass: DisruptionPass) -> bool:
+    """Whether the target keeps any pod of these nodes in its domain."""
+    groups = disruption_pass.planner.context.pod_groups
+    return any(groups.of(pod).signature.domain_keys for candidate in going for pod in candidate.pods)
+
+
+def _replacing(command: Command, claim: PlannedClaim, moves: Sequence[Move]) -> Command:
+    """The command with another new node, for which all its nodes wait."""
+    return msgspec.structs.replace(
+        command,
+        method=ACROSS_DOMAINS[len(command.nodes) > 1],
+        replacements=(claim,),
+        moves=tuple(sorted(moves)),
+        savings=command.savings + command.replacements[0].price - claim.price,
+        awaits={},
+    )
+
+
+def _others(number: int, commands: Sequence[Command]) -> list[Command]:
+    return [*commands[:number], *commands[number + 1 :]]
+
+
+def _touched(commands: Sequence[Command]) -> set[str]:
+    """Names of the nodes that commands remove, and of those to which they move pods."""
+    return {name for command in commands for name in (*command.nodes, *(move.to for move in command.moves))}

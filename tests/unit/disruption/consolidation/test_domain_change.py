@@ -1,0 +1,96 @@
+"""A target keeps pods with a zonal spread in their zone; one command of each pass may move them to a cheaper one."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.consolidation.domain_change import with_domain_change
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.catalogue import InstanceType
+from core.model.plan import Command
+from core.model.pod import LabelSelector, Pod, TopologySpread
+from core.model.snapshot import Options, Snapshot
+from core.model.values.requirements import Requirement
+from tests.builders import ZONES, a_node_of, a_snapshot, a_type
+from tests.unit.disruption.nodes_for_tests import KARPENTER, checked, pod_on, world
+
+HOME, AWAY = ZONES[:2]
+
+
+def on_demand_type(name: str, price: float, *zones: str) -> InstanceType:
+    """A type with room for one pod of the spread."""
+    return a_type(name, cpu="2", price=price, zones=zones, capacity_types=(labels.ON_DEMAND,))
+
+
+RUNNING = on_demand_type("running", 0.8, HOME, AWAY)
+AT_HOME = on_demand_type("at-home", 0.2, HOME)
+CHEAPER_AWAY = on_demand_type("away", 0.06, AWAY)
+TYPES = (RUNNING, AT_HOME, CHEAPER_AWAY)
+
+
+def spread_pod(node: str, skew: int, **changes: object) -> Pod:
+    web = LabelSelector((Requirement.one_of("app", "web"),))
+    spread = TopologySpread(labels.ZONE, skew, selector=web)
+    return pod_on(node, cpu="1500m", labels={"app": "web"}, spreads=(spread,), **changes)
+
+
+def protected_pod(node: str) -> Pod:
+    return spread_pod(node, 1, annotations={labels.DO_NOT_DISRUPT: "true"})
+
+
+def cluster(*pods: Pod, types: tuple[InstanceType, ...] = TYPES, options: Options | None = None) -> Snapshot:
+    """Each pod on a large node of its own; those of nodes named `away` run in the other zone."""
+    zones = {pod.node_name: AWAY if pod.node_name.startswith("away") else HOME for pod in pods}
+    nodes = [a_node_of(RUNNING, name, zone=zone) for name, zone in zones.items()]
+    snapshot = world(*nodes, pods=pods, options=options or Options())
+    return msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue)
+
+
+def launches(commands: tuple[Command, ...]) -> list[tuple[str, ...]]:
+    """The zones of every replacement."""
+    return [claim.zones for command in commands for claim in command.replacements]
+
+
+def test_a_pod_moves_to_a_cheaper_zone_that_its_spread_admits() -> None:
+    snapshot = cluster(spread_pod("home", 1))
+    (command,) = disrupt(snapshot).commands
+    assert launches((command,)) == [(AWAY,)]
+    assert command.savings == RUNNING.offerings[0].price - CHEAPER_AWAY.offerings[0].price
+    assert checked(command, snapshot) == command
+
+
+def test_it_saves_as_much_as_karpenters_own_moves() -> None:
+    costs = [disrupt(cluster(spread_pod("home", 1), options=o)).cost.after for o in (Options(), KARPENTER)]
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(("others", "zone"), [(("away",), HOME), (("home-2", "away"), AWAY)])
+def test_the_spread_holds_after_the_move(others: tuple[str, ...], zone: str) -> None:
+    """Two pods in the cheaper zone are one too many while the other zone has none."""
+    plan = disrupt(cluster(spread_pod("home", 1), *(protected_pod(node) for node in others)))
+    assert launches(plan.commands) == [(zone,)]
+
+
+def test_one_command_alone_leaves_its_domain() -> None:
+    """Either pod may go to the other zone, both may not."""
+    plan = disrupt(cluster(spread_pod("home-1", 1), spread_pod("home-2", 1), protected_pod("away")))
+    assert launches(plan.commands) == [(AWAY,), (HOME,)]
+
+
+def test_whatever_is_launched_costs_less_than_what_the_target_planned() -> None:
+    costly_away = on_demand_type("costly-away", 0.5, AWAY)
+    plan = disrupt(cluster(spread_pod("home", 1), types=(*TYPES, costly_away)))
+    assert [claim.instance_types for command in plan.commands for claim in command.replacements] == [("away",)]
+
+
+def test_a_command_of_the_first_wave_alone_is_changed_and_keeps_the_name_of_its_new_node() -> None:
+    (planned,) = disrupt(cluster(spread_pod("home", 1), types=(RUNNING, AT_HOME))).commands
+    this_pass = DisruptionPass(cluster(spread_pod("home", 1)))
+    later = msgspec.structs.replace(planned, wave=2)
+    assert with_domain_change([later], this_pass) == [later]
+    (changed,) = with_domain_change([planned], this_pass)
+    assert launches((changed,)) == [(AWAY,)]
+    assert changed.replacements[0].name == planned.replacements[0].name
