@@ -41,9 +41,11 @@ def with_domain_change(commands: Sequence[Command], disruption_pass: DisruptionP
 def _changed(number: int, commands: Sequence[Command], disruption_pass: DisruptionPass) -> Command | None:
     """The command with its pods free to leave their domains, None where that is not possible or not cheaper."""
     command = commands[number]
+    if not _is_alterable(command):
+        return None
     known = {candidate.name: candidate for candidate in disruption_pass.survey.candidates}
     going = [known[name] for name in command.nodes]
-    if not _is_alterable(command) or not _is_held(going, disruption_pass):
+    if not _is_held(going, disruption_pass):
         return None
     (planned,) = command.replacements
     simulation = disruption_pass.simulate(going, consolidation=True)
