@@ -25,8 +25,8 @@ from benchmarks.flexibility import flexibility
 from benchmarks.workloads.manifests import NOW
 from cli.commands import plan as plan_command
 from cli.inputs import read_inputs
-from cli.inventory import take_inventory
-from cli.reading import read
+from cli.manifests.inventory import take_inventory
+from cli.manifests.reading import read
 from core.api.objects import JsonObject
 from core.catalogue import document
 from core.gc_pause import collector_paused

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
-from cli.kubectl import KUBECTL
-from cli.style import AUTO, choose_style
-from cli.terminal import write_stderr
+from cli.manifests import KUBECTL
+from cli.terminal.printable import write_stderr
+from cli.terminal.style import AUTO, choose_style
 from core.errors import InvalidInputError
 from core.version import VERSION
 

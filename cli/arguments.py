@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cli.errors import InputError
-from cli.output import FORMS, JSONPATH
-from cli.style import AUTO, CHOICES
+from cli.terminal.output import FORMS, JSONPATH
+from cli.terminal.style import AUTO, CHOICES
 from core.errors import InvalidInputError
 from core.model.feature_gates import GATES, VARIABLE, FeatureGates, parse_feature_gates
 from core.model.pod import TopologySpread
@@ -166,7 +166,7 @@ def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
     """Return the constraints in a file with one document, none without a file."""
     if path is None:
         return ()
-    from cli.reading import parse, read_text
+    from cli.manifests.reading import parse, read_text
     from core.manifests.scheduler_config import default_spreads
 
     found = [document.object for document in parse(read_text(path), path)]

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from cli import output
 from cli.errors import InputError
+from cli.terminal import output
 from core.explain import PAGE, Explanation, explain_pod
 from core.explain_group import explain_pods, explain_pool
 from core.explain_node import explain_node_now

@@ -16,11 +16,11 @@ import msgspec
 from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
 from cli.cache.objects import KeptReaders
 from cli.cache.store import user_store
-from cli.completeness import missing
 from cli.errors import InputError
-from cli.inventory import Inventory, field_in, take_inventory
-from cli.reading import Document, read
-from cli.terminal import write_stderr
+from cli.manifests.completeness import missing
+from cli.manifests.inventory import Inventory, field_in, take_inventory
+from cli.manifests.reading import Document, read
+from cli.terminal.printable import write_stderr
 from core import labels
 from core.api.objects import JsonObject
 from core.catalogue import document

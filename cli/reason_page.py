@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from cli import output
-from cli.style import style
+from cli.terminal import output
+from cli.terminal.style import style
 from core.explain import PAGE
 
 VARIABLE: Final = "FLEETWRIGHT_DOCS_URL"

@@ -6,8 +6,8 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Final
 
-from cli import output
-from cli.style import style
+from cli.terminal import output
+from cli.terminal.style import style
 from core.api.objects import JsonObject
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from cli import output
-from cli.cluster.installation import add_access
-from cli.cluster.organisation import add_all, refuse_role_alone, unreadable_text
+from cli.cluster.arguments import add_access, add_all, refuse_role_alone
+from cli.cluster.organisation import unreadable_text
 from cli.errors import DONE, NEGATIVE
+from cli.terminal import output
 from core.brakes.brake import STOPS
 from core.brakes.kill_switch import Mode, kill_switch
 
@@ -32,10 +32,10 @@ def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
 
     Negative where one was left unchanged, because it is stricter than requested, or could not be set: all others are.
     """
+    from cli.answers.plan_document import API_VERSION
     from cli.cluster.installation import find_installation
     from cli.cluster.kill_switch import switch_of
     from cli.cluster.organisation import find_organisation
-    from cli.plan_document import API_VERSION
 
     refuse_role_alone(arguments)
     changes: list[dict[str, Any]] = []

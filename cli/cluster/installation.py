@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,23 +39,6 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     settings: Settings
     session: boto3.Session
-
-
-def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = False) -> None:
-    """Add `--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and the cluster's region here."""
-    parser.add_argument(
-        "--cluster",
-        metavar="NAME",
-        required=is_required,
-        help="an EKS cluster that the functions look after: its claims, commands and brakes count, too",
-    )
-    add_access(parser)
-
-
-def add_access(parser: argparse.ArgumentParser) -> None:
-    """Add the options for AWS credentials and the stack's name."""
-    parser.add_argument("--profile", metavar="NAME", help="with --cluster: the profile of the AWS configuration")
-    parser.add_argument("--stack", metavar="NAME", help="with --cluster: its stack (default: fleetwright-CLUSTER)")
 
 
 def find_installation(cluster: str, *, region: str | None, profile: str | None, stack: str | None) -> Installation:

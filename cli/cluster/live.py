@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
 from cli.errors import InputError
-from cli.reading import Document
+from cli.manifests.reading import Document
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 
@@ -45,13 +44,6 @@ Other workloads are left out: their existing pods are listed, and pods that do n
 
 _ABSENT: Final = 404
 """The kind is not installed: there are no NodeOverlays without Karpenter's definition of them."""
-
-
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add `--context`: which cluster is read where no file is given."""
-    parser.add_argument(
-        "--context", metavar="NAME", help="without -f: the kubeconfig's context to read (default: the current one)"
-    )
 
 
 def read_live(context: str | None) -> list[Document]:

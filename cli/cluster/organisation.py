@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from cli import output
 from cli.cluster import installation
 from cli.cluster.installation import Installation, installation_in
 from cli.cluster.kill_switch import KillSwitches, SwitchSetting
 from cli.errors import InputError
+from cli.terminal import output
 from core.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -98,21 +98,6 @@ class Organisation(msgspec.Struct, frozen=True):
         return answers, tuple(failed)
 
 
-def add_all(parser: argparse.ArgumentParser, which: Any = None) -> None:
-    """Add `--all` (to the group `which` of options that exclude it) and `--role`."""
-    text = (
-        "every cluster with an installation in the account, and in those of --role; --region takes several with commas"
-    )
-    (which or parser).add_argument("--all", action="store_true", help=text)
-    parser.add_argument(
-        "--role",
-        metavar="ARN",
-        action="append",
-        default=[],
-        help="with --all: an IAM role that is assumed instead of using the credentials as they are; may be given again",
-    )
-
-
 def find_organisation(arguments: argparse.Namespace) -> Organisation:
     """Return every cluster that the arguments mean.
 
@@ -144,12 +129,6 @@ def unreadable_text(found: Sequence[Mapping[str, str | None]]) -> str:
         for one in found
     ]
     return output.wrapped("\n".join(lines)) if lines else ""
-
-
-def refuse_role_alone(arguments: argparse.Namespace) -> None:
-    """Stop where a role is named that would not be assumed. Raises InputError."""
-    if arguments.role and not arguments.all:
-        raise InputError("--role is for --all", hint="--profile names the credentials for one cluster")
 
 
 def _sites(arguments: argparse.Namespace) -> Iterator[AccountRegion | Unreadable]:

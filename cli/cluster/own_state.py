@@ -12,7 +12,7 @@ import msgspec
 from cli.cluster.installation import Installation
 from cli.cluster.proposals import open_proposals
 from cli.errors import InputError
-from cli.inventory import Inventory
+from cli.manifests.inventory import Inventory
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes.brake import Action, BrakeKind, EngagedBrakes

@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
+from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.terminal import output
 
 if TYPE_CHECKING:
     from core.approval.proposal import Proposal
@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: Any) -> None:
-    from cli.plan_document import API_VERSION
-    from cli.proposal_document import proposal_document
+    from cli.answers.plan_document import API_VERSION
+    from cli.answers.proposal_document import proposal_document
 
     found = [proposal_document(proposal, now) for proposal in proposals]
     document = {"apiVersion": API_VERSION, "kind": "Proposals", "cluster": arguments.cluster, "proposals": found}
@@ -68,7 +68,7 @@ def _show(arguments: argparse.Namespace, proposals: tuple[Proposal, ...], now: A
 
 
 def _table(document: dict[str, Any]) -> str:
-    from cli.proposal_document import proposals_table
+    from cli.answers.proposal_document import proposals_table
 
     return proposals_table(document["proposals"]) if document["proposals"] else "nothing waits for approval"
 

@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If AWS refuses, or the file cannot be written.
     """
-    from cli.progress import progress
-    from cli.reading import read
+    from cli.manifests.reading import read
+    from cli.terminal.progress import progress
     from core.catalogue.build import build_catalogue
     from core.catalogue.document import CatalogueOrigin, encode
     from lambdas.ports import PortError

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
-from cli.cluster.live import add_cluster
+from cli.cluster.arguments import add_cluster, add_installation
 from cli.errors import DONE
+from cli.terminal import output
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
 
 _EXAMPLES: Final = """examples:
@@ -55,11 +54,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
-    from cli.disruption_table import disruption_names, disruption_table
+    from cli.answers.disruption_table import disruption_names, disruption_table
+    from cli.answers.plan_document import disruption_document
     from cli.inputs import read_inputs
-    from cli.plan_document import disruption_document
-    from cli.progress import progress
     from cli.search_time import share_of_time, timing
+    from cli.terminal.progress import progress
 
     with progress("reading"):
         inputs = read_inputs(arguments)

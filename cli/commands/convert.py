@@ -9,8 +9,8 @@ import yaml
 
 from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.reading import Document, read
-from cli.terminal import write_stderr
+from cli.manifests.reading import Document, read
+from cli.terminal.printable import write_stderr
 from core.api import conversion
 from core.errors import InvalidInputError
 

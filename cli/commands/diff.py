@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.terminal import write_stderr, write_stdout
+from cli.terminal import output
+from cli.terminal.printable import write_stderr, write_stdout
 
 if TYPE_CHECKING:
-    from cli.difference_document import Side
-    from cli.reading import Document
+    from cli.answers.difference_document import Side
+    from cli.manifests.reading import Document
 
 ITERATIONS_DEFAULT: Final = 2000
 """Steps instead of seconds: an answer in a pull request must not depend on the speed of the machine."""
@@ -66,8 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan both sides and compare them. Negative only under a condition of `--fail-on`."""
-    from cli.difference_document import as_markdown, as_table, difference_document
-    from cli.reading import STANDARD_INPUT, read
+    from cli.answers.difference_document import as_markdown, as_table, difference_document
+    from cli.manifests.reading import STANDARD_INPUT, read
 
     if [*arguments.before, *arguments.after, *arguments.files].count(STANDARD_INPUT) > 1:
         raise InputError("standard input can be given once only", hint="give the other side as a file or folder")
@@ -87,10 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
-    from cli.difference_document import Side
+    from cli.answers.difference_document import Side
     from cli.inputs import read_inputs
-    from cli.progress import progress
     from cli.search_time import share_of_time
+    from cli.terminal.progress import progress
     from core.disruption.fleet_cost import fleet_price
     from core.gc_pause import collector_paused
     from core.scheduling import schedule

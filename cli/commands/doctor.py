@@ -6,9 +6,9 @@ import argparse
 from datetime import UTC, datetime
 from typing import Any
 
-from cli import output
 from cli.arguments import add_output
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.terminal import output
 
 _EPILOG = """examples:
   fleetwright doctor --cluster prod --region eu-west-1
@@ -31,10 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     import boto3
     from botocore.exceptions import BotoCoreError
 
+    from cli.answers.plan_document import API_VERSION
     from cli.doctor.account import Account
     from cli.doctor.checks import diagnose
     from cli.doctor.finding import PROBLEM
-    from cli.plan_document import API_VERSION
 
     try:
         session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)

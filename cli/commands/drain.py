@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
+from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.terminal import output
 
 _PATIENCE: Final = "1h"
 _EXAMPLES: Final = """examples:

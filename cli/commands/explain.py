@@ -6,13 +6,12 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_access
-from cli.cluster.live import add_cluster
+from cli.cluster.arguments import add_access, add_cluster
 from cli.errors import DONE, NEGATIVE
 from cli.explain_targets import NamedTarget, explain_code
 from cli.ledger.decisions import add_past
 from cli.reason_page import on_site, reason_page
+from cli.terminal import output
 
 if TYPE_CHECKING:
     from core.explain import Explanation
@@ -57,8 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ledger:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
-    from cli.progress import progress
     from cli.search_time import brake_line, share_of_time
+    from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
     with progress("reading"):
@@ -88,7 +87,7 @@ def _explain_past(arguments: argparse.Namespace) -> int:
 
 
 def _document(explanation: Explanation) -> dict[str, Any]:
-    from cli.plan_document import API_VERSION
+    from cli.answers.plan_document import API_VERSION
 
     kind, _, name = explanation.subject.partition(" ")
     of_kind = {_KEYS[kind]: name} if kind in _KEYS else {"workload": explanation.subject}

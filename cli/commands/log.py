@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from cli import output
 from cli.arguments import add_output
-from cli.cluster.installation import add_access
-from cli.cluster.organisation import add_all, refuse_role_alone, unreadable_text
+from cli.cluster.arguments import add_access, add_all, refuse_role_alone
+from cli.cluster.organisation import unreadable_text
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.decisions import add_ledger
+from cli.terminal import output
 
 if TYPE_CHECKING:
     from cli.ledger.storage import LedgerStorage
@@ -45,9 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List decisions, the oldest first; negative where a cluster's ledger could not be read."""
+    from cli.answers.plan_document import API_VERSION
     from cli.ledger.decisions import refuse_none
     from cli.ledger.storage import open_ledger
-    from cli.plan_document import API_VERSION
 
     refuse_role_alone(arguments)
     unreadable: list[dict[str, Any]] = []

@@ -8,10 +8,9 @@ from functools import partial
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
-from cli.cluster.live import add_cluster
+from cli.cluster.arguments import add_cluster, add_installation
 from cli.errors import DONE, NEGATIVE
+from cli.terminal import output
 
 _EXAMPLES: Final = """examples:
   fleetwright plan -f cluster/ -f app.yaml
@@ -35,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once. The answer is negative where a pod stays unschedulable."""
+    from cli.answers.plan_document import plan_document
+    from cli.answers.plan_table import plan_names, plan_table, plan_wide
     from cli.inputs import read_inputs
-    from cli.plan_document import plan_document
-    from cli.plan_table import plan_names, plan_table, plan_wide
-    from cli.progress import progress
     from cli.search_time import share_of_time, timing
+    from cli.terminal.progress import progress
 
     with progress("reading"):
         inputs = read_inputs(arguments)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from cli import output
 from cli.arguments import add_output
 from cli.errors import DONE, NEGATIVE
 from cli.ledger.decisions import add_ledger
+from cli.terminal import output
 
 if TYPE_CHECKING:
     from core.ledger.object_keys import DecisionKey
@@ -31,11 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
+    from cli.answers.plan_document import API_VERSION
     from cli.ledger.decisions import find, refuse_none
     from cli.ledger.own_code import own_code
     from cli.ledger.storage import open_ledger
-    from cli.plan_document import API_VERSION
-    from cli.progress import progress
+    from cli.terminal.progress import progress
     from core.ledger.reading import LedgerReader
 
     place = open_ledger(arguments.ledger)

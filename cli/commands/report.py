@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
 from cli.errors import DONE
 from cli.ledger.decisions import add_recorded_period
-from cli.terminal import write_stdout
+from cli.terminal import output
+from cli.terminal.printable import write_stdout
 
 _BY: Final = ("nodepool", "namespace", "capacity-type", "instance-type", "zone")
 _FORMS: Final = ("table", "markdown", "html", "csv", "json", "yaml")
@@ -43,9 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the report and print it in the requested format."""
+    from cli.answers.report_document import report_csv, report_html, report_markdown, report_table
     from cli.ledger.period_report import report_of_period
-    from cli.progress import progress
-    from cli.report_document import report_csv, report_html, report_markdown, report_table
+    from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
     if arguments.month is not None:

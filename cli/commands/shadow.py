@@ -6,10 +6,10 @@ import argparse
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
 from cli.errors import DONE
 from cli.ledger.decisions import since
-from cli.terminal import write_stdout
+from cli.terminal import output
+from cli.terminal.printable import write_stdout
 
 _FORMS: Final = ("table", "markdown", "html", "json", "yaml")
 
@@ -37,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the recorded period with our decisions, and print both side by side."""
+    from cli.answers.shadow_document import shadow_html, shadow_markdown, shadow_table
     from cli.ledger.shadow_report import shadow_report
-    from cli.progress import progress
-    from cli.shadow_document import shadow_html, shadow_markdown, shadow_table
+    from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
     with progress("playing what was recorded") as steps, collector_paused():

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.inputs import warn
-from cli.terminal import write_stderr
+from cli.terminal import output
+from cli.terminal.printable import write_stderr
 
 if TYPE_CHECKING:
     from cli.report.comparison import Comparison
@@ -114,8 +114,8 @@ def _ledger_folder(arguments: argparse.Namespace) -> Iterator[Path | None]:
 
 def _comparison(ledger: Path) -> Comparison | None:
     """Return the other lines of the page, None where the scenario gave nothing to decide."""
-    from cli.progress import progress
     from cli.report.comparison import compared
+    from cli.terminal.progress import progress
 
     if not any(ledger.iterdir()):
         return None
@@ -158,7 +158,7 @@ def _page(result: Result, comparison: Comparison | None) -> str:
 
 
 def _timeline(result: Result) -> str:
-    from cli.timeline import timeline
+    from cli.answers.timeline import timeline
 
     return f"{timeline(result.events)}\n\n{_summary(result.summary)}"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
-from cli.cluster.live import add_cluster
+from cli.cluster.arguments import add_cluster
 from cli.errors import DONE, InputError
 
 if TYPE_CHECKING:
-    from cli.reading import Document
+    from cli.manifests.reading import Document
 
 _EXAMPLES: Final = """examples:
   fleetwright snapshot > cluster.json
@@ -44,8 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     import json
 
     from cli.cluster.live import read_live
-    from cli.progress import progress
-    from cli.reading import read
+    from cli.manifests.reading import read
+    from cli.terminal.progress import progress
 
     with progress("reading"):
         documents = read(arguments.files) if arguments.files else read_live(arguments.context)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _items(documents: list[Document]) -> list[dict[str, Any]]:
     """Return what is read of the objects, in canonical order. If an object is given several times, the last one counts."""
     from cli.cluster.lean_objects import lean
-    from cli.inventory import kind_read
+    from cli.manifests.inventory import kind_read
     from core.errors import InvalidInputError
 
     found = {}

@@ -7,11 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
-from cli.cluster.live import add_cluster
-from cli.cluster.organisation import add_all, refuse_role_alone
+from cli.cluster.arguments import add_all, add_cluster, add_installation, refuse_role_alone
 from cli.errors import DONE, NEGATIVE
+from cli.terminal import output
 
 _EXAMPLES: Final = """examples:
   fleetwright status --cluster prod
@@ -35,10 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Observe once, and print the result."""
+    from cli.answers.status_document import status_document
+    from cli.answers.status_table import status_names, status_table
     from cli.inputs import read_inputs
-    from cli.progress import progress
-    from cli.status_document import status_document
-    from cli.status_table import status_names, status_table
+    from cli.terminal.progress import progress
 
     refuse_role_alone(arguments)
     if arguments.all:
@@ -54,13 +52,13 @@ def _all(arguments: argparse.Namespace) -> int:
     """Observe every cluster; negative where one could not be read."""
     import time
 
+    from cli.answers.plan_document import API_VERSION
+    from cli.answers.status_document import status_document
+    from cli.answers.status_table import organisation_table
     from cli.cluster.organisation import FoundCluster, find_organisation
     from cli.errors import InputError
     from cli.inputs import observe_installation
-    from cli.plan_document import API_VERSION
-    from cli.progress import progress
-    from cli.status_document import status_document
-    from cli.status_table import organisation_table
+    from cli.terminal.progress import progress
 
     if arguments.cluster or arguments.files or arguments.context:
         raise InputError("--all reads every cluster: leave out --cluster, --context and -f")

@@ -9,10 +9,10 @@ from typing import Final
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
 from cli.inputs import builtin_or_given
-from cli.inventory import skipped_kinds
-from cli.output import show
-from cli.reading import Document, files_in, parse, read_text
-from cli.terminal import write_stderr, write_stdout
+from cli.manifests.inventory import skipped_kinds
+from cli.manifests.reading import Document, files_in, parse, read_text
+from cli.terminal.output import show
+from cli.terminal.printable import write_stderr, write_stdout
 from cli.validation.examine import examine
 from cli.validation.finding import Finding, Severity
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif

@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from cli import arguments as shared
-from cli import output
 from cli.errors import DONE, InputError
 from cli.ledger.decisions import add_recorded_period
-from cli.terminal import write_stdout
+from cli.terminal import output
+from cli.terminal.printable import write_stdout
 
 if TYPE_CHECKING:
     from core.counterfactual.overrides import Overrides
@@ -53,9 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the period twice: with the recorded settings, and with the requested ones."""
+    from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
     from cli.ledger.period_reader import PeriodReader
-    from cli.progress import progress
-    from cli.what_if_document import what_if_document, what_if_markdown, what_if_table
+    from cli.terminal.progress import progress
     from core.counterfactual.play import PlayRules, play_beside
     from core.gc_pause import collector_paused
 
@@ -84,8 +84,8 @@ def _overrides(arguments: argparse.Namespace) -> Overrides:
     from datetime import UTC, datetime
 
     from cli.inputs import read_catalogue, warn
-    from cli.inventory import take_inventory
-    from cli.reading import read
+    from cli.manifests.inventory import take_inventory
+    from cli.manifests.reading import read
     from core.counterfactual.overrides import Overrides
     from core.manifests.assemble import assemble
     from core.manifests.wire import api_resources as kinds

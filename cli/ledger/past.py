@@ -11,7 +11,7 @@ import msgspec
 from cli.errors import InputError
 from cli.ledger.decisions import entries, find
 from cli.ledger.storage import LedgerStorage, open_ledger
-from cli.output import rfc3339
+from cli.terminal.output import rfc3339
 from core import codec
 from core.explain import Explanation, explain_node, explain_pod
 from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 from datetime import datetime
 
+from cli.answers.report_document import BaselinePlay, report_document
 from cli.ledger.decisions import outcomes
 from cli.ledger.period_reader import PeriodReader
 from cli.ledger.storage import open_ledger
-from cli.progress import Steps
-from cli.report_document import BaselinePlay, report_document
+from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.cost_report.instance_hours import lives
 from core.cost_report.report import ReportBuilder, ReportedDecision

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from cli.answers.shadow_document import shadow_document
 from cli.ledger.period_reader import PeriodReader
-from cli.progress import Steps
-from cli.shadow_document import shadow_document
+from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.counterfactual.fleet_minimum import fleet_minimum
 from core.counterfactual.play import PlayRules, play_beside

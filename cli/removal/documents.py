@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cli import output
-from cli.output import counted
-from cli.plan_document import API_VERSION
+from cli.answers.plan_document import API_VERSION
 from cli.removal.owned_resources import RemainingResources
+from cli.terminal import output
+from cli.terminal.output import counted
 from core.api.objects import JsonObject
 from core.lifecycle.records import ClaimRecord
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Final
 
 from cli.errors import InputError
-from cli.output import counted
 from cli.removal.documents import drain_document
 from cli.removal.owned_resources import OwnedResources, RemainingResources
+from cli.terminal.output import counted
 from core.api.objects import JsonObject
 from lambdas.ports import DeniedError, PortError, TransientError
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.output import counted
 from cli.report.node_lifetimes import NodeLifetime
+from cli.terminal.output import counted
 
 _COMMAND: Final = re.compile(r"\bcommand (\w+)")
 _FOLLOWED: Final = ("launch", "register", "initialize", "terminate", "drain", "forget", "interrupt", "disrupt")

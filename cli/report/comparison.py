@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from cli.ledger.period_reader import PeriodReader, RecordedDecision
-from cli.progress import Steps as Progress
+from cli.terminal.progress import Steps as Progress
 from core.counterfactual.play import PlayRules, play_beside
 from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from cli.output import counted
 from cli.report.chains import Chain, consolidated
 from cli.report.node_lifetimes import NodeLifetime
 from cli.report.series import Series
+from cli.terminal.output import counted
 
 VIOLATIONS: Final = (
     "budgetViolations",

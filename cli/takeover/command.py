@@ -6,9 +6,9 @@ import argparse
 from typing import Final
 
 from cli import arguments as shared
-from cli import output
-from cli.cluster.installation import add_installation
+from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE
+from cli.terminal import output
 
 ADOPT: Final = "adopt"
 RELEASE: Final = "release"

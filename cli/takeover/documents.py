@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cli.plan_document import API_VERSION
+from cli.answers.plan_document import API_VERSION
 from cli.takeover.adopter import AdoptionCandidate, AdoptionSurvey
 from cli.takeover.releaser import Releasable, ReleaseSurvey
 from core.api.objects import JsonObject

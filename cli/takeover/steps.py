@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from cli.takeover.environment import TakeoverEnvironment
-from cli.terminal import write_stderr
+from cli.terminal.printable import write_stderr
 from core.api.objects import JsonObject
 from lambdas.ports import DeniedError, PortError
 

@@ -6,8 +6,8 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from cli import output
-from cli.output import counted
+from cli.terminal import output
+from cli.terminal.output import counted
 from core.api.objects import JsonObject
 
 _HEADINGS: Final = ("STATE", "SUBJECT", "NODE", "INSTANCE", "TYPE", "NODEPOOL", "DRIFT")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.inventory import field_in, kind_read
-from cli.reading import Document
+from cli.manifests.inventory import field_in, kind_read
+from cli.manifests.reading import Document
 from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.node_labels import label_findings, provided_labels

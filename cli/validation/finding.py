@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 
 
 class Severity(StrEnum):

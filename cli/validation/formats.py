@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from cli.plan_document import API_VERSION
-from cli.style import style
+from cli.answers.plan_document import API_VERSION
+from cli.terminal.style import style
 from cli.validation.finding import MEANINGS, Finding, Severity
 from core.api.objects import JsonObject
 

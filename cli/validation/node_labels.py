@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.label_keys import nearest_label
 from cli.validation.unknown_fields import TEMPLATES

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import api, labels
 from core.api.conversion import is_old

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 from cli.validation.finding import nearest
 from cli.validation.label_keys import nearest_label
 from core.api import conversion

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 from cli.validation.field_places import right_place
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core.api import conversion

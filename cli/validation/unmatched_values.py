@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cli.reading import Document
+from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import labels
 from core.api.objects import kind_of, mapping, sequence

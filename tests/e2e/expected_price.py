@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from cli.inventory import take_inventory
-from cli.reading import Document
+from cli.manifests.inventory import take_inventory
+from cli.manifests.reading import Document
 from core.manifests.assemble import assemble
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.snapshot import Options

@@ -16,8 +16,8 @@ import cli.cluster.proposals
 import simulator.run
 from cli.__main__ import main
 from cli.cluster.installation import Installation
-from cli.output import rfc3339
 from cli.schemas import ANSWERS
+from cli.terminal.output import rfc3339
 from core.reasons.command import CommandReason
 from simulator.aws.account import CLUSTER
 from simulator.run import Result, run

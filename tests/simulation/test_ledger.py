@@ -18,10 +18,10 @@ import yaml
 
 from cli.__main__ import main
 from cli.commands.replay import replay_table
-from cli.progress import Steps
 from cli.report import Story, render
 from cli.report.comparison import compared
 from cli.schemas import ANSWERS
+from cli.terminal.progress import Steps
 from simulator.run import Result, run
 from tests.simulation.worlds import deployment, node_pool, write
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import output
 from cli.__main__ import main
-from cli.plan_table import plan_table
-from cli.style import Style
+from cli.answers.plan_table import plan_table
+from cli.terminal import output
+from cli.terminal.style import Style
 
 ROOT = Path(__file__).parents[3]
 Capture = pytest.CaptureFixture[str]

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import pytest
 
-from cli import progress as progress_module
 from cli import search_time
 from cli.__main__ import main
-from cli.plan_table import plan_table
-from cli.progress import progress
+from cli.answers.plan_table import plan_table
 from cli.reason_page import VARIABLE, on_site, reason_page
 from cli.search_time import TimeBrake, brake_line
+from cli.terminal import progress as progress_module
+from cli.terminal.progress import progress
 from core.explain import PAGE
 from core.reasons.pod import PodReason
 

@@ -17,8 +17,8 @@ from cli.cache import program, store
 from cli.cache.catalogue import builtin_catalogue
 from cli.cache.objects import KeptReaders
 from cli.cache.store import BYTES_MAX, VARIABLE, Store, user_store
-from cli.inventory import Inventory, take_inventory
-from cli.reading import read
+from cli.manifests.inventory import Inventory, take_inventory
+from cli.manifests.reading import read
 from core import api
 from core.manifests.wire import api_resources as kinds
 

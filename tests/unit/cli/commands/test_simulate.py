@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from cli.__main__ import main
+from cli.answers.timeline import LINES_MAX, timeline
 from cli.schemas import ANSWERS
-from cli.timeline import LINES_MAX, timeline
 from simulator.record import Event
 from tests.builders import NOW
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from cli.kubectl import KUBECTL
+from cli.manifests import KUBECTL
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.errors import InputError
-from cli.inventory import Inventory, take_inventory
-from cli.reading import parse
+from cli.manifests.inventory import Inventory, take_inventory
+from cli.manifests.reading import parse
 from core.manifests.wire import api_resources as kinds
 
 

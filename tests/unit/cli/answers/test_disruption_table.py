@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli.disruption_table import disruption_names, disruption_table
+from cli.answers.disruption_table import disruption_names, disruption_table
 
 CLAIM = {"name": "general-0", "instanceTypes": ["c6a.large", "c6a.xlarge"]}
 NODES = [f"ip-10-0-{number}-117.eu-central-1.compute.internal" for number in range(4)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.money import distance
+from cli.answers.money import distance
 
 
 @pytest.mark.parametrize(

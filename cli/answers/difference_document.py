@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cli import output
-from cli.money import a_month
-from cli.plan_document import API_VERSION, rfc3339
-from cli.plan_table import prices_line
+from cli.answers.money import a_month
+from cli.answers.plan_document import API_VERSION, rfc3339
+from cli.answers.plan_table import prices_line
+from cli.answers.written_tables import markdown_text
 from cli.reason_page import reason_page
-from cli.written_tables import markdown_text
+from cli.terminal import output
 from core.api.objects import JsonObject
 from core.difference import newly_drifted
 from core.model.plan import Plan

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from cli import money, output
-from cli.output import counted
-from cli.plan_table import prices_line
+from cli.answers import money
+from cli.answers.plan_table import prices_line
 from cli.reason_page import pages_lines
 from cli.search_time import brake_line
-from cli.style import style
+from cli.terminal import output
+from cli.terminal.output import counted
+from cli.terminal.style import style
 from core.api.objects import JsonObject
 
 _NAMED_MAX: Final = 3

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
-from cli import money, output
-from cli.output import counted, rfc3339
-from cli.plan_document import API_VERSION
-from cli.written_tables import html_page, html_table, markdown_table
+from cli.answers import money
+from cli.answers.plan_document import API_VERSION
+from cli.answers.written_tables import html_page, html_table, markdown_table
+from cli.terminal import output
+from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
 from core.counterfactual.play import PlayResult, RecordedPeriod
 from core.counterfactual.recorded_fleet import RecordedFleetResult

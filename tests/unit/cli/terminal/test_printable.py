@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from cli import output
 from cli.__main__ import main
-from cli.difference_document import as_markdown
-from cli.style import ALWAYS, NEVER, choose_style, style
-from cli.terminal import printable, write_stderr, write_stdout
-from cli.written_tables import markdown_table, markdown_text
+from cli.answers.difference_document import as_markdown
+from cli.answers.written_tables import markdown_table, markdown_text
+from cli.terminal import output
+from cli.terminal.printable import printable, write_stderr, write_stdout
+from cli.terminal.style import ALWAYS, NEVER, choose_style, style
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\rd\x9be\u202ef\x00"
 

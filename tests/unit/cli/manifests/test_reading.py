@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import InputError
-from cli.reading import parse, read
+from cli.manifests.reading import parse, read
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from cli import money, output
-from cli.output import counted, rfc3339
-from cli.plan_document import API_VERSION
+from cli.answers import money
+from cli.answers.plan_document import API_VERSION
+from cli.terminal import output
+from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
 from core.counterfactual.play import PlayResult, RecordedPeriod
 from core.model.values.quantity import dollars

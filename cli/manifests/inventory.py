@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cli.errors import InputError
-from cli.output import counted
-from cli.reading import Document
+from cli.manifests.reading import Document
+from cli.terminal.output import counted
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests import workloads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.written_tables import html_page, html_table
+from cli.answers.written_tables import html_page, html_table
 
 
 def test_numbers_are_aligned_and_an_empty_heading_is_no_heading() -> None:

@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from cli.jsonpath import filled
-from cli.style import style
-from cli.terminal import write_stdout
+from cli.terminal.printable import write_stdout
+from cli.terminal.style import style
 from core.api.objects import JsonObject
 
 Text = Callable[[JsonObject], str]
@@ -52,6 +51,8 @@ def show(
     elif form == "name":
         text = names(document) if names else str(document["kind"]).lower()
     elif form is not None and form.startswith(JSONPATH):
+        from cli.terminal.jsonpath import filled
+
         text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
     else:
         text = (as_wide or as_table)(document) if form == "wide" else as_table(document)

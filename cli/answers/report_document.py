@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from cli import output
-from cli.output import counted, rfc3339
-from cli.plan_document import API_VERSION
-from cli.written_tables import html_page, html_table, markdown_table
+from cli.answers.plan_document import API_VERSION
+from cli.answers.written_tables import html_page, html_table, markdown_table
+from cli.terminal import output
+from cli.terminal.output import counted, rfc3339
 from core.api.objects import JsonObject
 from core.cost_report.report import CostReport
 from core.ledger.entry import DISRUPT

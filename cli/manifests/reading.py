@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 import yaml
 
 from cli.errors import InputError
-from cli.yaml_documents import documents
+from cli.manifests.yaml_documents import documents
 from core.errors import InvalidInputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cli import money, output
-from cli.output import counted
+from cli.answers import money
 from cli.reason_page import pages_lines
 from cli.search_time import brake_line
-from cli.style import style
+from cli.terminal import output
+from cli.terminal.output import counted
+from cli.terminal.style import style
 from core.api.objects import JsonObject
 
 _ROWS_MAX: Final = 10

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from cli import money
-from cli.plan_document import API_VERSION, rfc3339
-from cli.proposal_document import proposal_document
+from cli.answers import money
+from cli.answers.plan_document import API_VERSION, rfc3339
+from cli.answers.proposal_document import proposal_document
 from core import labels
 from core.api.objects import JsonObject
 from core.brakes.brake import STOPS, Brake

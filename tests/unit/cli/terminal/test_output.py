@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from cli import output
-from cli.plan_document import claim_document, disruption_document, plan_document
+from cli.answers.plan_document import claim_document, disruption_document, plan_document
+from cli.terminal import output
 from core.model.node_claim import ObjectRef
 from core.model.plan import Binding, Cost, DisruptionCost, DisruptionPlan, Plan, PlannedClaim, Unschedulable
 from core.model.values.requirements import Requirement

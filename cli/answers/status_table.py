@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from cli import money, output
+from cli.answers import money
+from cli.answers.plan_table import prices_line
+from cli.answers.proposal_document import proposals_table
 from cli.cluster.organisation import unreadable_text
-from cli.output import counted
-from cli.plan_table import prices_line
-from cli.proposal_document import proposals_table
-from cli.style import style
+from cli.terminal import output
+from cli.terminal.output import counted
+from cli.terminal.style import style
 from core.api.objects import JsonObject
 
 _NAMED_MAX: Final = 3

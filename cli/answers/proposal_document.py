@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from cli import output
-from cli.output import rfc3339
+from cli.terminal import output
+from cli.terminal.output import rfc3339
 from core.approval.proposal import Proposal
 from core.ledger.summary import command_sentence
 from core.model.values.quantity import dollars

@@ -1,0 +1,1 @@
+"""The answers of the commands: documents for programs, tables for people."""

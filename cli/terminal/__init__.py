@@ -1,0 +1,1 @@
+"""Standard output and error: formats, colour, progress, text that no terminal obeys."""
