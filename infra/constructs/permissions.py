@@ -81,6 +81,7 @@ class Permissions:
         return [
             self._launches,
             self._learns_refusals,
+            self._tries_refusals_again,
             self._counts_launches,
             self._describes_instances,
             self._resolves_node_classes,
@@ -187,6 +188,10 @@ class Permissions:
 
     def _learns_refusals(self, role: iam.Role) -> None:
         self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
+
+    def _tries_refusals_again(self, role: iam.Role) -> None:
+        """One launch of all clusters takes the turn to try what refused, and deletes the row where it works."""
+        self.shared_table.grant(role, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 
     def _counts_launches(self, role: iam.Role) -> None:
         """EC2 takes so many requests from an account and region, whichever cluster sends them."""

@@ -52,7 +52,7 @@ class OpenMarket:
 
         `claims` are all claims, for who plans: each holds its place in a capacity reservation.
         """
-        manifests, refused = sorted(node_classes, key=name_of), self._unavailable.active(now)
+        manifests, refused = sorted(node_classes, key=name_of), self._unavailable.refused(now).avoided
         open_ = without_unavailable(self._whole(manifests, claims, now), refused)
         return without_full_subnets(open_, {name_of(one): subnets_of(one) for one in manifests}, refused)
 

@@ -2,7 +2,13 @@
 
 from lambdas.store.claims import ClaimChange, ClaimStore, Disrupted, PoolUsage, Requested
 from lambdas.store.commands import CommandChange, CommandStore, ProposalStore, Targets
-from lambdas.store.launch_memory import LaunchDenials, Nominations, UnavailableOfferings
+from lambdas.store.launch_memory import (
+    LaunchDenials,
+    Nominations,
+    OfferingProbe,
+    RefusedOfferings,
+    UnavailableOfferings,
+)
 from lambdas.store.leases import BINDER, DECIDER, DISRUPTION, PLANNER, Lease, Leases
 from lambdas.store.moments import Changes, MoveHistoryStore, PodEnds, SweepLog, SweepState
 
@@ -22,9 +28,11 @@ __all__ = [
     "Leases",
     "MoveHistoryStore",
     "Nominations",
+    "OfferingProbe",
     "PodEnds",
     "PoolUsage",
     "ProposalStore",
+    "RefusedOfferings",
     "Requested",
     "SweepLog",
     "SweepState",

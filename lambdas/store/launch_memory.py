@@ -6,20 +6,50 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
+from core.model.catalogue import OfferingKey
+
 if TYPE_CHECKING:
     from core.launch.denials.denial import LaunchDenial
-    from core.model.catalogue import OfferingKey
+
+
+class RefusedOfferings(msgspec.Struct, frozen=True):
+    """The offerings that refused lately.
+
+    Attributes:
+        avoided: Nothing may be launched as these now: their pause is not over, or one launch tries them for all.
+        half_open: Their pause is over, and nobody has tried them since.
+    """
+
+    avoided: frozenset[OfferingKey] = frozenset()
+    half_open: frozenset[OfferingKey] = frozenset()
+
+
+class OfferingProbe(msgspec.Struct, frozen=True):
+    """The half-open offerings that one launch tries while all others avoid them, until `until` at most."""
+
+    offerings: frozenset[OfferingKey] = frozenset()
+    until: datetime | None = None
 
 
 class UnavailableOfferings(Protocol):
     """Pools of EC2 capacity that refused a launch, shared by all clusters of the account and region."""
 
-    def active(self, now: datetime) -> frozenset[OfferingKey]:
-        """Return the offerings to avoid now."""
+    def refused(self, now: datetime) -> RefusedOfferings:
+        """Return the offerings that refused lately."""
         ...
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
         """Avoid these offerings for a while, longer each time they refuse again soon after."""
+        ...
+
+    def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:
+        """Take the right to try half-open offerings, `keys` in order of preference; return those that nobody else took."""
+        ...
+
+    def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
+        """Open to all what was launched of a probe, and let another launch try the rest."""
         ...
 
 

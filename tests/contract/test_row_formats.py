@@ -97,7 +97,7 @@ class OfferingRows:
 def test_refusals_of_a_later_release_do_not_hide_those_that_are_known() -> None:
     """Their keys have had a fourth part since reservations; the next part must not stop every look of the release before."""
     table: Any = OfferingRows("m5.large#a#spot", "m5.large#a#reserved#cr-1", "m5.large#a#spot#cr-1#tomorrow")
-    assert DynamoOfferings(table).active(NOW) == {
+    assert DynamoOfferings(table).refused(NOW).avoided == {
         OfferingKey("m5.large", "a", "spot"),
         OfferingKey("m5.large", "a", "reserved", "cr-1"),
     }

@@ -299,8 +299,43 @@ def test_nominations_end_by_themselves(store: Store) -> None:
 def test_a_refused_offering_is_avoided_for_three_minutes(store: Store) -> None:
     key = msgspec.structs.replace(KEY, instance_type="contract.large")
     store.stores.unavailable.mark([key], NOW)
-    assert key in store.stores.unavailable.active(NOW + 2 * MINUTE)
-    assert key not in store.stores.unavailable.active(NOW + 3 * MINUTE)
+    assert key in store.stores.unavailable.refused(NOW + 2 * MINUTE).avoided
+    assert key not in store.stores.unavailable.refused(NOW + 3 * MINUTE).avoided
+
+
+def test_after_its_pause_an_offering_is_tried_by_one_launch(store: Store) -> None:
+    """All clusters of the account have the same rows: each would send a launch in the same second."""
+    keys = [msgspec.structs.replace(KEY, instance_type=f"probe{n}.large") for n in range(3)]
+    offerings, after = store.stores.unavailable, NOW + 3 * MINUTE
+    offerings.mark(keys, NOW)
+    assert offerings.probe(keys, NOW).offerings == frozenset(), "its pause is not over"
+    assert offerings.refused(after).half_open >= set(keys)
+    first = offerings.probe(keys[:2], after)
+    assert first.offerings == set(keys[:2])
+    assert offerings.probe(keys, after).offerings == {keys[2]}
+    assert offerings.refused(after).avoided >= set(keys)
+    offerings.end(first, keys[:1])
+    left = offerings.refused(after)
+    assert (keys[0] in left.half_open, keys[1] in left.half_open) == (False, True)
+    assert not {*keys[:2]} & left.avoided
+
+
+def test_the_end_of_a_trial_changes_nothing_of_a_later_refusal(store: Store) -> None:
+    """Otherwise, a slow launch opens what has just refused another."""
+    key, after = msgspec.structs.replace(KEY, instance_type="late.large"), NOW + 3 * MINUTE
+    offerings = store.stores.unavailable
+    offerings.mark([key], NOW)
+    probe = offerings.probe([key], after)
+    offerings.mark([key], after)
+    offerings.end(probe, [key])
+    assert key in offerings.refused(after).avoided
+
+
+def test_an_offering_without_a_refusal_for_an_hour_is_forgotten(store: Store) -> None:
+    key = msgspec.structs.replace(KEY, instance_type="old.large")
+    store.stores.unavailable.mark([key], NOW)
+    found = store.stores.unavailable.refused(NOW + 64 * MINUTE)
+    assert key not in found.half_open | found.avoided
 
 
 def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table: DynamoTable) -> None:
@@ -310,13 +345,13 @@ def test_an_offering_that_refuses_repeatedly_is_avoided_longer_and_longer(table:
         offerings.mark([KEY], now)
         offerings.mark([KEY], now + timedelta(seconds=1))
         pause = 1
-        while KEY in offerings.active(now + pause * MINUTE):
+        while KEY in offerings.refused(now + pause * MINUTE).avoided:
             pause += 1
         pauses.append(pause)
         now += (pause + 1) * MINUTE
     assert pauses == [3, 6, 12, 24, 48, 48, 48]
     offerings.mark([KEY], now + timedelta(hours=3))
-    assert KEY not in offerings.active(now + timedelta(hours=3, minutes=3)), "long ago is forgotten"
+    assert KEY not in offerings.refused(now + timedelta(hours=3, minutes=3)).avoided, "long ago is forgotten"
 
 
 def test_many_claims_fit_in_several_transactions(table: DynamoTable) -> None:

@@ -10,14 +10,24 @@ import msgspec
 from core.approval.proposal import Proposal
 from core.disruption.move_history import MoveHistory
 from core.disruption.stored_targets import decode, encode
-from core.launch.denials.denial import LaunchDenial
+from core.launch.denials.denial import PROBE, LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.plan import StoredTarget
 from core.model.values import resources
 from lambdas.observation.stores import Stores
 from lambdas.ports import ConflictError
-from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
+from lambdas.store import (
+    ClaimChange,
+    CommandChange,
+    Disrupted,
+    Lease,
+    OfferingProbe,
+    PoolUsage,
+    RefusedOfferings,
+    Requested,
+    SweepState,
+)
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.quotas import MemoryQuotas
 
@@ -33,6 +43,7 @@ class Rows:
         self.usage: dict[str, PoolUsage] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
+        self.probed: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
         self.denials: dict[tuple[str, str], LaunchDenial] = {}
         self.sweeps: dict[str, SweepState] = {}
@@ -374,19 +385,49 @@ class MemoryLeases:
         self._rows.after_call("write")
 
 
+HALF_OPEN = timedelta(hours=1)
+
+
 class MemoryOfferings:
     """`lambdas.store.UnavailableOfferings`, with one pause for all refusals."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    def active(self, now: datetime) -> frozenset[OfferingKey]:
+    def refused(self, now: datetime) -> RefusedOfferings:
         self._rows.before_call("read")
-        return frozenset(key for key, until in self._rows.refused.items() if until > now)
+        return self._refused(now)
+
+    def _refused(self, now: datetime) -> RefusedOfferings:
+        known, probed = self._rows.refused, self._rows.probed
+        avoided = frozenset(key for key, until in known.items() if until > now or probed.get(key, now) > now)
+        half_open = (key for key, until in known.items() if key not in avoided and until + HALF_OPEN > now)
+        return RefusedOfferings(avoided, frozenset(half_open))
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
         self._rows.before_call("write")
-        self._rows.refused |= dict.fromkeys(keys, now + timedelta(minutes=3))
+        marked = dict.fromkeys(keys, now + timedelta(minutes=3))
+        self._rows.refused |= marked
+        self._rows.probed = {key: until for key, until in self._rows.probed.items() if key not in marked}
+        self._rows.after_call("write")
+
+    def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:
+        self._rows.before_call("write")
+        found, until = frozenset(keys) & self._refused(now).half_open, now + PROBE
+        self._rows.probed |= dict.fromkeys(found, until)
+        self._rows.after_call("write")
+        return OfferingProbe(found, until)
+
+    def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
+        if probe.until is None:
+            return
+        self._rows.before_call("write")
+        works = frozenset(launched)
+        for key in sorted(probe.offerings):
+            if self._rows.probed.get(key) == probe.until:
+                del self._rows.probed[key]
+                if key in works:
+                    del self._rows.refused[key]
         self._rows.after_call("write")
 
 

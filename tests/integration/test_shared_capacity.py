@@ -70,7 +70,7 @@ def clusters() -> Iterator[Clusters]:
 def test_a_refusal_of_one_cluster_keeps_the_other_away(clusters: Clusters) -> None:
     now = clusters.lab.clock.now()
     clusters.of("shop").stores.unavailable.mark([REFUSED], now)
-    assert clusters.of("batch").stores.unavailable.active(now) == {REFUSED}
+    assert clusters.of("batch").stores.unavailable.refused(now).avoided == {REFUSED}
     assert (clusters.rows("shared"), clusters.rows("shop")) == (1, 0)
 
 
@@ -94,4 +94,4 @@ def test_a_cluster_that_shares_nothing_has_all_in_its_own_table(clusters: Cluste
     now = clusters.lab.clock.now()
     clusters.of("shop", shared="").stores.unavailable.mark([REFUSED], now)
     assert clusters.rows("shop") == 1
-    assert clusters.of("batch").stores.unavailable.active(now) == frozenset()
+    assert clusters.of("batch").stores.unavailable.refused(now).avoided == frozenset()

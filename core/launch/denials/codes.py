@@ -14,7 +14,10 @@ class Remembered(DocumentedCode):
 
     OFFERINGS = (
         "Offerings",
-        "The offerings, for all NodePools, 3 to 48 minutes; of dedicated hardware or a placement group for the EC2NodeClass.",
+        (
+            "The offerings, 3 to 48 minutes for all clusters of the account and region, then until one launch has tried "
+            "them; of dedicated hardware or a placement group for the EC2NodeClass."
+        ),
     )
     SUBNET = (
         "Subnet",

@@ -97,6 +97,6 @@ class DisruptionController:
             commands=self.stores.commands.all(),
             brakes=brakes,
             market=self.observer.open_market.read_at(),
-            unavailable=self.stores.unavailable.active(self.clock.now()),
+            unavailable=self.stores.unavailable.refused(self.clock.now()).avoided,
             proposals=proposals,
         ).digest()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import groupby
 from typing import Final
@@ -20,13 +21,15 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.ports import ConflictError, JsonObject, PortError, RefusedOffering, reason_of
 from lambdas.run_report import RunReport
-from lambdas.store import LaunchDenials, UnavailableOfferings
+from lambdas.store import LaunchDenials, OfferingProbe, UnavailableOfferings
 
 TRIES: Final = 5
 """Most attempts to write a denial that others write, too: denials of one cause come together."""
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""
+
+NO_CAPACITY: Final = "EC2 had none of its offerings a moment ago"
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -36,11 +39,13 @@ class Admission(msgspec.Struct, frozen=True):
         offerings: The offerings to request, cheapest first.
         denials: The known denials of the EC2NodeClass at that moment.
         avoided_subnets: Subnets recently without free addresses.
+        probe: Those of the offerings that refused lately, and that only this launch tries.
     """
 
     offerings: tuple[Offering, ...]
     denials: tuple[LaunchDenial, ...]
     avoided_subnets: tuple[str, ...] = ()
+    probe: OfferingProbe = OfferingProbe()
 
 
 class LaunchGate:
@@ -59,36 +64,40 @@ class LaunchGate:
             PortError: If the table does not answer.
         """
         known = tuple(d for d in self._denials.all() if d.node_class == record.plan.node_class.name)
-        refused = self._unavailable.active(now)
-        avoided = tuple(sorted(refused_subnets(refused)))
+        refused = self._unavailable.refused(now)
         if record.attempts:
             return Admission(record.offerings, known)
         revision = revision_of(node_class)
         engaged = [denial for denial in known if denial.is_engaged]
         paused = [denial for denial in engaged if denial.is_paused(now, revision)]
-        closed = closed_zones(subnets_of(node_class), refused)
-        left = [
+        closed = closed_zones(subnets_of(node_class), refused.avoided)
+        left = tuple(
             o
             for o in record.offerings
-            if o.key not in refused and o.zone not in closed and not _covers_any(paused, o.key)
-        ]
+            if o.key not in refused.avoided and o.zone not in closed and not _covers_any(paused, o.key)
+        )
         if not left:
-            message = (
-                "; ".join(denial.explanation() for denial in paused) or "EC2 had none of its offerings a moment ago"
-            )
+            message = "; ".join(denial.explanation() for denial in paused) or NO_CAPACITY
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, message)
-        if any(requirement.min_values is not None for requirement in record.plan.requirements):
-            left = list(record.offerings)  # fewer types may violate minValues
+        admission = Admission(left, known, tuple(sorted(refused_subnets(refused.avoided))))
         half_open = [denial for denial in engaged if denial not in paused]
-        free = tuple(o for o in left if not _covers_any(half_open, o.key))
-        if free:
-            return Admission(free, known, avoided)
-        return self._probe(Admission(tuple(left), known, avoided), half_open, now)
+        if any(requirement.min_values is not None for requirement in record.plan.requirements):
+            whole = msgspec.structs.replace(admission, offerings=record.offerings)
+            return self._past_denials(whole, half_open, now)  # fewer types may violate minValues
+        if not is_confined(record.plan.requirements, node_class):
+            admission = self._with_probe(admission, refused.half_open, now)
+            if not admission.offerings:
+                return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another launch asks again: {NO_CAPACITY}")
+        found = self._past_denials(admission, half_open, now)
+        if isinstance(found, Refusal):
+            self._unavailable.end(admission.probe, ())
+        return found
 
     def learn(
         self,
         record: ClaimRecord,
         node_class: JsonObject,
+        admission: Admission,
         refused: Iterable[RefusedOffering],
         call: str,
         now: datetime,
@@ -100,6 +109,7 @@ class LaunchGate:
         """
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
+        self._end(admission.probe, (), report)
         for found in _by_code(refused):
             if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
                 self._deny(_denied(record, node_class, found, call), now, report)
@@ -109,7 +119,7 @@ class LaunchGate:
         record: ClaimRecord,
         node_class: JsonObject,
         admission: Admission,
-        launched: OfferingKey,
+        launched: Collection[OfferingKey],
         refused: Iterable[RefusedOffering],
         now: datetime,
         report: RunReport,
@@ -117,16 +127,29 @@ class LaunchGate:
         """Remember the refusals on the way to a successful launch, and drop the denials that it disproved."""
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
+        self._end(admission.probe, launched, report)
         for found in _by_code(refused):
             denied = _denied(record, node_class, found, "ec2:CreateFleet")
-            if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not denied.scope.covers(launched):
+            if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not any(map(denied.scope.covers, launched)):
                 self._deny(denied, now, report)
         for denial in admission.denials:
-            if denial.scope.covers(launched):
+            if any(map(denial.scope.covers, launched)):
                 self._let_go(denial, report)
 
-    def _probe(self, admission: Admission, half_open: list[LaunchDenial], now: datetime) -> Admission | Refusal:
-        """Return permission to retry what was denied, for one claim at a time."""
+    def _with_probe(self, admission: Admission, half_open: AbstractSet[OfferingKey], now: datetime) -> Admission:
+        """Return the admission with those of the half-open offerings that no other launch of any cluster tries."""
+        asking = [offering.key for offering in admission.offerings if offering.key in half_open]
+        if not asking:
+            return admission
+        probe = self._unavailable.probe(asking, now)
+        offerings = tuple(o for o in admission.offerings if o.key not in half_open or o.key in probe.offerings)
+        return msgspec.structs.replace(admission, offerings=offerings, probe=probe)
+
+    def _past_denials(self, admission: Admission, half_open: list[LaunchDenial], now: datetime) -> Admission | Refusal:
+        """Return the admission without what was denied; where all was, permission to retry it for one claim at a time."""
+        free = tuple(o for o in admission.offerings if not _covers_any(half_open, o.key))
+        if free:
+            return msgspec.structs.replace(admission, offerings=free)
         asking = [d for d in half_open if any(d.scope.covers(o.key) for o in admission.offerings)]
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
@@ -134,6 +157,13 @@ class LaunchGate:
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim asks again: {asking[0].explanation()}")
         denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
         return msgspec.structs.replace(admission, denials=denials)
+
+    def _end(self, probe: OfferingProbe, launched: Iterable[OfferingKey], report: RunReport) -> None:
+        """Give up the probe; where that fails, it ends by itself."""
+        try:
+            self._unavailable.end(probe, launched)
+        except PortError as error:
+            _could_not(f"{len(probe.offerings)} offerings that were tried again", error, report)
 
     def _deny(self, found: DeniedLaunch, now: datetime, report: RunReport) -> None:
         for attempt in range(1, TRIES + 1):

@@ -111,16 +111,16 @@ class Launcher:
             )
             launched = self._cloud.launch(order)
         except InsufficientCapacityError as error:
-            self._gate.learn(first, node_class, error.refused, error.call, now, report)
+            self._gate.learn(first, node_class, admission, error.refused, error.call, now, report)
             return LaunchAnswer(asked=asked, error=error)
         except DeniedError as error:
-            self._gate.learn(first, node_class, _denied_offerings(first, error), error.call, now, report)
+            self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
             return LaunchAnswer(asked=asked, error=error)
         except (TransientError, ConflictError) as error:
             return LaunchAnswer(asked=asked, error=error)
-        key = _key_of(launched.instances[0])
-        self._gate.succeeded(first, node_class, admission, key, launched.refused, now, report)
+        keys = frozenset(map(_key_of, launched.instances))
+        self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
         return LaunchAnswer(asked=asked, launched=launched)
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:

@@ -1,25 +1,38 @@
 """Stores which pools of EC2 capacity recently refused a launch, in DynamoDB.
 
 One item per pool for all clusters of the account and region, kept across restarts. A pool is avoided for three minutes
-(Karpenter's figure); then the next launch may try it, and if it refuses again the pause doubles.
+(Karpenter's figure). Then it is half open: one launch of one cluster tries it. If it refuses again the pause doubles; if it
+launches, the item is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
+from core.launch.denials.denial import PROBE
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.dynamodb.records import sort_of
 from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
+from lambdas.ports import ConflictError
+from lambdas.store import OfferingProbe, RefusedOfferings
 from lambdas.wiring import TABLE
 
 PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
 LONGEST_PAUSE: Final = timedelta(minutes=48)
 MEMORY: Final = timedelta(hours=1)
-"""How long the length of a pause is remembered after its end."""
+"""How long after the end of a pause its length is remembered, and the offering half open."""
+
+PROBE_TRIES: Final = 3
+"""Most attempts to take half-open offerings while others take some of them."""
+
+_PROBING: Final = "probing_until"
+_NAMES: Final = {"#until": "until", "#probing": _PROBING}
+_HALF_OPEN: Final = "#until <= :now AND (attribute_not_exists(#probing) OR #probing <= :now)"
 
 
 class DynamoOfferings:
@@ -28,11 +41,18 @@ class DynamoOfferings:
     def __init__(self, table: DynamoTable) -> None:
         self._table = table
 
-    def active(self, now: datetime) -> frozenset[OfferingKey]:
-        """Return the offerings to avoid now."""
-        items = self._table.query(PARTITION)
-        found = (_key_of(sort_of(item)) for item in items if _moment(item, "until") > now)
-        return frozenset(key for key in found if key is not None)
+    def refused(self, now: datetime) -> RefusedOfferings:
+        """Return the offerings that refused lately."""
+        avoided, half_open = set[OfferingKey](), set[OfferingKey]()
+        for item in self._table.query(PARTITION):
+            offering = _key_of(sort_of(item))
+            if offering is None:
+                continue
+            if _moment(item, "until") > now or (_PROBING in item and _moment(item, _PROBING) > now):
+                avoided.add(offering)
+            elif _moment(item, TABLE.expiry) > now:
+                half_open.add(offering)
+        return RefusedOfferings(frozenset(avoided), frozenset(half_open))
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
         """Avoid these offerings; one already avoided stays unchanged, so that a late report of a refusal counts once."""
@@ -42,6 +62,39 @@ class DynamoOfferings:
         puts: list[tuple[str, Item]] = [("Put", {"Item": item}) for item in items if item is not None]
         for start in range(0, len(puts), TRANSACTION_LIMIT):
             self._table.transact(puts[start : start + TRANSACTION_LIMIT])
+
+    def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:
+        """Take the right to try half-open offerings: the first of `keys` that fit into one transaction."""
+        until = now + PROBE
+        wanted = list(islice(keys, TRANSACTION_LIMIT))
+        for _ in range(PROBE_TRIES):
+            if not wanted:
+                break
+            taken = self._table.transact([("Update", _probed(offering, until, now)) for offering in wanted])
+            if taken is None:
+                return OfferingProbe(frozenset(wanted), until)
+            wanted = [one for one, failed in zip(wanted, taken.failed, strict=True) if not failed]
+        return OfferingProbe()
+
+    def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
+        """Open to all what was launched of a probe, and let another launch try the rest.
+
+        What refused is paused again (`mark`) or tried by another launch: its item is no longer the one of this probe.
+        """
+        if probe.until is None:
+            return
+        works = frozenset(launched)
+        own: dict[str, Any] = {
+            "ConditionExpression": "#probing = :own",
+            "ExpressionAttributeNames": {"#probing": _PROBING},
+            "ExpressionAttributeValues": {":own": _seconds(probe.until)},
+        }
+        for offering in sorted(probe.offerings):
+            with suppress(ConflictError):
+                if offering in works:
+                    self._table.delete(PARTITION, _sort_of(offering), condition=own)
+                else:
+                    self._table.update(PARTITION, _sort_of(offering), UpdateExpression="REMOVE #probing", **own)
 
     def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, Item]:
         """Return the stored rows by sort key: one row by its key, several with one query for all avoided offerings."""
@@ -64,6 +117,17 @@ def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
         "refusals": number(refusals),
         "until": _seconds(until),
         TABLE.expiry: _seconds(until + MEMORY),
+    }
+
+
+def _probed(offering: OfferingKey, until: datetime, now: datetime) -> Item:
+    """Return the update after which only one launch tries a half-open offering."""
+    return {
+        "Key": key(PARTITION, _sort_of(offering)),
+        "UpdateExpression": "SET #probing = :probing",
+        "ConditionExpression": _HALF_OPEN,
+        "ExpressionAttributeNames": _NAMES,
+        "ExpressionAttributeValues": {":now": _seconds(now), ":probing": _seconds(until)},
     }
 
 

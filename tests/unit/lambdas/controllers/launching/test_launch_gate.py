@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from core import labels
-from core.launch.denials.denial import FIRST_PAUSE
+from core.launch.denials.denial import FIRST_PAUSE, PROBE
 from core.launch.denials.subnets import subnet_key
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
 from core.model.values.requirements import Requirement
+from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import requested
@@ -44,9 +45,18 @@ class World:
     def admit(self, now: Any = NOW) -> Admission | Refusal:
         return self.gate.admit(self.record, self.node_class, now)
 
+    def of_another_cluster(self) -> LaunchGate:
+        """The gate of a cluster of the same account and region: it has the refused offerings in common, and no denials."""
+        return LaunchGate(MemoryDenials(Rows()), MemoryOfferings(self.rows))
+
+    def refused_a_while_ago(self) -> None:
+        """EC2 had no capacity for anything, and every pause has just ended."""
+        self.rows.refused = {offering.key: NOW for offering in self.record.offerings}
+
     def learn(self, code: str, now: Any = NOW, **more: Any) -> None:
         refused = [RefusedOffering(offering.key, code, **more) for offering in self.record.offerings]
-        self.gate.learn(self.record, self.node_class, refused, CALL, now, RunReport())
+        admission = Admission(self.record.offerings, ())
+        self.gate.learn(self.record, self.node_class, admission, refused, CALL, now, RunReport())
 
 
 @pytest.fixture
@@ -89,7 +99,7 @@ def test_a_launch_disproves_what_was_denied(world: World) -> None:
     world.learn("UnauthorizedOperation")
     later = NOW + FIRST_PAUSE
     admission = admitted(world.admit(later))
-    world.gate.succeeded(world.record, world.node_class, admission, world.first.key, (), later, RunReport())
+    world.gate.succeeded(world.record, world.node_class, admission, {world.first.key}, (), later, RunReport())
     assert world.rows.denials == {}
     assert isinstance(world.admit(later), Admission)
 
@@ -99,7 +109,7 @@ def test_a_launch_elsewhere_disproves_nothing(world: World) -> None:
     later = NOW + FIRST_PAUSE
     admission = admitted(world.admit(later))
     elsewhere = OfferingKey("p5.48xlarge", "zone", "on-demand")
-    world.gate.succeeded(world.record, world.node_class, admission, elsewhere, (), later, RunReport())
+    world.gate.succeeded(world.record, world.node_class, admission, {elsewhere}, (), later, RunReport())
     assert len(world.rows.denials) == 1
 
 
@@ -147,7 +157,72 @@ def test_refusals_on_the_way_to_a_launch_are_remembered(world: World) -> None:
     other = next(offering for offering in world.record.offerings if offering.zone != world.first.zone)
     refused = [RefusedOffering(world.first.key, "InsufficientInstanceCapacity")]
     admission = admitted(world.admit())
-    world.gate.succeeded(world.record, world.node_class, admission, other.key, refused, NOW, RunReport())
+    world.gate.succeeded(world.record, world.node_class, admission, {other.key}, refused, NOW, RunReport())
     left = admitted(world.admit()).offerings
     assert world.first not in left
     assert other in left
+
+
+def test_after_a_pause_one_launch_of_all_clusters_tries(world: World) -> None:
+    """Otherwise, every cluster of the account asks for what was sold out in the moment in which its pause ends."""
+    world.refused_a_while_ago()
+    assert admitted(world.admit()).offerings == world.record.offerings
+    found = world.of_another_cluster().admit(world.record, world.node_class, NOW)
+    assert isinstance(found, Refusal)
+    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
+
+
+def test_what_another_launch_tries_is_left_out(world: World) -> None:
+    """It has other offerings, so it need not wait."""
+    world.rows.refused[world.first.key] = NOW
+    assert world.first in admitted(world.admit()).offerings
+    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW)).offerings
+    assert other == tuple(offering for offering in world.record.offerings if offering != world.first)
+
+
+def test_what_was_tried_and_launched_is_open_to_all(world: World) -> None:
+    """Otherwise, the second node of a burst waits for the next pause."""
+    world.refused_a_while_ago()
+    admission = admitted(world.admit())
+    world.gate.succeeded(world.record, world.node_class, admission, {world.first.key}, (), NOW, RunReport())
+    assert world.first.key not in world.rows.refused
+    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW))
+    assert other.offerings == world.record.offerings
+    assert world.first.key not in other.probe.offerings
+
+
+def test_what_was_tried_and_refused_is_avoided_by_all(world: World) -> None:
+    world.refused_a_while_ago()
+    admission = admitted(world.admit())
+    refused = [RefusedOffering(world.first.key, "InsufficientInstanceCapacity")]
+    world.gate.learn(world.record, world.node_class, admission, refused, CALL, NOW, RunReport())
+    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW))
+    assert world.first not in other.offerings
+    assert len(other.offerings) == len(world.record.offerings) - 1, "what EC2 did not come to is tried by the next"
+
+
+def test_a_trial_whose_answer_is_lost_ends_by_itself(world: World) -> None:
+    """The function may have ended before EC2 answered."""
+    world.refused_a_while_ago()
+    assert isinstance(world.admit(), Admission)
+    assert isinstance(world.admit(NOW + PROBE / 2), Refusal)
+    assert admitted(world.admit(NOW + PROBE)).offerings == world.record.offerings
+
+
+def test_a_claim_that_waits_for_a_denial_tries_nothing(world: World) -> None:
+    """Otherwise, it keeps all clusters from offerings that it does not ask for."""
+    world.refused_a_while_ago()
+    world.learn("UnauthorizedOperation")
+    later = NOW + FIRST_PAUSE
+    admitted(world.admit(later))
+    world.rows.probed.clear()
+    assert isinstance(world.admit(later), Refusal)
+    assert world.rows.probed == {}
+
+
+def test_a_confined_launch_takes_nobodys_turn(world: World) -> None:
+    """What it is refused is not written for others, and they would wait for its answer."""
+    world.refused_a_while_ago()
+    world.node_class["spec"] = {**world.node_class["spec"], "placementGroupSelector": {"name": "cluster"}}
+    assert admitted(world.admit()).offerings == world.record.offerings
+    assert world.rows.probed == {}
