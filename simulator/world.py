@@ -24,28 +24,28 @@ from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME, FunctionSpec, deployed_functions
 from simulator.aws.account import Account, Surroundings
-from simulator.aws.boot import Boot
 from simulator.aws.dynamodb.items import Key
-from simulator.aws.instances import Instance
+from simulator.aws.ec2.boot import Boot
+from simulator.aws.ec2.instances import Instance
 from simulator.aws.region import Region
 from simulator.checkers import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
-from simulator.cluster_calls import ClusterCalls
-from simulator.cost_meter import CostMeter
-from simulator.decision_log import DecisionLog
 from simulator.draws import stream
-from simulator.faults import Faults, MessageFaults
-from simulator.ledger_folder import LedgerFolder
-from simulator.own_catalogue import OwnCatalogue
-from simulator.pump import Pump
+from simulator.events.pump import Pump
+from simulator.invocation.cluster_calls import ClusterCalls
+from simulator.invocation.faults import Faults, MessageFaults
+from simulator.invocation.sandbox import Handler, Sandboxes
+from simulator.outcome.cost_meter import CostMeter
+from simulator.outcome.decision_log import DecisionLog
+from simulator.outcome.ledger_folder import LedgerFolder
+from simulator.outcome.summary import RunSummary
+from simulator.outcome.table_rows import CLAIMS, kind_of_partition, record_of
 from simulator.record import Recorder
-from simulator.sandbox import Handler, Sandboxes
-from simulator.scenario import Scenario
-from simulator.steps import Steps
-from simulator.summary import RunSummary
-from simulator.table_rows import CLAIMS, kind_of_partition, record_of
-from simulator.trace import TracedPod
+from simulator.scenario.own_catalogue import OwnCatalogue
+from simulator.scenario.scenario import Scenario
+from simulator.scenario.steps import Steps
+from simulator.scenario.trace import TracedPod
 
 IMPROVE_ITERATIONS: Final = 40
 """The optimiser is bounded by steps: a bound in seconds would make runs differ. This many take a few hundredths of a second."""

@@ -29,7 +29,7 @@ from simulator.aws.region import read_region
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 from simulator.run import seeded
-from simulator.scenario import read_scenario
+from simulator.scenario.scenario import read_scenario
 from simulator.world import QUICK, World, open_world
 
 DAYS: Final = 7

@@ -13,7 +13,7 @@ import msgspec
 
 from lambdas.wiring import BY_NAME
 from simulator.aws.errors import AwsError
-from simulator.calls import Call
+from simulator.invocation.calls import Call
 from simulator.record import Event
 from simulator.world import World
 

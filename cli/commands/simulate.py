@@ -60,11 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     for target in (arguments.report, arguments.record):
         _make_room(target)
     _make_folder(arguments.ledger)
-    from simulator.scenario import read_scenario
+    from simulator.scenario.scenario import read_scenario
 
     read_scenario(arguments.scenario)  # report problems of the scenario before the simulator is imported
+    from simulator.outcome.summary import VIOLATIONS
     from simulator.run import run as play
-    from simulator.summary import VIOLATIONS
 
     with _ledger_folder(arguments) as ledger:
         with _functions_kept_quiet(), _progress() as progress:

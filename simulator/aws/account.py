@@ -10,37 +10,37 @@ import msgspec
 
 from lambdas import wiring
 from lambdas.settings import Settings
-from simulator import calls
 from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
 from simulator.aws.bucket import Bucket
-from simulator.aws.describe import InstanceCalls
 from simulator.aws.dynamodb.requests import Schema
 from simulator.aws.dynamodb.table import Table
-from simulator.aws.ec2_writes import EC2Writes
+from simulator.aws.ec2.describe import InstanceCalls
+from simulator.aws.ec2.fleet import Fleets
+from simulator.aws.ec2.images import Images
+from simulator.aws.ec2.instances import Bus, Instances
+from simulator.aws.ec2.launch_checks import LaunchChecks
+from simulator.aws.ec2.network import Network, subnets_in
+from simulator.aws.ec2.request_rates import RequestRates
+from simulator.aws.ec2.reservations import DEFAULT, Reservation, Reservations
+from simulator.aws.ec2.templates import Templates
+from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
+from simulator.aws.ec2.writes import EC2Writes
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.fault_answers import DENIED_CODE
-from simulator.aws.fleet import Fleets
-from simulator.aws.images import Images
 from simulator.aws.instance_profiles import InstanceProfiles
-from simulator.aws.instances import Bus, Instances
-from simulator.aws.launch_checks import LaunchChecks
-from simulator.aws.network import Network, subnets_in
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
-from simulator.aws.request_rates import RequestRates
-from simulator.aws.reservations import DEFAULT, Reservation, Reservations
 from simulator.aws.schedules import Schedules
 from simulator.aws.session import Session
-from simulator.aws.templates import Templates
 from simulator.aws.topics import Topics
-from simulator.aws.vcpu_quotas import VcpuQuotas
 from simulator.aws.wire import Responder, Wire
 from simulator.clock import VirtualClock
 from simulator.draws import stream
-from simulator.faults import Faults, MessageFaults
-from simulator.latency import latency
+from simulator.invocation import calls
+from simulator.invocation.faults import Faults, MessageFaults
+from simulator.invocation.latency import latency
 from simulator.record import Recorder
 
 ACCOUNT_ID: Final = "123456789012"

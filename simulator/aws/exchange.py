@@ -48,7 +48,7 @@ class _Statement(msgspec.Struct):
 
 
 class Exchange:
-    """Sells instances by pool. Reserved capacity is paid for already (`simulator.aws.reservations`).
+    """Sells instances by pool. Reserved capacity is paid for already (`simulator.aws.ec2.reservations`).
 
     Attributes:
         price_changes: How often prices changed so far.

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator import calls
 from simulator.aws.errors import AwsError
-from simulator.calls import Call, Fault
+from simulator.invocation import calls
+from simulator.invocation.calls import Call, Fault
 
 _MESSAGE: Final = "embedded in a scenario"
 _THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded")}

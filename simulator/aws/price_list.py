@@ -11,9 +11,9 @@ import msgspec
 from core import labels
 from core.catalogue.shape import Shape
 from core.model.values import quantity
+from simulator.aws.ec2.filters import page, paged
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.filters import page, paged
 from simulator.clock import VirtualClock
 
 _PAGE: Final = 1000

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from simulator.aws.cron import next_fire
+from simulator.aws.ec2.filters import paged
 from simulator.aws.errors import AwsError
-from simulator.aws.filters import paged
-from simulator.aws_cron import next_fire
 from simulator.clock import VirtualClock
 
 Fire = Callable[[str, str, dict[str, Any]], None]

@@ -20,7 +20,7 @@ from botocore.validate import ParamValidator
 from simulator.aws.errors import AwsError
 from simulator.aws.retries import Retries, Try
 from simulator.aws.wire import Wire
-from simulator.calls import Call
+from simulator.invocation.calls import Call
 
 _ATTEMPTS: Final = 3
 """The SDK's own, where a client is made without a configuration."""

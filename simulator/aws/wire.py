@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol
 
 from botocore.exceptions import ReadTimeoutError
 
-from simulator import calls
 from simulator.aws.errors import AwsError, UnansweredError
 from simulator.aws.fault_answers import in_part, refusal
-from simulator.calls import Call, CrashError, Fault
+from simulator.invocation import calls
+from simulator.invocation.calls import Call, CrashError, Fault
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 

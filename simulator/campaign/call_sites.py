@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from simulator import calls
+from simulator.invocation import calls
 
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)

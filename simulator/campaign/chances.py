@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from simulator import calls, faults
-from simulator.calls import Fault
 from simulator.campaign.call_sites import Deaths, Meetings
 from simulator.clock import VirtualClock
+from simulator.invocation import calls, faults
+from simulator.invocation.calls import Fault
 
 
 class Intensity(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ class Chances:
         self.struck = 0
 
     def fault_of(self, function: str, call: str) -> Fault | None:
-        """Return the fault on this attempt (`simulator.faults.Draw`)."""
+        """Return the fault on this attempt (`simulator.invocation.faults.Draw`)."""
         now = self._clock.now()
         if now >= self._until + LATE:
             return None
@@ -122,7 +122,7 @@ class Chances:
         return self._fault(kind, call)
 
     def fault_of_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
-        """Return the fault on this message (`simulator.faults.DrawMessage`)."""
+        """Return the fault on this message (`simulator.invocation.faults.DrawMessage`)."""
         if self._clock.now() >= self._until or self._rng.random() >= self._intensity.messages:
             return None
         self.struck += 1

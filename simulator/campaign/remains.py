@@ -8,7 +8,7 @@ from typing import Any, Final
 from lambdas import wiring
 from lambdas.wiring import TABLE
 from simulator.checkers.remains import Remains
-from simulator.table_rows import kind_of, record_of
+from simulator.outcome.table_rows import kind_of, record_of
 from simulator.world import World
 
 _COUNTS: Final = "disrupting"

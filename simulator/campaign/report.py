@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator import calls
 from simulator.campaign.call_sites import CRASHES, Meetings, recorded
 from simulator.campaign.trial import Outcome
+from simulator.invocation import calls
 
 
 def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:

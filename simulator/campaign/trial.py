@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.calls import Call
 from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Meetings, aimed, looked_out_for, recorded, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
 from simulator.campaign.remains import read_remains
@@ -21,10 +20,11 @@ from simulator.checkers.remains import RemainsJudge
 from simulator.checkers.verdict import Violation
 from simulator.clock import VirtualClock
 from simulator.draws import stream
-from simulator.ledger_folder import LedgerFolder
+from simulator.invocation.calls import Call
+from simulator.outcome.ledger_folder import LedgerFolder
+from simulator.outcome.table_rows import kind_of
 from simulator.record import Event, Recorder
 from simulator.run import seeded
-from simulator.table_rows import kind_of
 from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, NONE, MID)

@@ -17,7 +17,7 @@ from simulator.campaign.pools import draw_pools
 from simulator.campaign.reservations import draw_reservations
 from simulator.campaign.workloads import NAMESPACE, draw_workloads
 from simulator.draws import stream
-from simulator.scenario import Scenario, scenario_of
+from simulator.scenario.scenario import Scenario, scenario_of
 
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from core.model.catalogue import InstanceType
 from simulator.aws.account import Account, Surroundings
-from simulator.aws.instances import Bus
+from simulator.aws.ec2.instances import Bus
 from simulator.aws.region import Region
 from simulator.clock import VirtualClock
-from simulator.faults import Faults, MessageFaults
+from simulator.invocation.faults import Faults, MessageFaults
 from simulator.record import Event, Recorder
 from tests.builders import a_type
 

@@ -9,8 +9,6 @@ from random import Random
 import msgspec
 import pytest
 
-from simulator import calls
-from simulator.calls import Fault
 from simulator.campaign import call_sites
 from simulator.campaign.call_sites import (
     CRASHES,
@@ -29,6 +27,8 @@ from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
+from simulator.invocation import calls
+from simulator.invocation.calls import Fault
 from tests.builders import NOW
 
 SEEDS = (1, 3, 5, 6, 8, 9, 11, 169)

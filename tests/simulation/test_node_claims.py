@@ -82,7 +82,7 @@ def test_a_deleted_node_claim_is_drained_and_terminated(
 ) -> None:
     """`kubectl delete nodeclaim` lets one node go, its pods within their budgets; another takes its place."""
     if not has_audit_log:
-        monkeypatch.setattr("simulator.pump.Pump.audit", lambda *_: None)
+        monkeypatch.setattr("simulator.events.pump.Pump.audit", lambda *_: None)
     before = play(tmp_path, node_pool(), deployment(2, cpu="12"), duration="3m")
     name = named(before, "nodeJoined")[0]["nodeClaim"]
     steps = [{"at": "6m", "delete": [{"kind": "NodeClaim", "name": name}]}]
@@ -243,7 +243,7 @@ def test_a_node_claim_made_by_hand_is_launched_once_without_the_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`reconcile` finds it, in each of its rounds until it is taken on."""
-    monkeypatch.setattr("simulator.pump.Pump.audit", lambda *_: None)
+    monkeypatch.setattr("simulator.events.pump.Pump.audit", lambda *_: None)
     result = play(tmp_path, node_pool(), BY_HAND, duration="20m")
     assert result.summary["nodesLaunched"] == 1
     assert conditions_of(mine(result))["Ready"] == "True"

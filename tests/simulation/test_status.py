@@ -22,10 +22,10 @@ from lambdas.wiring import TABLE
 from simulator.aws.brakes import KILL_SWITCH
 from simulator.aws.region import read_region
 from simulator.clock import VirtualClock
-from simulator.own_catalogue import OwnCatalogue
 from simulator.record import Recorder
 from simulator.run import run, seeded
-from simulator.scenario import read_scenario
+from simulator.scenario.own_catalogue import OwnCatalogue
+from simulator.scenario.scenario import read_scenario
 from simulator.world import World, open_world
 from tests.simulation.worlds import deployment, node_pool, write
 

@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from core import labels
+from simulator.outcome.summary import VIOLATIONS
 from simulator.record import Event
 from simulator.run import Result, run
-from simulator.summary import VIOLATIONS
 from tests.builders import a_class_manifest
 
 ZONES = ("zone-a", "zone-b")

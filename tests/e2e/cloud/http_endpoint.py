@@ -10,10 +10,10 @@ from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
 
-from simulator import calls
 from simulator.aws.errors import AwsError
 from simulator.aws.fault_answers import refusal
-from simulator.calls import Call, Fault
+from simulator.invocation import calls
+from simulator.invocation.calls import Call, Fault
 from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
 from tests.e2e.cloud.raw_errors import RawResponse, error_response
 from tests.e2e.local_server import Handler, LocalServer
@@ -28,7 +28,7 @@ Listener = Callable[[SignedRequest], None]
 
 
 class FaultPlan(Protocol):
-    """Chooses the fault of a call (`simulator.faults.Faults`)."""
+    """Chooses the fault of a call (`simulator.invocation.faults.Faults`)."""
 
     def take(self, call: str) -> Fault | None:
         """The fault of this attempt, None for none."""

@@ -11,9 +11,9 @@ from datetime import timedelta
 from typing import Final, Protocol, Self
 
 from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError
-from simulator.aws.boot import Boot
+from simulator.aws.ec2.boot import Boot
+from simulator.aws.ec2.instances import Instance, Instances
 from simulator.aws.exchange import Exchange
-from simulator.aws.instances import Instance, Instances
 from simulator.aws.region import Region
 from tests.e2e.cloud import node_objects
 from tests.e2e.cloud.hollow_kubelets import HollowKubelets

@@ -12,11 +12,11 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
 
+from simulator.aws.ec2.images import AMAZON, ROOT_DEVICE, Image
+from simulator.aws.ec2.instances import Subnet
+from simulator.aws.ec2.network import DISCOVERY, GROUP_NAME, NETWORK, Network, subnets_in
+from simulator.aws.ec2.templates import Template, read_template
 from simulator.aws.errors import AwsError
-from simulator.aws.images import AMAZON, ROOT_DEVICE, Image
-from simulator.aws.instances import Subnet
-from simulator.aws.network import DISCOVERY, GROUP_NAME, NETWORK, Network, subnets_in
-from simulator.aws.templates import Template, read_template
 
 
 def network_in(backend: EC2Backend, zones: Iterable[str]) -> Network:

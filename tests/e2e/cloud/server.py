@@ -24,19 +24,19 @@ from lambdas import wiring
 from lambdas.settings import Settings
 from lambdas.wiring import FunctionSpec
 from simulator.aws.account import ACCOUNT_ID, CLUSTER, NODE_ROLE
-from simulator.aws.describe import InstanceCalls
+from simulator.aws.ec2.describe import InstanceCalls
+from simulator.aws.ec2.fleet import Fleets
+from simulator.aws.ec2.images import Images
+from simulator.aws.ec2.instances import Instances
+from simulator.aws.ec2.launch_checks import LaunchChecks
+from simulator.aws.ec2.reservations import Reservations
+from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange
-from simulator.aws.fleet import Fleets
-from simulator.aws.images import Images
-from simulator.aws.instances import Instances
-from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.region import Region, builtin_region
-from simulator.aws.reservations import Reservations
-from simulator.aws.vcpu_quotas import VcpuQuotas
 from simulator.draws import stream
-from simulator.faults import Faults
+from simulator.invocation.faults import Faults
 from simulator.record import Recorder
 from tests.e2e.cloud.http_endpoint import HttpEndpoint
 from tests.e2e.cloud.identities import ADMIN_KEY, Identities
@@ -74,7 +74,7 @@ class Cloud:
         clock: The true time; its `lock` guards what a test reads or changes of the parts below.
         exchange: Prices and capacity: `exchange.state_capacity(Selection(zone="us-east-1a"), 0)` empties a zone.
         instances: EC2's instances; `on_launch` and `on_end` tell of them.
-        faults: The faults of calls over HTTP (`simulator.faults.Faults.arm`).
+        faults: The faults of calls over HTTP (`simulator.invocation.faults.Faults.arm`).
         http: The endpoint; `before` and `after` hook into calls.
         identities: The functions' roles and credentials.
         settings: The account's part of the functions' settings.

@@ -13,8 +13,8 @@ import msgspec
 
 from lambdas import wiring
 from lambdas.wiring import FunctionSpec
-from simulator.event_rules import matches
-from simulator.event_shapes import bus_event, scheduled_event
+from simulator.events.event_rules import matches
+from simulator.events.event_shapes import bus_event, scheduled_event
 from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.event_source import EventSource

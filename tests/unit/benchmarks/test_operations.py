@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.operations import bill, clusters
 from benchmarks.operations.pictures import in_periods
-from simulator.scenario import read_scenario
+from simulator.scenario.scenario import read_scenario
 from tests.builders import NOW
 
 

@@ -29,7 +29,7 @@ from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection
 from simulator.aws.region import builtin_region
-from simulator.calls import LOST_REPLY, THROTTLE, Fault
+from simulator.invocation.calls import LOST_REPLY, THROTTLE, Fault
 from tests.e2e.cloud import http_endpoint
 from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.aws_protocol import SignedRequest

@@ -13,8 +13,8 @@ import pytest
 from core import labels
 from core.ami_families.al2023 import AL2023
 from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
+from simulator.aws.ec2.instances import RUNNING, Instance, Instances, Subnet
 from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.instances import RUNNING, Instance, Instances, Subnet
 from simulator.aws.region import Region
 from simulator.draws import stream
 from simulator.record import Recorder
@@ -22,7 +22,7 @@ from tests.builders import a_type
 from tests.e2e.cloud.kubelets import Kubelets, Pace
 from tests.e2e.cloud.node_objects import UNINITIALIZED
 from tests.e2e.cloud.wall_clock import WallClock
-from tests.unit.simulator.aws.test_boot import rendered
+from tests.unit.simulator.aws.ec2.test_boot import rendered
 
 SOON = 5.0
 NAME = "ip-10-0-0-7.ec2.internal"

@@ -19,7 +19,7 @@ from lambdas import observability
 from lambdas.ports import DeniedError, TransientError
 from lambdas.run_report import RunReport
 from simulator.clock import VirtualClock
-from simulator.sandbox import Context
+from simulator.invocation.sandbox import Context
 from tests.builders import NOW
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from lambdas.wiring import AUDIT_LOG_FILTER
-from simulator.aws_cron import next_fire
-from simulator.event_rules import matches
-from simulator.log_filter import compile_filter
+from simulator.aws.cron import next_fire
+from simulator.events.event_rules import matches
+from simulator.events.log_filter import compile_filter
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 """A Friday."""

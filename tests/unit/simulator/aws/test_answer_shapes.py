@@ -8,9 +8,9 @@ from botocore.validate import ParamValidator
 
 from simulator.aws.errors import AwsError
 from simulator.aws.session import service_model
-from simulator.calls import Call
 from simulator.campaign.worlds import draw_world
 from simulator.clock import VirtualClock
+from simulator.invocation.calls import Call
 from simulator.record import Recorder
 from simulator.run import seeded
 from simulator.world import QUICK, open_world

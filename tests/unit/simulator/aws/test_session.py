@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutEr
 
 from lambdas.adapters.aws.service import QUICK
 from simulator.aws.errors import UnansweredError
-from simulator.calls import Fault
+from simulator.invocation.calls import Fault
 from tests.fakes.account import START, FakeAccount
 
 KEY = {"pk": {"S": "p"}, "sk": {"S": "s"}}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
 from lambdas.ports import ThrottledError, TransientError
-from simulator.aws.request_rates import WRITING
+from simulator.aws.ec2.request_rates import WRITING
 from tests.builders import NOW
 
 

@@ -1,0 +1,1 @@
+"""The embedded EC2: instances, fleets, templates, networks, images, reservations, quotas."""

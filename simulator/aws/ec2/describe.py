@@ -1,0 +1,192 @@
+"""Describes the embedded account's instances: DescribeInstances with filters and pages, TerminateInstances, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from core import labels
+from core.model.values import quantity
+from simulator.aws.ec2.filters import filtered, of_fields, of_tags, paged, tag_list
+from simulator.aws.ec2.instances import RUNNING, STATE_CODES, Instance, Instances, no_instance
+from simulator.aws.errors import AwsError
+from simulator.aws.exchange import Exchange
+
+_PAGE: Final = 1000
+_FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
+    "instance-state-name": lambda instance: instance.state,
+    "instance-id": lambda instance: instance.id,
+    "instance-type": lambda instance: instance.pool.instance_type,
+    "availability-zone": lambda instance: instance.pool.zone,
+    "subnet-id": lambda instance: instance.subnet.id,
+    "private-dns-name": lambda instance: instance.node_name,
+    "private-ip-address": lambda instance: instance.private_ip,
+    "client-token": lambda instance: instance.token,
+    "image-id": lambda instance: instance.image_id,
+    "capacity-reservation-id": lambda instance: instance.reservation,
+    "iam-instance-profile.arn": lambda instance: instance.instance_profile,
+    "instance-lifecycle": lambda instance: "spot" if instance.pool.capacity_type == labels.SPOT else "",
+}
+"""What filters by field compare."""
+
+
+class InstanceCalls:
+    """Answers the calls that concern instances.
+
+    Args:
+        age: How old the list is that a call is answered with: DescribeInstances is eventually consistent.
+    """
+
+    def __init__(
+        self, instances: Instances, exchange: Exchange, vpc_id: str, age: Callable[[], timedelta] = timedelta
+    ) -> None:
+        self._instances = instances
+        self._exchange = exchange
+        self._vpc_id = vpc_id
+        self._age = age
+
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeInstances.
+
+        Raises:
+            AwsError: If an id is unknown or a filter is none that EC2 has.
+        """
+        asked = request.get("InstanceIds") or []
+        then = self._instances.seen(self._age())
+        found: Iterable[Instance] = [_known(then, i) for i in asked] if asked else then.values()
+        # By id first: that leaves the fewest for the others.
+        filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
+        answer = paged("Instances", filtered(found, filters, _values), request, _PAGE)
+        reservations = [self._reservation(instance) for instance in answer.pop("Instances")]
+        return {"Reservations": reservations, **answer}
+
+    def describe_status(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeInstanceStatus. The check of the instance fails; the systems below are well."""
+        asked = request.get("InstanceIds") or []
+        running = [i for i in self._instances.all() if i.state == RUNNING and (not asked or i.id in asked)]
+        found = filtered(running, request.get("Filters"), _checks)
+        answer = paged("InstanceStatuses", found, request, _PAGE)
+        return {**answer, "InstanceStatuses": [_status(instance) for instance in answer["InstanceStatuses"]]}
+
+    def terminate(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:TerminateInstances.
+
+        Raises:
+            AwsError: If one of the instances does not exist; then none is terminated.
+        """
+        before = {i: self._instances.get(i).state for i in request["InstanceIds"]}
+        self._instances.terminate(request["InstanceIds"], "api")
+        return {
+            "TerminatingInstances": [
+                {
+                    "InstanceId": i,
+                    "PreviousState": {"Code": STATE_CODES[state], "Name": state},
+                    "CurrentState": _state(self._instances.get(i)),
+                }
+                for i, state in before.items()
+            ]
+        }
+
+    def create_tags(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:CreateTags for instances; volumes and interfaces of theirs are not modelled and take any tag."""
+        tags = {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
+        for resource in request["Resources"]:
+            if resource.startswith("i-"):
+                self._instances.tag(resource, tags)
+        return {}
+
+    def delete_tags(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DeleteTags for instances."""
+        tags: dict[str, str | None] = {tag["Key"]: None for tag in request.get("Tags") or []}
+        for resource in request["Resources"]:
+            if resource.startswith("i-"):
+                self._instances.tag(resource, tags)
+        return {}
+
+    def _reservation(self, instance: Instance) -> dict[str, Any]:
+        groups = [{"GroupId": group, "GroupName": "fleetwright-nodes"} for group in instance.security_groups]
+        described = {
+            "InstanceId": instance.id,
+            "InstanceType": instance.pool.instance_type,
+            "ImageId": instance.image_id,
+            "State": _state(instance),
+            "Placement": {"AvailabilityZone": instance.pool.zone, "Tenancy": "default"},
+            "PrivateDnsName": instance.node_name,
+            "PrivateIpAddress": instance.private_ip,
+            "LaunchTime": instance.launched_at,
+            "ClientToken": instance.token,
+            "SubnetId": instance.subnet.id,
+            "VpcId": self._vpc_id,
+            "SecurityGroups": groups,
+            "NetworkInterfaces": [
+                {
+                    "SubnetId": instance.subnet.id,
+                    "PrivateIpAddress": instance.private_ip,
+                    "Groups": groups,
+                    "Attachment": {"DeviceIndex": 0, "Status": "attached"},
+                }
+            ],
+            "Tags": tag_list(instance.tags),
+            "CpuOptions": {"CoreCount": self._vcpus(instance), "ThreadsPerCore": 1},
+        }
+        if instance.instance_profile:
+            described["IamInstanceProfile"] = {"Arn": instance.instance_profile}
+        if instance.reservation:
+            described["CapacityReservationId"] = instance.reservation
+            described["CapacityReservationSpecification"] = {
+                "CapacityReservationPreference": "capacity-reservations-only",
+                "CapacityReservationTarget": {"CapacityReservationId": instance.reservation},
+            }
+        if instance.market:
+            described["InstanceLifecycle"] = instance.market
+        if instance.pool.capacity_type == labels.SPOT:
+            described["InstanceLifecycle"] = "spot"
+            described["SpotInstanceRequestId"] = instance.id.replace("i-", "sir-", 1)
+        return {"ReservationId": instance.id.replace("i-", "r-", 1), "Instances": [described]}
+
+    def _vcpus(self, instance: Instance) -> int:
+        sold = self._exchange.instance_type(instance.pool.instance_type)
+        return 0 if sold is None else sold.capacity.get(quantity.CPU, 0) // 1000
+
+
+def _known(instances: Mapping[str, Instance], instance_id: str) -> Instance:
+    if instance_id not in instances:
+        raise no_instance(instance_id)
+    return instances[instance_id]
+
+
+def _state(instance: Instance) -> dict[str, Any]:
+    return {"Code": STATE_CODES[instance.state], "Name": instance.state}
+
+
+def _checks(instance: Instance, name: str) -> tuple[str, ...]:
+    checks = {"instance-status.status": _check(instance.impaired_since)["Status"], "system-status.status": "ok"}
+    return of_fields(checks, name)
+
+
+def _check(impaired_since: datetime | None) -> dict[str, Any]:
+    if impaired_since is None:
+        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
+    failed = {"Name": "reachability", "Status": "failed", "ImpairedSince": impaired_since}
+    return {"Status": "impaired", "Details": [failed]}
+
+
+def _status(instance: Instance) -> dict[str, Any]:
+    return {
+        "InstanceId": instance.id,
+        "AvailabilityZone": instance.pool.zone,
+        "InstanceState": _state(instance),
+        "InstanceStatus": _check(instance.impaired_since),
+        "SystemStatus": _check(None),
+        "Events": [],
+    }
+
+
+def _values(instance: Instance, name: str) -> tuple[str, ...]:
+    by_tag = of_tags(instance.tags, name)
+    if by_tag is not None:
+        return by_tag
+    if name not in _FIELDS:
+        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return (_FIELDS[name](instance),)

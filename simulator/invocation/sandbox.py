@@ -1,0 +1,231 @@
+"""One invocation of a function in virtual time: its context, how long it takes, how it ends."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from lambdas.wiring import FunctionSpec
+from simulator.clock import Process, VirtualClock
+from simulator.invocation.calls import CrashError, TimeoutExpiredError
+from simulator.record import Recorder
+
+OK: Final = "ok"
+ERROR: Final = "error"
+TIMEOUT: Final = "timeout"
+CRASH: Final = "crash"
+
+WARM_START: Final = timedelta(milliseconds=20)
+COLD_START: Final = timedelta(milliseconds=700)
+"""Sandbox, interpreter, imports and clients of a small Python function on arm64."""
+
+Handler = Callable[[dict[str, Any], Any], dict[str, Any] | None]
+
+
+class Sandboxes:
+    """Where functions run. A sandbox is used again until its function crashes or runs into its time-out.
+
+    Attributes:
+        failures: What handlers raised, with tracebacks, for people who look for the cause.
+
+    Args:
+        build: Makes what a new sandbox keeps between invocations.
+        use: Lets the handlers see it, right before one runs.
+        handler_of: The handler of a function.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        recorder: Recorder,
+        *,
+        build: Callable[[FunctionSpec], Any],
+        use: Callable[[Any], None],
+        handler_of: Callable[[FunctionSpec], Handler],
+    ) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self._build = build
+        self._use = use
+        self._handler_of = handler_of
+        self._idle: dict[str, list[Any]] = {}
+        self._running: dict[str, int] = {}
+        self._deadline: datetime | None = None
+        self._function = ""
+        self._started: datetime | None = None
+        self._requests = 0
+        self.failures: list[str] = []
+
+    def running(self) -> str:
+        """Name of the function that runs, empty where none does."""
+        return self._function
+
+    def running_since(self) -> datetime | None:
+        """When the function that runs was started, None where none does."""
+        return self._started
+
+    def has_room(self, function: FunctionSpec) -> bool:
+        """Whether one more may run at once."""
+        return function.concurrency is None or self._running.get(function.name, 0) < function.concurrency
+
+    def spend(self, duration: timedelta) -> None:
+        """Let time pass in the function that runs.
+
+        Raises:
+            TimeoutExpiredError: If its time-out comes first.
+        """
+        deadline = self._deadline
+        if deadline is None or self._clock.now() + duration < deadline:
+            self._spend(duration)
+            return
+        self._spend(max(deadline - self._clock.now(), timedelta(0)))
+        raise TimeoutExpiredError
+
+    def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
+        """Run tasks of the function that runs at the same time, as threads do (`lambdas.parallel_tasks`).
+
+        Raises:
+            CrashError: If one of them does, once all have ended: the function dies of it.
+        """
+        del patience  # their own time-outs end sooner than the function's
+        own, crashes = (self._deadline, self._function, self._started), list[CrashError]()
+
+        def run(task: Callable[[], None]) -> None:
+            self._deadline, self._function, self._started = own
+            try:
+                task()
+            except CrashError as crash:
+                crashes.append(crash)
+            finally:
+                self._deadline, self._function, self._started = None, "", None
+
+        self._deadline, self._function, self._started = None, "", None
+        try:
+            self._clock.side_by_side([partial(run, task) for task in tasks])
+        finally:
+            self._deadline, self._function, self._started = own
+        if crashes:
+            raise crashes[0]
+        return (True,) * len(tasks)
+
+    def invoke(
+        self,
+        function: FunctionSpec,
+        event: dict[str, Any],
+        trigger: str,
+        done: Callable[[str, dict[str, Any] | None], None],
+    ) -> None:
+        """Run the function. `done(outcome, response)` is called at its end, which may be later than now."""
+        self._running[function.name] = self._running.get(function.name, 0) + 1
+        # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
+        self._clock.at(self._clock.now(), Process(lambda: self._run(function, event, trigger, done)).start)
+
+    def _run(
+        self,
+        function: FunctionSpec,
+        event: dict[str, Any],
+        trigger: str,
+        done: Callable[[str, dict[str, Any] | None], None],
+    ) -> None:
+        started = self._clock.now()
+        self._deadline, self._function, self._started = started + function.timeout, function.name, started
+        try:
+            outcome, response = self._attempt(function, event, started)
+        finally:
+            self._deadline, self._function, self._started = None, "", None
+        self._running[function.name] -= 1
+        self._recorder.emit(
+            "invocation",
+            function=function.name,
+            trigger=trigger,
+            durationMillis=round((self._clock.now() - started) / timedelta(milliseconds=1)),
+            outcome=outcome,
+        )
+        done(outcome, response)
+
+    def _attempt(
+        self, function: FunctionSpec, event: dict[str, Any], started: datetime
+    ) -> tuple[str, dict[str, Any] | None]:
+        idle = self._idle.setdefault(function.name, [])
+        context = self._context(function, started)
+        try:
+            application = idle.pop() if idle else self._cold_start(function)
+            self.spend(WARM_START)
+            response = self._call(function, application, event, context)
+        except TimeoutExpiredError:
+            return TIMEOUT, None
+        except CrashError:
+            return CRASH, None
+        except Exception:  # noqa: BLE001 - whatever a handler raises is an invocation that failed
+            self.failures.append(f"{function.name}\n{traceback.format_exc()}")
+            return ERROR, None
+        return OK, response
+
+    def _call(
+        self, function: FunctionSpec, application: Any, event: dict[str, Any], context: Context
+    ) -> dict[str, Any] | None:
+        self._use(application)
+        try:
+            return self._handler_of(function)(event, context)
+        except CrashError:
+            application = None
+            raise
+        finally:
+            if application is not None:
+                self._idle[function.name].append(application)
+
+    def _cold_start(self, function: FunctionSpec) -> Any:
+        self.spend(COLD_START)
+        return self._build(function)
+
+    def _spend(self, duration: timedelta) -> None:
+        """Give others their turn, where one is due; they have time-outs of their own."""
+        if self._clock.passes(duration):
+            return
+        own = self._deadline, self._function, self._started
+        self._deadline, self._function, self._started = None, "", None
+        try:
+            self._clock.spend(duration)
+        finally:
+            self._deadline, self._function, self._started = own
+
+    def _context(self, function: FunctionSpec, started: datetime) -> Context:
+        self._requests += 1
+        return Context(
+            function_name=function.name,
+            memory_limit_in_mb=function.memory_mb,
+            aws_request_id=f"00000000-0000-4000-8000-{self._requests:012d}",
+            clock=self._clock,
+            deadline=started + function.timeout,
+        )
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """Lambda's context of an invocation."""
+
+    function_name: str
+    memory_limit_in_mb: int
+    aws_request_id: str
+    clock: VirtualClock
+    deadline: datetime
+    function_version: str = "$LATEST"
+    log_stream_name: str = "simulated"
+
+    @property
+    def log_group_name(self) -> str:
+        """Its log group."""
+        return f"/aws/lambda/{self.function_name}"
+
+    @property
+    def invoked_function_arn(self) -> str:
+        """Its ARN."""
+        return f"arn:aws:lambda:us-east-1:123456789012:function:{self.function_name}"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the invocation may still run."""
+        return max(0, round((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))

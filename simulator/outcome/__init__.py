@@ -1,0 +1,1 @@
+"""What a run leaves: decisions, costs, rows, the ledger, and the summary."""

@@ -1,0 +1,1 @@
+"""How a cluster begins and what is done to it: scenario files, their steps, the traces and manifests that they name."""

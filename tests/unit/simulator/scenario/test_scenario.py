@@ -1,0 +1,101 @@
+"""Scenario files: what is read, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from core.errors import InvalidInputError
+from simulator.scenario.scenario import read_scenario
+
+HEAD = "apiVersion: fleetwright.dev/v1\nkind: Scenario\nmetadata: {name: s}\nspec:\n  duration: 1h30m\n"
+POOL = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: %s}\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    """A scenario file."""
+    path = folder / "scenario.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_files_are_relative_to_the_scenario_and_lists_unfolded(tmp_path: Path) -> None:
+    """If this failed, a scenario would only run from its own folder."""
+    (tmp_path / "pools" / "deep").mkdir(parents=True)
+    (tmp_path / "pools" / "deep" / "a.yaml").write_text(POOL % "a" + "---\n" + POOL % "b")
+    (tmp_path / "pools" / "list.json").write_text(
+        '{"kind": "List", "items": [{"kind": "NodePool", "metadata": {"name": "c"}}]}'
+    )
+    (tmp_path / "pools" / "notes.txt").write_text("not a manifest")
+    scenario = read_scenario(write(tmp_path, HEAD + "  manifests: [pools/]\n"))
+    assert [found["metadata"]["name"] for found in scenario.manifests] == ["a", "b", "c"]
+    assert scenario.duration == timedelta(minutes=90)
+
+
+def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
+    """If this failed, a step that the contract promises would be refused."""
+    (tmp_path / "more.yaml").write_text(POOL % "more")
+    steps = """  steps:
+  - {at: 10m, apply: [more.yaml, {apiVersion: v1, kind: Pod, metadata: {name: inline}}]}
+  - {at: 20m, scale: {kind: Deployment, namespace: shop, name: cart, replicas: 40}}
+  - {at: 30m, delete: [{kind: Pod, namespace: shop, name: cart-3}]}
+  - {at: 1h, capacity: {instanceType: c7g.xlarge, zone: us-east-1a, capacityType: spot, available: 0}}
+  - {at: 1h, capacity: {available: null}}
+  - {at: 70m, price: {capacityType: spot, factor: 1.1}}
+  - {at: 80m, ami: {alias: al2023, id: ami-0new}}
+  - {at: 85m, subnet: {zone: us-east-1a, freeAddresses: 12}}
+  - {at: 90m, interrupt: {zone: us-east-1a, fraction: 0.2}}
+  - {at: 90m, interrupt: {node: ip-10-0-0-4.ec2.internal, kind: rebalance}}
+  - {at: 95m, boot: {fail: 3}}
+  - {at: 95m, boot: {seconds: 300, count: 3}}
+  - {at: 2h, fault: {call: "ec2:CreateFleet", kind: throttle, count: 3}}
+  - {at: 3h, fault: {call: "kube:*", kind: error, for: 5m}}
+  - {at: 4h, events: {kind: duplicate, count: 5}}
+  - {at: 30, events: {kind: delay, count: 1, seconds: 60}}
+"""
+    scenario = read_scenario(write(tmp_path, HEAD + steps))
+    assert [found["metadata"]["name"] for found in scenario.steps[0].apply or ()] == ["more", "inline"]
+    fault = scenario.steps[13].fault
+    assert fault is not None
+    assert fault.lasting == timedelta(minutes=5)
+    assert scenario.steps[-1].at == timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("  steps: [{at: soon, price: {factor: 2}}]\n", "spec.steps[0].at: 'soon' is no duration"),
+        ("  steps: [{at: 1m}]\n", "spec.steps[0]: must hold exactly one of"),
+        ("  steps: [{at: 1m, price: {factor: 2}, boot: {fail: 1}}]\n", "spec.steps[0]: must hold exactly one of"),
+        ("  steps: [{at: 1m, prise: {factor: 2}}]\n", "unknown field `prise`"),
+        ("  steps: [{at: 1m, fault: {call: x, kind: quake}}]\n", "spec.steps[0].fault.kind: 'quake' is none of"),
+        ("  steps: [{at: 1m, scale: {kind: Deployment, name: x}}]\n", "missing required field `replicas`"),
+        ("  steps: [{at: 1m, apply: [gone.yaml]}]\n", "gone.yaml: cannot be read"),
+        ("  steps: [{at: 1m, apply: [{kind: Pod}]}]\n", "spec.steps[0].apply[0]: is neither a file nor an object"),
+        ("  steps: [{at: 1m, boot: {count: 2}}]\n", "spec.steps[0].boot: needs"),
+        ("  steps: [{at: 1m, fault: {call: x, kind: denied, as: rumour}}]\n", "fault.as: 'rumour' is none of"),
+        ("  steps: [{at: 1m, fault: {call: x, kind: error, function: exe}}]\n", "fault.function: 'exe' is none of"),
+        ("  steps: [{at: 1m, table: {}}]\n", "spec.steps[0].table: must hold either"),
+        ("  steps: [{at: 1m, table: {lose: some}}]\n", "spec.steps[0].table.lose: 'some' is neither"),
+        ("  steps: [{at: 1m, table: {restore: soon}}]\n", "spec.steps[0].table.restore: 'soon' is no duration"),
+        ("  manifests: [gone]\n", "spec.manifests: "),
+        ("  start: yesterday\n", "spec.start: 'yesterday' is no time"),
+        ("  seed: many\n", "spec.seed"),
+    ],
+)
+def test_what_is_wrong_names_file_and_field(tmp_path: Path, lines: str, said: str) -> None:
+    """If this failed, people would look for the mistake in the wrong place."""
+    path = write(tmp_path, HEAD + lines)
+    with pytest.raises(InvalidInputError) as caught:
+        read_scenario(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("text", ["kind: Pod\n", "a: [\n", "", "apiVersion: v2\nkind: Scenario\n"])
+def test_what_is_no_scenario_is_said_so(tmp_path: Path, text: str) -> None:
+    """If this failed, any file would be played as an empty scenario."""
+    with pytest.raises(InvalidInputError, match=r"scenario\.yaml"):
+        read_scenario(write(tmp_path, text))
