@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
+from core.reasons.termination import TerminationReason
 from lambdas.ports import JsonObject
 
 CHECKED_FOR: Final = timedelta(minutes=3)
@@ -43,6 +44,18 @@ LAUNCHES_A_MESSAGE: Final = 10
 """The same for claims that are not launched yet: EC2 takes seconds for each, and other invocations work in parallel."""
 
 
+class InstanceNotice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was announced about an instance of ours whose claim is not in the table.
+
+    Attributes:
+        ends_at: When the instance is taken away, or is expected to be; None where that may be at any moment.
+    """
+
+    instance_id: str
+    reason: TerminationReason
+    ends_at: Moment | None = None
+
+
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A claim, claims that were planned together, or a command, that have a next step.
 
@@ -52,6 +65,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
         until: End of the chain of checks, so that chains do not pile up.
         failures: How many checks in a row ended with a port error; each delays the next one longer.
         due: When the check was to come, as the one before it asked; tells a chain of checks from others of the same claim.
+        notice: What has to be done about the claim's instance once the claim is rebuilt.
     """
 
     claim: str = ""
@@ -62,6 +76,12 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     is_deleted: bool = False
     is_made: bool = False
     due: Moment | None = None
+    notice: InstanceNotice | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it says more than that the claim has a next step, so that no other message can replace it."""
+        return self.is_deleted or self.is_made or self.notice is not None
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -87,6 +107,11 @@ def deleted_node_claim(name: str, now: datetime) -> JsonObject:
 def made_node_claim(name: str, now: datetime) -> JsonObject:
     """Say that somebody made a NodeClaim by hand."""
     return WorkItem(claim=name, until=now + CHECKED_FOR, is_made=True).to_message()
+
+
+def notice_of_instance(claim: str, notice: InstanceNotice, now: datetime) -> JsonObject:
+    """Say what was announced about an instance that was launched under the claim's name, and that no stored claim has."""
+    return WorkItem(claim=claim, until=now + CHECKED_FOR, notice=notice).to_message()
 
 
 def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:

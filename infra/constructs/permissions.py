@@ -111,6 +111,7 @@ class Permissions:
             "interrupt": [
                 self._reads_kill_switch,
                 self._marks_one_claim,
+                self._describes_instances,
                 self._learns_refusals,
                 self._sends_work,
                 self._wakes_provision,

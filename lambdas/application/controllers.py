@@ -124,6 +124,8 @@ class Application:
         from lambdas.controllers.disruption.execution.command_work import CommandWork
         from lambdas.controllers.disruption.execution.rollback import CommandRollback
         from lambdas.controllers.disruption.execution.start import CommandStarter
+        from lambdas.controllers.events.interruption import Interruptions
+        from lambdas.controllers.events.unclaimed_interruptions import UnclaimedInterruptions
         from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
         from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 
@@ -140,7 +142,11 @@ class Application:
         hand_made = HandMadeClaims(
             kubernetes, stores.claims, self.observer, self._launcher, mirror, stores.brakes, clock
         )
-        claim_checks = ClaimChecks(self.claim_work, deleted, hand_made)
+        interruptions = Interruptions(stores, given.cloud, self.claim_deletion, given.queues, given.settings, clock)
+        unclaimed = UnclaimedInterruptions(
+            given.cloud, self.observer, stores.claims, self._rebuilding, interruptions, clock
+        )
+        claim_checks = ClaimChecks(self.claim_work, deleted, hand_made, unclaimed)
         return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)
 
     @cached_property
@@ -152,7 +158,7 @@ class Application:
         # Involuntary changes of a node wait only for the kill switch, and an event needs no further look-ups.
         given = self.adapters
         stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
-        return Interruptions(stores, self.claim_deletion, given.queues, given.settings, given.clock)
+        return Interruptions(stores, given.cloud, self.claim_deletion, given.queues, given.settings, given.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:

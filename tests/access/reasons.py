@@ -161,6 +161,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "disrupt": {"s3:ListBucket": _MISSING, "sns:Publish": "A command waits for approval (`mode: approve`)."},
     "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
+    "interrupt": {"ec2:DescribeInstances": "A notice is about an instance that no claim has."},
     "reconcile": {
         "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
         "s3:ListBucket": _MISSING,

@@ -152,6 +152,20 @@ def test_a_table_is_lost_while_nodes_boot(tmp_path: Path, tampering: Callable[[A
     assert_lawful(result)
 
 
+def test_a_spot_notice_right_after_a_loss_is_heeded(
+    tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]
+) -> None:
+    """If this failed, the instance would end with its pod on it: claims are rebuilt within two minutes, but notices are not."""
+    tampering({"8.2m": LiveTable.lose})
+    steps = [{"at": "8m13s", "interrupt": {"fraction": 0.25}}]
+    result = play(tmp_path, node_pool(), a_service(4), GUARD, steps=steps, duration="14m")
+    (ended,) = [event for event in result.events if event.event == "instanceTerminated"]
+    (evicted,) = [event for event in result.events if event.event == "podEvicted"]
+    assert (ended.fields["by"], result.summary["podsPending"]) == ("api", 0)
+    assert evicted.t < ended.t
+    assert_lawful(result)
+
+
 def test_a_copy_of_half_an_hour_ago_converges(tmp_path: Path, tampering: Callable[[Acts], list[LiveTable]]) -> None:
     """Claims of nodes that are gone, nodes without claims, stale counters and fences: nothing that has pods goes for it."""
     drifts: list[Mapping[str, Any]] = []

@@ -11,6 +11,7 @@ from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
+from lambdas.controllers.events.unclaimed_interruptions import UnclaimedInterruptions
 from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -30,13 +31,29 @@ HAND_BACK_AFTER: Final = timedelta(seconds=1)
 class ClaimChecks:
     """One check of a claim."""
 
-    def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims, hand_made: HandMadeClaims) -> None:
+    def __init__(
+        self,
+        claim_work: ClaimWork,
+        deleted: DeletedNodeClaims,
+        hand_made: HandMadeClaims,
+        unclaimed: UnclaimedInterruptions,
+    ) -> None:
         self._claim_work = claim_work
         self._deleted = deleted
         self._hand_made = hand_made
+        self._unclaimed = unclaimed
 
     def take_on(self, item: WorkItem, name: str, report: RunReport) -> timedelta | None:
-        """Check the NodeClaim that the message says was made by hand; when to check again, None to go on. Raises PortError."""
+        """Have a claim stored for what the message says has none: a NodeClaim made by hand, or an instance with a notice.
+
+        Returns:
+            When to check again, None to go on.
+
+        Raises:
+            PortError: If a step fails; the next check continues.
+        """
+        if item.notice is not None:
+            self._unclaimed.act(item.notice, report)
         return self._hand_made.check(name, report) if item.is_made or item.is_deleted else None
 
     def take(
@@ -89,7 +106,7 @@ class ClaimGroup:
         try:
             if self._clock.now() + BEGIN_WITHIN > deadline:
                 self.reports[name].count("handedBack")
-                if self._item.is_made or self._item.is_deleted:
+                if self._item.is_news:
                     self._go_alone(self._about(name), HAND_BACK_AFTER)
                 else:
                     self._wait(name, HAND_BACK_AFTER)
@@ -134,7 +151,12 @@ class ClaimGroup:
         """Return a message about one of the claims that says what this one says."""
         item = self._item
         return WorkItem(
-            claim=name, until=item.until, failures=failures, is_deleted=item.is_deleted, is_made=item.is_made
+            claim=name,
+            until=item.until,
+            failures=failures,
+            is_deleted=item.is_deleted,
+            is_made=item.is_made,
+            notice=item.notice,
         )
 
     def _fail(self, name: str) -> None:

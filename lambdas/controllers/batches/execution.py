@@ -171,17 +171,22 @@ def _deliveries(record: dict[str, Any]) -> int:
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:
-    """Return the messages about claims, each with the claims for which no other message's checks continue longer."""
+    """Return the messages about claims, each with the claims about which no other says more, or is checked longer."""
     owner: dict[str, _Message] = {}
     for message in messages:
         for name in message.item.claim_names:
-            if name not in owner or _lasts_until(message.item) > _lasts_until(owner[name].item):
+            if name not in owner or _weight(message.item) > _weight(owner[name].item):
                 owner[name] = message
     return [
         (message, tuple(dict.fromkeys(name for name in message.item.claim_names if owner[name] is message)))
         for message in messages
         if message.item.claim_names
     ]
+
+
+def _weight(item: WorkItem) -> tuple[bool, bool, datetime]:
+    """Return what decides between messages about one claim: a notice comes once, and `reconcile` sees any other news."""
+    return item.notice is not None, item.is_news, _lasts_until(item)
 
 
 def _lasts_until(item: WorkItem) -> datetime:

@@ -1,6 +1,7 @@
 """Handles EC2 and Health events about our instances: remember the offering, remove the claim, and wake the replacement.
 
-A change announced days ahead is only stored: `reconcile` removes the claim in time.
+A change announced days ahead is only stored: `reconcile` removes the claim in time. A notice about an instance of ours whose
+claim is not in the table is passed on to `execute`, which rebuilds the claim.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
-from lambdas.messages import wake_up, work_on_claim
+from lambdas.messages import InstanceNotice, notice_of_instance, wake_up, work_on_claim
 from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, ConflictError, FunctionQueues, PortError, TransientError, reason_of
+from lambdas.ports import Clock, CloudProvider, ConflictError, FunctionQueues, PortError, TransientError, reason_of
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
@@ -36,6 +37,16 @@ _STATES: Final = {
     "shutting-down": TerminationReason.INSTANCE_TERMINATED,
     "terminated": TerminationReason.INSTANCE_TERMINATED,
 }
+
+_ANNOUNCED: Final = frozenset(
+    {
+        TerminationReason.SPOT_INTERRUPTED,
+        TerminationReason.RESERVATION_INTERRUPTED,
+        TerminationReason.REBALANCE_RECOMMENDED,
+        TerminationReason.SCHEDULED_CHANGE,
+    }
+)
+"""Reasons whose instances still run. They are announced once, so `reconcile` cannot make up for a notice that is ignored."""
 
 
 class Interruption(msgspec.Struct, frozen=True):
@@ -55,9 +66,16 @@ class Interruptions:
     """Controller of `interrupt`."""
 
     def __init__(
-        self, stores: Stores, deletion: ClaimDeletion, queues: FunctionQueues, settings: Settings, clock: Clock
+        self,
+        stores: Stores,
+        cloud: CloudProvider,
+        deletion: ClaimDeletion,
+        queues: FunctionQueues,
+        settings: Settings,
+        clock: Clock,
     ) -> None:
         self._stores = stores
+        self._cloud = cloud
         self._deletion = deletion
         self._wake_ups, self._work = queues.wake_ups, queues.work
         self._settings = settings
@@ -76,10 +94,28 @@ class Interruptions:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
     def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
-        """Remove the instance's claim; if it is leaving already, request its step again, as the first request may be lost."""
         record = self._stores.claims.of_instance(instance_id)
-        if record is None:
-            return
+        if record is not None:
+            self.act(record, found, report)
+        elif found.reason in _ANNOUNCED and not self._is_ignored(found.reason):
+            self._pass_on(instance_id, found, report)
+
+    def _pass_on(self, instance_id: str, found: Interruption, report: RunReport) -> None:
+        """Have `execute` rebuild the claim of an instance of ours that has none, and act on the notice."""
+        for instance in self._cloud.instances([instance_id]):
+            claim, cluster = instance.tags.get(labels.CLAIM), instance.tags.get(labels.CLUSTER_TAG)
+            if claim and cluster == self._settings.cluster_name and instance.is_alive:
+                message = f"no claim has instance {instance_id}: it is rebuilt first"
+                report.decide(DecisionKind.INTERRUPT, claim, found.reason, message)
+                notice = InstanceNotice(instance_id, found.reason, found.ends_at)
+                self._work.send([notice_of_instance(claim, notice, self._clock.now())])
+
+    def act(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+        """Remove the instance's claim; if it is leaving already, request its step again, as the first request may be lost.
+
+        Raises:
+            PortError: If a step fails; all can be done again.
+        """
         if found.reason == TerminationReason.SCHEDULED_CHANGE:
             self._announced(record, found, report)
             return
@@ -113,7 +149,7 @@ class Interruptions:
                 self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), report)
             elif found.reason == TerminationReason.RESERVATION_INTERRUPTED:
                 self._avoid(offering.key, report)
-        if found.reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore":
+        if self._is_ignored(found.reason):
             return
         brake = self._stores.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
         if brake is not None:
@@ -126,6 +162,9 @@ class Interruptions:
             if latest is not None:
                 self._begin(latest, found, report)
         self._work.send([work_on_claim(record.name, now)])
+
+    def _is_ignored(self, reason: TerminationReason) -> bool:
+        return reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore"
 
     def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         message = f"instance {record.instance_id}"

@@ -1,0 +1,141 @@
+"""Notices about instances whose claims the table has lost: the claim is rebuilt, and acted on as if nothing had been lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core import labels
+from core.lifecycle.draining.replacing import SPOT_NOTICE
+from core.reasons.termination import TerminationReason
+from lambdas.messages import work_on_claim
+from lambdas.ports import JsonObject, TransientError
+from lambdas.run_report import RunReport
+from tests.fakes.lab import Lab, a_pending_pod
+
+SPOT = "EC2 Spot Instance Interruption Warning"
+REBALANCE = "EC2 Instance Rebalance Recommendation"
+STATE = "EC2 Instance State-change Notification"
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node, whose NodePool stays."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("web", cpu="1"))
+    found.settle()
+    found.bind("web")
+    found.work.take()
+    return found
+
+
+def lose_rows(lab: Lab) -> str:
+    """Empty the table of claims; the id of the instance that is left."""
+    instance_id = lab.claim.instance_id
+    lab.rows.claims.clear()
+    return instance_id
+
+
+def notify(lab: Lab, instance_id: str, kind: str = SPOT, **detail: str) -> RunReport:
+    report = RunReport()
+    event = {
+        "source": "aws.ec2",
+        "detail-type": kind,
+        "time": lab.clock.now().isoformat(),
+        "detail": {"instance-id": instance_id, **detail},
+    }
+    lab.app.interruptions.run(event, report)
+    return report
+
+
+def test_a_notice_outlives_the_row_of_its_claim(lab: Lab) -> None:
+    """If this failed, a spot instance would end with its pods, since `reconcile` rebuilds claims and knows no notice."""
+    name, noticed_at = lab.claim.name, lab.clock.now()
+    notify(lab, lose_rows(lab))
+    lab.execute()
+    deletion = lab.claim.deletion
+    assert lab.claim.name == name
+    assert deletion is not None
+    assert (deletion.reason, deletion.ends_at) == (TerminationReason.SPOT_INTERRUPTED, noticed_at + SPOT_NOTICE)
+    assert deletion.tainted_at is not None
+    assert len(lab.rows.refused) == 1
+
+
+def test_a_row_that_the_index_has_lost_is_enough(lab: Lab) -> None:
+    lab.rows.unindexed.add(lab.claim.instance_id)
+    notify(lab, lab.claim.instance_id)
+    lab.execute()
+    assert lab.claim.deletion is not None
+
+
+def test_two_notices_are_one(lab: Lab) -> None:
+    instance_id = lose_rows(lab)
+    notify(lab, instance_id)
+    notify(lab, instance_id)
+    lab.execute()
+    assert lab.claim.deletion is not None
+    assert lab.rows.usage["default"].disrupting == 1
+
+
+def test_a_notice_is_heeded_beside_a_longer_chain_of_checks(lab: Lab) -> None:
+    """Another run may have rebuilt the claim in the same second, and its message may come in the same batch."""
+    name, instance_id = lab.claim.name, lose_rows(lab)
+    notify(lab, instance_id)
+    later = work_on_claim(name, lab.clock.now() + timedelta(minutes=1))
+    lab.execute(later, *lab.work.take())
+    assert lab.claim.deletion is not None
+
+
+def test_a_step_that_fails_is_taken_again_with_the_notice(lab: Lab) -> None:
+    notify(lab, lose_rows(lab))
+    failures = iter([TransientError("kube:list nodes", "away")])
+
+    def fail_once(call: str) -> None:
+        error = next(failures, None) if call == "list nodes" else None
+        if error is not None:
+            raise error
+
+    lab.kubernetes.before_call = fail_once
+    lab.execute()
+    assert lab.claims == ()
+    lab.tick(2)
+    assert lab.claim.deletion is not None
+
+
+def test_an_instance_whose_nodepool_is_gone_is_left_to_reconcile(lab: Lab) -> None:
+    instance_id = lose_rows(lab)
+    tags = {**lab.cloud.instances()[0].tags, labels.NODEPOOL: "gone"}
+    lab.cloud.put(msgspec.structs.replace(lab.cloud.instances()[0], tags=tags))
+    notify(lab, instance_id)
+    report = lab.execute()
+    assert lab.claims == ()
+    assert any("NodePool gone does not exist" in told.message for told in report.decisions)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {},
+        {labels.CLUSTER_TAG: "test", labels.NODEPOOL: "default"},
+        {labels.CLUSTER_TAG: "other", labels.NODEPOOL: "default", labels.CLAIM: "default-0"},
+    ],
+    ids=["untagged", "Karpenter's", "another cluster's"],
+)
+def test_foreign_instances_are_left_alone(lab: Lab, tags: dict[str, str]) -> None:
+    """EventBridge delivers the notices of the whole account."""
+    lab.cloud.put(msgspec.structs.replace(lab.cloud.instances()[0], instance_id="i-foreign", tags=tags))
+    assert notify(lab, "i-foreign").decisions == []
+    assert lab.work.take() == []
+
+
+@pytest.mark.parametrize(("kind", "detail"), [(STATE, {"state": "terminated"}), (REBALANCE, {})])
+def test_what_needs_no_drain_costs_no_look(lab: Lab, kind: str, detail: JsonObject) -> None:
+    """Instances that have ended, and recommendations that are ignored: of a busy account, most events are such."""
+    instance_id = lose_rows(lab)
+    asked: list[str] = []
+    lab.cloud.before_call = asked.append
+    lab.app.interruptions._settings = msgspec.structs.replace(lab.settings, rebalance_policy="ignore")
+    notify(lab, instance_id, kind, **detail)
+    assert (asked, lab.work.take()) == ([], [])
