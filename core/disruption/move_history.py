@@ -136,8 +136,9 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         """Return what changes when a command fails validation."""
         key = key_of(command)
         before = self.failures.get(key)
-        in_row = before is not None and now - before.until < FAILURE_FORGOTTEN_AFTER
-        failures = before.failures + 1 if before is not None and in_row else 1
+        failures = 1
+        if before is not None and now - before.until < FAILURE_FORGOTTEN_AFTER:
+            failures += before.failures
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
         return MoveHistory(failures={key: FailedCommand(key=key, failures=failures, until=now + pause)})
 

@@ -116,7 +116,7 @@ def _advanced(
     unready = _unready(new, pods, now)
     if unready:
         rollout = before.after_failure(f"pod {unready} is not ready on a new node", now)
-    elif not before.is_proven and _has_settled(new, pods, now):
+    elif _has_settled(new, pods, now):
         rollout = msgspec.structs.replace(before, is_proven=True, failures=0, stopped_until=None, message="")
     else:
         rollout = before

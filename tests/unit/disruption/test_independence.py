@@ -11,12 +11,16 @@ from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.independence import Independence, widened
+from core.model.catalogue import Catalogue
 from core.model.plan import Command, Move, PlannedClaim
-from core.model.pod import LabelSelector, PodAffinityTerm
+from core.model.pod import LabelSelector, PodAffinityTerm, TopologySpread
+from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
-from tests.builders import CLASS_REF, a_node_of, a_pool
-from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, pod_on, world
+from tests.builders import CLASS_REF, a_node_of, a_pool, a_type
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, TYPES, pod_on, world
 
+MOVES_TO_X_AND_Z = (Move("default/a", "x"), Move("default/b", "z"))
+GPU = "nvidia.com/gpu"
 AWAY = PodAffinityTerm(labels.ZONE, LabelSelector((Requirement.one_of("app", "b"),)))
 
 
@@ -66,7 +70,15 @@ def test_two_commands(world_of: dict[str, Any], first: Command, second: Command,
     assert together.takes(second, two) is are
 
 
-@pytest.mark.parametrize(("pools", "are"), [(("default",), True), (("default", "default"), False), (("other",), False)])
+@pytest.mark.parametrize(
+    ("pools", "are"),
+    [
+        (("default",), True),
+        (("default", "default"), False),
+        (("other",), False),
+        (("unlimited", "unlimited"), True),
+    ],
+)
 def test_commands_that_use_more_of_a_pools_limits_are_not_taken_together(pools: tuple[str, ...], are: bool) -> None:
     """Only one node for one of the same pool, and no larger, leaves as much of the limits as before."""
     this_pass, (one, two) = candidates(limits={"cpu": 9000})
@@ -88,6 +100,70 @@ def a_deletion(node: str, to: str) -> Command:
     return Command(reason="Underutilized", method="single", nodes=(node,), claims=(node,), moves=moves)
 
 
+def are_independent(one: Candidate, two: Candidate, snapshot: Snapshot) -> bool:
+    together = Independence(snapshot)
+    assert together.takes(a_command("node-1", "x"), one)
+    return together.takes(a_command("node-2", "y"), two)
+
+
+BOTH = LabelSelector((Requirement.one_of("app", "a", "b"),))
+NEITHER = LabelSelector((Requirement.one_of("app", "x"),))
+
+
+@pytest.mark.parametrize(
+    ("rule", "are"),
+    [
+        ({"affinity": (PodAffinityTerm(labels.ZONE, BOTH),)}, False),
+        ({"anti_affinity": (PodAffinityTerm(labels.ZONE, BOTH),)}, False),
+        ({"spreads": (TopologySpread(labels.ZONE, 1, selector=BOTH),)}, False),
+        ({"spreads": (TopologySpread(labels.ZONE, 1, "ScheduleAnyway", BOTH),)}, True),
+        ({"spreads": (TopologySpread(labels.HOSTNAME, 1, selector=BOTH),)}, True),
+        ({"spreads": (TopologySpread(labels.ZONE, 1, selector=NEITHER),)}, True),
+        ({"spreads": (TopologySpread(labels.ZONE, 1, selector=None),)}, True),
+    ],
+)
+def test_a_rule_over_zones_connects_two_commands_whichever_of_their_pods_has_it(
+    rule: dict[str, Any], are: bool
+) -> None:
+    """A rule within nodes, one that does not bind and one that counts none of the moved pods connect nothing."""
+    this_pass, (one, two) = candidates(**rule)
+    assert are_independent(one, two, this_pass.snapshot) is are
+    together = Independence(this_pass.snapshot)
+    assert together.takes(a_command("node-2", "y"), two)
+    assert together.takes(a_command("node-1", "x"), one) is are
+
+
+def test_a_refused_command_leaves_no_trace() -> None:
+    """Otherwise, what it would have filled and needed keeps others from starting."""
+    this_pass, (one, two) = candidates()
+    together = Independence(this_pass.snapshot)
+    assert together.takes(a_command("node-1", "x"), one)
+    assert not together.takes(msgspec.structs.replace(a_command("node-2", "x"), moves=MOVES_TO_X_AND_Z), two)
+    assert together.takes(a_command("node-2", "z"), two)
+
+
+@pytest.mark.parametrize(
+    ("limits", "instance_types", "are"),
+    [
+        ({"cpu": 9000}, ("t-4", "t-16"), False),  # the largest type may be launched
+        ({"cpu": 9000}, ("t-1", "t-4"), True),
+        ({"nodes": 3}, ("t-16",), True),
+        ({"cpu": 9000}, ("unlisted",), True),
+        ({}, ("t-16",), True),
+        ({GPU: 4}, ("t-16",), True),
+        ({GPU: 4}, ("g-4",), False),
+    ],
+)
+def test_one_node_for_one_of_the_same_pool_needs_more_of_its_limits_where_it_may_be_larger(
+    limits: dict[str, int], instance_types: tuple[str, ...], are: bool
+) -> None:
+    this_pass, (one, two) = candidates(limits=limits)
+    types = (*TYPES, a_type("g-4", cpu="4", extra={GPU: "1"}))
+    together = Independence(msgspec.structs.replace(this_pass.snapshot, catalogue=Catalogue(default=types)))
+    assert together.takes(a_command("node-1", "x", *instance_types), one)
+    assert together.takes(a_command("node-2", "y", *instance_types), two) is are
+
+
 class TestWidened:
     def test_a_deletion_that_fills_a_node_becomes_part_of_that_nodes_own(self) -> None:
         merged = widened([a_deletion("node-1", "node-2")], a_deletion("node-2", "node-3"))
@@ -101,3 +177,64 @@ class TestWidened:
         )
         commands = [first, a_command("node-2", "x", "t-4")]
         assert widened(commands, a_deletion("node-3", "x")) == [*commands, a_deletion("node-3", "x")]
+
+    def test_the_merged_command_has_all_that_its_parts_had(self) -> None:
+        """Pods that were to stop over move on: each moves once, to where it stays."""
+        aside = Move("default/aside", "node-7")
+        first = msgspec.structs.replace(a_deletion("node-1", "node-2"), savings=3)
+        first = msgspec.structs.replace(first, moves=(*first.moves, aside))
+        on = (*a_deletion("node-2", "node-3").moves, Move("default/on-node-1", "node-3"))
+        second = msgspec.structs.replace(a_deletion("node-2", "node-3"), moves=on, savings=4)
+        kept = a_deletion("node-8", "node-9")
+        found = widened([kept, first], second)
+        whole = msgspec.structs.replace(
+            second,
+            method="multi",
+            nodes=("node-1", "node-2"),
+            claims=("node-1", "node-2"),
+            moves=(aside, Move("default/on-node-1", "node-3"), Move("default/on-node-2", "node-3")),
+            savings=7,
+        )
+        assert found == [kept, whole]
+
+    def test_a_command_of_another_method_keeps_its_name(self) -> None:
+        empty = msgspec.structs.replace(a_deletion("node-2", "node-3"), method="repack")
+        assert [command.method for command in widened([a_deletion("node-1", "node-2")], empty)] == ["repack"]
+
+    @pytest.mark.parametrize(
+        "earlier",
+        [
+            a_deletion("node-1", "node-9"),
+            msgspec.structs.replace(a_command("node-1", "node-2", "t-4"), reason="Underutilized"),
+            msgspec.structs.replace(a_deletion("node-1", "node-2"), reason="Empty"),
+        ],
+        ids=["moves-nothing-there", "launches", "other-reason"],
+    )
+    def test_other_commands_stay_apart(self, earlier: Command) -> None:
+        last = a_deletion("node-2", "node-3")
+        assert widened([earlier], last) == [earlier, last]
+
+    def test_one_of_two_earlier_commands_that_cannot_be_merged_keeps_all_apart(self) -> None:
+        earlier = [
+            a_deletion("node-1", "node-2"),
+            msgspec.structs.replace(a_deletion("node-4", "node-2"), reason="Empty"),
+        ]
+        last = a_deletion("node-2", "node-3")
+        assert widened(earlier, last) == [*earlier, last]
+
+    @pytest.mark.parametrize(
+        ("changes", "is_merged"),
+        [
+            ({"method": "static-drift"}, False),
+            ({"method": "terminate-first"}, False),
+            ({"replacements": a_command("node-2", "x", "t-4").replacements}, False),
+            ({"replacements": a_command("node-2", "x", "t-4").replacements, "moves": (Move("p", "x"),)}, True),
+            ({}, True),
+        ],
+    )
+    def test_a_command_that_says_nothing_of_its_pods_is_not_merged(
+        self, changes: dict[str, Any], is_merged: bool
+    ) -> None:
+        """Drift of static pools replaces nodes and moves no pods; an empty node has none to move."""
+        last = msgspec.structs.replace(a_deletion("node-2", ""), **{"moves": (), **changes})
+        assert (len(widened([a_deletion("node-1", "node-2")], last)) == 1) is is_merged

@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 
 from core import labels
-from core.disruption.rollouts import FIRST_STOP, LONGEST_STOP, READY_WITHIN, WATCHED_FOR, Rollout, rollouts
+from core.disruption.rollouts import PoolRollout, Rollout, rollouts
 from core.model.node import Node
 from core.model.node_claim import INITIALIZED, NodeClaim
+from core.model.node_pool import NodeClass, NodePool
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
-from tests.builders import NOW, a_node_of
-from tests.unit.disruption.nodes_for_tests import MIDDLE, drifted, pod_on, world
+from tests.builders import NOW, a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, OPEN, drifted, pod_on, world
 
 MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 OLD = drifted(a_node_of(MIDDLE))
 WEB = (Owner("ReplicaSet", "web", is_controller=True),)
 
@@ -62,11 +64,10 @@ def test_nothing_follows_while_the_first_node_goes_or_its_pods_are_not_ready() -
 
 
 def test_only_budgets_limit_a_rollout_once_pods_are_ready_on_a_new_node() -> None:
-    cluster = world(OLD, a_new_node(), pods=(a_pod_on("node-2", age=WATCHED_FOR),))
-    found = rollouts(cluster, begun(cluster, failures=2))["default"]
+    cluster = world(OLD, a_new_node(), pods=(a_pod_on("node-2", age=2 * MINUTE),))
+    found = rollouts(cluster, begun(cluster, failures=2, stopped_until=NOW, message="no"))["default"]
     assert found.gate is None
-    assert found.rollout.is_proven
-    assert found.rollout.failures == 0
+    assert found.rollout == msgspec.structs.replace(begun(cluster)["default"], is_proven=True)
 
 
 def test_a_new_node_that_is_not_initialized_proves_nothing() -> None:
@@ -76,7 +77,7 @@ def test_a_new_node_that_is_not_initialized_proves_nothing() -> None:
     uninitialized = msgspec.structs.replace(claim, conditions={**claim.conditions, INITIALIZED: late})
     ageless = msgspec.structs.replace(claim, created_at=None)
     for pair, allowed in (((uninitialized, node), 0), ((ageless, node), 1)):
-        cluster = world(OLD, pair, pods=(a_pod_on("node-2", age=WATCHED_FOR),))
+        cluster = world(OLD, pair, pods=(a_pod_on("node-2", age=2 * MINUTE),))
         gate = rollouts(cluster, begun(cluster))["default"].gate
         assert gate is not None
         assert gate.allowed == allowed
@@ -84,21 +85,23 @@ def test_a_new_node_that_is_not_initialized_proves_nothing() -> None:
 
 def test_a_pod_that_does_not_become_ready_stops_it() -> None:
     """This holds after the canary too: a fault may appear on the tenth node only."""
-    ill = a_pod_on("node-2", age=READY_WITHIN, is_ready=False)
+    ill = a_pod_on("node-2", age=5 * MINUTE, is_ready=False)
     cluster = world(OLD, a_new_node(), pods=(ill,))
     for proven in (False, True):
         found = rollouts(cluster, begun(cluster, is_proven=proven))["default"]
         assert found.gate is not None
         assert found.gate.is_stopped
-        assert found.rollout.stopped_until == NOW + FIRST_STOP
+        assert not found.rollout.is_proven
+        assert found.rollout.stopped_until == NOW + 30 * MINUTE
+        assert found.gate.allowed == 0
         assert ill.key in found.gate.message
 
 
 def test_pods_that_fail_on_old_nodes_too_do_not_stop_it() -> None:
     """Otherwise, one Deployment that crashes everywhere stops the rollout of a kernel fix forever."""
     pods = (
-        a_pod_on("node-2", age=READY_WITHIN, is_ready=False),
-        a_pod_on("node-1", age=READY_WITHIN, is_ready=False),
+        a_pod_on("node-2", age=5 * MINUTE, is_ready=False),
+        a_pod_on("node-1", age=5 * MINUTE, is_ready=False),
     )
     cluster = world(OLD, a_new_node(), pods=pods)
     gate = rollouts(cluster, begun(cluster))["default"].gate
@@ -113,8 +116,7 @@ def test_stops_double_up_to_a_day_and_one_failure_counts_once() -> None:
         assert rollout.stopped_until is not None
         stops.append(rollout.stopped_until - now)
         now = rollout.stopped_until
-    assert stops[:3] == [FIRST_STOP, 2 * FIRST_STOP, 4 * FIRST_STOP]
-    assert stops[-1] == LONGEST_STOP
+    assert [stop / MINUTE for stop in stops] == [30, 60, 120, 240, 480, 960, 1440, 1440]
 
 
 def test_one_node_tries_again_when_the_stop_is_over() -> None:
@@ -138,3 +140,136 @@ def test_a_changed_template_begins_a_new_rollout() -> None:
 
 def test_pools_without_drifted_nodes_have_no_rollout() -> None:
     assert rollouts(world(a_node_of(MIDDLE)), {}) == {}
+
+
+def gate_with(*pods: Pod, new: tuple[NodeClaim, Node] | None = None, **rollout: Any) -> PoolRollout:
+    """The rollout of a pool with an old node, a new one and these pods."""
+    cluster = world(OLD, new or a_new_node(), pods=pods)
+    return rollouts(cluster, begun(cluster, **rollout))["default"]
+
+
+def test_pods_have_five_minutes_to_become_ready() -> None:
+    """Counted from their start, or from their creation while the kubelet has not started them."""
+    for age, is_stopped in ((5 * MINUTE - SECOND, False), (5 * MINUTE, True)):
+        started = a_pod_on("node-2", age=age, is_ready=False)
+        created = a_pod_on("node-2", is_ready=False, created_at=NOW - age)
+        waiting = msgspec.structs.replace(created, started_at=None)
+        for pod in (started, waiting):
+            assert gate_with(pod).rollout.is_stopped(NOW) is is_stopped
+    ageless = msgspec.structs.replace(a_pod_on("node-2", is_ready=False), started_at=None, created_at=None)
+    assert not gate_with(ageless).rollout.is_stopped(NOW)
+
+
+def test_pods_whose_readiness_is_unknown_neither_stop_nor_hold_up_a_rollout() -> None:
+    unknown = msgspec.structs.replace(a_pod_on("node-2"), is_ready=None)
+    assert gate_with(unknown).gate is None
+
+
+def test_pods_that_serve_no_workload_say_nothing() -> None:
+    """A DaemonSet that crashes, a mirror pod, and pods that have ended or are being deleted."""
+    for changes in (
+        {"owners": (Owner("DaemonSet", "agent", is_controller=True),)},
+        {"owners": (Owner("Node", "node-2", is_controller=True),)},
+        {"phase": "Failed"},
+        {"deleted_at": NOW},
+    ):
+        assert gate_with(a_pod_on("node-2", is_ready=False, **changes)).gate is None
+
+
+def test_all_pods_of_the_first_new_node_must_be_ready_for_two_minutes() -> None:
+    others = (a_pod_on("node-2", "long"), a_pod_on("node-2", "also-long"))
+    for late, is_proven in (
+        (a_pod_on("node-2", age=2 * MINUTE), True),
+        (a_pod_on("node-2", age=2 * MINUTE - SECOND), False),
+        (a_pod_on("node-2", age=3 * MINUTE, is_ready=False), False),
+        (msgspec.structs.replace(a_pod_on("node-2", created_at=NOW - MINUTE), started_at=None), False),
+    ):
+        assert gate_with(*others, late).rollout.is_proven is is_proven
+
+
+def test_a_new_node_without_pods_must_be_ready_for_two_minutes() -> None:
+    for age, is_proven in ((2 * MINUTE, True), (2 * MINUTE - SECOND, False)):
+        assert gate_with(new=a_new_node(age=age)).rollout.is_proven is is_proven
+
+
+def test_a_node_that_was_launched_before_the_rollout_proves_nothing() -> None:
+    for ago, is_proven in ((10 * MINUTE, True), (10 * MINUTE - SECOND, False)):
+        assert gate_with(ago=ago).rollout.is_proven is is_proven
+
+
+def test_a_node_that_has_drifted_itself_proves_nothing_however_young_it_is() -> None:
+    """Nor does one of whose initialization nothing is known."""
+    assert not gate_with(new=drifted(a_new_node())).rollout.is_proven
+    claim, node = a_new_node()
+    unknown = {key: condition for key, condition in claim.conditions.items() if key != INITIALIZED}
+    assert not gate_with(new=(msgspec.structs.replace(claim, conditions=unknown), node)).rollout.is_proven
+
+
+def test_nothing_follows_while_one_of_several_drifted_nodes_goes() -> None:
+    third = drifted(a_node_of(MIDDLE, "node-3"))
+    cluster = world(OLD, third, marked_for_deletion=(third[0].name,))
+    gate = rollouts(cluster, begun(cluster))["default"].gate
+    assert gate is not None
+    assert gate.allowed == 0
+
+
+def test_a_second_new_node_does_not_hold_up_a_rollout_that_the_first_has_proven() -> None:
+    cluster = world(OLD, a_new_node(), a_new_node("node-3", age=MINUTE))
+    assert rollouts(cluster, begun(cluster))["default"].gate is None
+
+
+def test_pods_on_old_nodes_alone_do_not_stop_a_rollout() -> None:
+    assert not gate_with(a_pod_on("node-1", is_ready=False)).rollout.is_stopped(NOW)
+
+
+def test_a_pod_that_waits_for_a_node_does_not_excuse_one_that_fails_on_a_new_node() -> None:
+    waiting = a_pod_on("", "waits", is_ready=False)
+    assert gate_with(waiting, a_pod_on("node-2", is_ready=False)).rollout.is_stopped(NOW)
+
+
+def test_a_workload_that_fails_on_new_nodes_alone_stops_it_beside_one_that_fails_everywhere() -> None:
+    everywhere = (a_pod_on("node-1", is_ready=False), a_pod_on("node-2", "a", is_ready=False))
+    alone = a_pod_on("node-2", "b", is_ready=False, owners=(Owner("ReplicaSet", "other", is_controller=True),))
+    assert gate_with(*everywhere, alone).rollout.message == "pod default/b is not ready on a new node"
+
+
+def a_rollout_of(pool: NodePool, *classes: NodeClass) -> Rollout:
+    """The rollout that begins in this pool, whose nodes use the class `default`."""
+    return rollouts(world(OLD, node_pools=(pool,), node_classes=classes), {})["default"].rollout
+
+
+def test_what_a_new_node_would_be_decides_whether_a_rollout_is_another_one() -> None:
+    """The pool's template, its class and its images; other classes and the pool's budgets do not."""
+    pool = a_pool("default", ON_DEMAND, disruption=OPEN, own_annotations={labels.NODEPOOL_HASH: "1"})
+    own = NodeClass(name="default", amis=(("ami-1", ()),), own_annotations={labels.NODECLASS_HASH: "1"})
+    other = NodeClass(name="other", amis=(("ami-9", ()),))
+    before = a_rollout_of(pool, other, own).target
+    same = (a_rollout_of(pool, own), a_rollout_of(msgspec.structs.replace(pool, weight=9), own))
+    different = (
+        a_rollout_of(msgspec.structs.replace(pool, own_annotations={labels.NODEPOOL_HASH: "2"}), own),
+        a_rollout_of(pool, msgspec.structs.replace(own, own_annotations={labels.NODECLASS_HASH: "2"})),
+        a_rollout_of(pool, msgspec.structs.replace(own, amis=(("ami-2", ()),))),
+        a_rollout_of(pool, other),
+    )
+    assert {rollout.target for rollout in same} == {before}
+    assert before not in {rollout.target for rollout in different}
+
+
+def test_each_pool_has_its_own_rollout() -> None:
+    """A pod that fails in one pool stops nothing in another."""
+    pools = tuple(a_pool(name, ON_DEMAND, disruption=OPEN) for name in ("other", "default"))
+    elsewhere = drifted(a_node_of(MIDDLE, "node-9", pool="other"))
+    ill = a_pod_on("node-2", is_ready=False)
+    cluster = world(OLD, a_new_node(), elsewhere, pods=(ill,), node_pools=pools)
+    found = rollouts(cluster, begun(cluster))
+    assert list(found) == ["default", "other"]
+    assert found["default"].rollout.is_stopped(NOW)
+    gate = found["other"].gate
+    assert gate is not None
+    assert (gate.allowed, gate.is_stopped, found["other"].rollout.node_pool) == (1, False, "other")
+
+
+def test_a_known_rollout_of_the_same_target_keeps_its_beginning() -> None:
+    cluster = world(OLD)
+    known = begun(cluster)
+    assert rollouts(cluster, known)["default"].rollout == known["default"]

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import labels
 from core.disruption import disrupt
 from core.disruption.apply_command import carried_out
 from core.disruption.stored_targets import after_commands
-from core.disruption.target.stored_target_check import AGE_MAX
+from core.disruption.target.stored_target_check import settings_digest
 from core.disruption.target.target_search import TargetSearch
-from core.model.plan import DisruptionPlan
-from core.model.snapshot import Options, Snapshot
-from tests.unit.disruption.nodes_for_tests import pod_on
+from core.model.plan import DisruptionPlan, StoredDrain, StoredTarget
+from core.model.snapshot import FeatureGates, Options, Snapshot
+from tests.builders import a_node_of
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import half_full
 
 ROUNDS_MAX = 10
@@ -91,21 +93,89 @@ def test_a_target_that_no_longer_pays_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("options", "reason"),
     [
-        ({"options": Options(moves="gentle")}, "TargetSettingsChanged"),
-        ({}, "TargetTooOld"),
+        (Options(moves="gentle"), "TargetSettingsChanged"),
+        (Options(move_price=1), "TargetSettingsChanged"),
+        (Options(feature_gates=FeatureGates(spot_to_spot_consolidation=True)), "TargetSettingsChanged"),
+        (Options(improve_iterations=7), "TargetContinued"),
     ],
 )
-def test_changed_settings_and_age_end_a_target(changes: dict[str, Any], reason: str) -> None:
+def test_a_target_ends_with_the_settings_that_it_was_decided_under(options: Options, reason: str) -> None:
     snapshot, _ = under_way(half_full(8, at_once=2))
-    assert snapshot.stored_target is not None
-    if not changes:
-        made_at = snapshot.now - AGE_MAX - timedelta(seconds=1)
-        changes = {"stored_target": msgspec.structs.replace(snapshot.stored_target, made_at=made_at)}
-    plan = disrupt(msgspec.structs.replace(snapshot, **changes))
-    assert plan.target_reason == reason
+    assert disrupt(msgspec.structs.replace(snapshot, options=options)).target_reason == reason
+
+
+def test_a_target_ends_where_a_pool_gets_its_own_price_of_moves() -> None:
+    snapshot, _ = under_way(half_full(8, at_once=2))
+    (pool,) = snapshot.node_pools
+    gentle = msgspec.structs.replace(pool, own_annotations={labels.MOVES: "gentle"})
+    plan = disrupt(msgspec.structs.replace(snapshot, node_pools=(gentle,)))
+    assert plan.target_reason == "TargetSettingsChanged"
     assert plan.cost.lower_bound is not None
+
+
+def reason_with(snapshot: Snapshot, **changes: Any) -> str:
+    """What becomes of the target that is under way if it had been stored like this."""
+    assert snapshot.stored_target is not None
+    target = msgspec.structs.replace(snapshot.stored_target, **changes)
+    return disrupt(msgspec.structs.replace(snapshot, stored_target=target)).target_reason
+
+
+def test_a_target_is_followed_for_six_hours() -> None:
+    snapshot, _ = under_way(half_full(8, at_once=2))
+    six = snapshot.now - timedelta(hours=6)
+    assert reason_with(snapshot, made_at=six) == "TargetContinued"
+    assert reason_with(snapshot, made_at=six - timedelta(seconds=1)) == "TargetTooOld"
+
+
+def test_what_stays_may_grow_by_a_tenth_of_what_all_nodes_cost() -> None:
+    snapshot, plan = under_way(half_full(8, at_once=2))
+    grown = plan.target.kept_price if plan.target else 0
+    tenth = disrupt(snapshot).cost.before // 10
+    assert reason_with(snapshot, kept_price=grown - tenth) == "TargetContinued"
+    assert reason_with(snapshot, kept_price=grown - tenth - 1) == "TargetOutgrown"
+
+
+def test_a_twentieth_of_the_saving_may_be_lost_on_the_way() -> None:
+    """Prices waver; what nodes save that are gone already counts on neither side."""
+    snapshot, _ = under_way(half_full(8, at_once=2))
+    target = snapshot.stored_target
+    assert target is not None
+    assert target.new_price == 0, "what remains saves what its nodes cost"
+    most = target.drained_price * 20 // 19
+    assert reason_with(snapshot, drained_price=most) == "TargetContinued"
+    assert reason_with(snapshot, drained_price=most + 1) == "TargetDearer"
+    gone = StoredDrain("gone-since", 5 * most, 1)
+    assert reason_with(snapshot, drains=(*target.drains, gone), drained_price=6 * most) == "TargetContinued"
+    assert reason_with(snapshot, drains=(*target.drains, gone), drained_price=6 * most + 1) == "TargetDearer"
+
+
+def at_once(snapshot: Snapshot) -> tuple[DisruptionPlan, StoredTarget]:
+    """A plan and its target."""
+    plan = disrupt(snapshot)
+    assert plan.target is not None
+    return plan, plan.target
+
+
+def test_a_target_is_stored_with_its_prices_and_with_a_seat_for_each_pod_that_moves() -> None:
+    """Some go to a node that exists, some to a new one; `other` is not part of any seat, for it stays where it is."""
+    nodes = [a_node_of(LARGE, "a"), a_node_of(LARGE, "b"), a_node_of(MIDDLE, "c")]
+    pods = [pod_on(name, f"{name}{n}", cpu="900m") for name in "ab" for n in range(3)]
+    stays = pod_on("c", "other", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
+    plan, target = at_once(world(*nodes, pods=(*pods, stays)))
+    moves = [move for command in plan.commands for move in command.moves]
+    new = {claim.name: claim for command in plan.commands for claim in command.replacements}
+    assert sorted(move.pod for move in moves) == [pod.key for pod in pods]
+    assert target.made_at == plan.now
+    assert {drain.node for drain in target.drains} == {"a", "b"}
+    assert target.drained_price == sum(drain.price for drain in target.drains) == 2 * 800_000_000
+    assert target.kept_price == 0, "c may not go, so nobody decided that it stays"
+    assert target.new_price == sum(claim.price for claim in new.values())
+    assert Counter({seat.node: seat.pods for seat in target.seats}) == Counter(m.to for m in moves if m.to == "c")
+    stored_new = {node.name: sum(node.pods.values()) for node in target.new_nodes}
+    assert stored_new == Counter(move.to for move in moves if move.to in new)
+    assert all(drain.worth > 0 for drain in target.drains)
 
 
 def test_additional_nodes_cause_a_new_target() -> None:
@@ -123,3 +193,11 @@ def test_a_plan_for_the_whole_sequence_follows_no_stored_target() -> None:
     snapshot, _ = under_way(half_full(8, at_once=2))
     plan = disrupt(msgspec.structs.replace(snapshot, options=Options(ignore_budgets=True)))
     assert plan.target_reason == "TargetMade"
+
+
+def test_what_a_target_keeps_and_what_it_drains_is_all_that_could_have_gone() -> None:
+    snapshot = half_full(8, at_once=2)
+    plan, target = at_once(snapshot)
+    assert target.settings == settings_digest(snapshot)
+    assert target.kept_price > 0
+    assert target.kept_price + target.drained_price == plan.cost.before
