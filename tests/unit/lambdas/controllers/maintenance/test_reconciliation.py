@@ -14,7 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
 from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
-from lambdas.controllers.status.object_status import _pool_conditions
+from lambdas.controllers.status.node_pool_conditions import pool_readiness
 from lambdas.ports import TransientError
 from tests.builders import NOW, a_pool, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -204,7 +204,7 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
 )
 def test_a_missing_class_is_an_error_and_a_new_one_is_not(ready: dict[str, bool | None], expected: str) -> None:
     """One is a mistake of its author, the other is over after a round."""
-    conditions = {found["type"]: found["status"] for found in _pool_conditions(a_pool(), ready)}
+    conditions = {found["type"]: found["status"] for found in pool_readiness(a_pool(), ready)}
     assert (conditions["NodeClassReady"], conditions["Ready"]) == (expected, expected)
 
 

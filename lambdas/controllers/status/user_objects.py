@@ -1,0 +1,47 @@
+"""Writes status and annotations of NodePools and EC2NodeClasses, from their manifests as listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.manifests.wire.api_resources import Resource
+from lambdas.controllers.status.status_writer import Present, StatusWriter, tolerate_gone
+from lambdas.ports import Clock, JsonObject, Kubernetes
+
+
+class UserObjects:
+    """Writes only what differs from the manifest."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def write_status(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> bool:
+        """Bring the status up to date; return whether it was not. Raises PortError."""
+        present = Present(kind, name_of(manifest), "", generation_of(manifest), manifest.get("status") or {})
+        return self._statuses.write(present, status)
+
+    def annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str | None]) -> None:
+        """Set annotations; None removes one. Raises PortError."""
+        present = (manifest.get("metadata") or {}).get("annotations") or {}
+        if all(present.get(key) == value for key, value in annotations.items()):
+            return
+        body = {"metadata": {"annotations": dict(annotations)}}
+        tolerate_gone(lambda: self._kubernetes.patch(kind, name_of(manifest), body))
+
+
+def is_ready(manifest: JsonObject) -> bool | None:
+    """Return the value of the condition Ready, None where there is none."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    found = next((c for c in conditions if c.get("type") == "Ready"), None)
+    return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"
+
+
+def generation_of(manifest: JsonObject) -> int:
+    """Return the generation of an object's spec, 0 where it has none."""
+    return int((manifest.get("metadata") or {}).get("generation", 0))
+
+
+def name_of(manifest: JsonObject) -> str:
+    """Return an object's name."""
+    return str((manifest.get("metadata") or {}).get("name", ""))
