@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.bootstrap import Cluster, registered_labels, registered_taints
 from core.catalogue.capacity import EFA
-from core.catalogue.node_class import RAID0, Ami, EC2NodeClass
+from core.catalogue.node_class import Ami, EC2NodeClass
 from core.errors import InvalidInputError
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import image_for
+from core.launch.node_bootstrap import bootstrap_of
 from core.launch.selection import one_request
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
 from core.model.catalogue import Offering
@@ -89,15 +90,12 @@ def _template(
 ) -> LaunchTemplate:
     family, spec = node_class.family, node_class.spec
     node_labels = {**order.node_labels, labels.CAPACITY_TYPE: offering.capacity_type}
-    bootstrap = Bootstrap(
-        cluster=cluster,
+    bootstrap = bootstrap_of(
+        node_class,
+        cluster,
         labels=registered_labels(node_labels, syncs_taints=not family.registers_taints),
         taints=registered_taints(order.taints),
-        kubelet=spec.kubelet,
         max_pods=group.max_pods,
-        user_data=spec.user_data,
-        raids_instance_store=spec.instance_store_policy == RAID0,
-        alias_release=node_class.alias.partition("@")[2],
         image_name=group.image_name,
     )
     parts = TemplateParts(

@@ -63,7 +63,7 @@ class Application:
 
         given, launcher = self.adapters, self._launcher
         kubernetes, stores, settings, clock = given.kubernetes, given.stores, given.settings, given.clock
-        observer = self.observer.resolving(given.cloud.resolve)
+        observer = self.observer.judging(given.cloud)
         waves = LaunchWaves(launcher, given.run_tasks.launches, clock, at_most=settings.launches_per_run)
         events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
         decided = DecisionEvents(kubernetes, clock, given.run_tasks.messages)

@@ -18,14 +18,15 @@ from core.model.catalogue import Catalogue
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
 from lambdas.observation.cluster_state import ClusterState, name_of
-from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses, Resolve
+from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
 from lambdas.observation.open_market import OpenMarket
 from lambdas.observation.own_state import displaced_pods, with_own_state
+from lambdas.observation.pool_user_data import UserDataProblem, without_oversized_pools
 from lambdas.observation.stores import OwnRows, Stores
 from lambdas.observation.unavailable_offerings import (
     without_denied,
 )
-from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
+from lambdas.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.settings import Settings
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
@@ -68,8 +69,10 @@ class Observer:
         settings: Settings,
         clock: Clock,
         current: CurrentNodeClasses = CURRENT_ONLY,
+        user_data_problem: UserDataProblem | None = None,
     ) -> None:
         self._current = current
+        self._user_data_problem = user_data_problem
         self._kubernetes = kubernetes
         self._catalogues = catalogues
         self._stores = stores
@@ -77,10 +80,17 @@ class Observer:
         self._settings = settings
         self._clock = clock
 
-    def resolving(self, resolve: Resolve) -> Observer:
-        """Return an observer that may resolve edited EC2NodeClasses, so that pods need not wait for `reconcile`."""
-        current = CurrentNodeClasses(resolve)
-        return Observer(self._kubernetes, self._catalogues, self._stores, self._settings, self._clock, current)
+    def judging(self, cloud: CloudProvider) -> Observer:
+        """Return an observer that judges edited EC2NodeClasses and NodePools itself: pods need not wait for `reconcile`."""
+        return Observer(
+            self._kubernetes,
+            self._catalogues,
+            self._stores,
+            self._settings,
+            self._clock,
+            CurrentNodeClasses(cloud.resolve),
+            cloud.user_data_problem,
+        )
 
     def unbound_pods(self) -> tuple[Pod, ...]:
         """Return the pods that have no node."""
@@ -157,6 +167,8 @@ class Observer:
         )
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
+        if self._user_data_problem is not None:
+            snapshot = without_oversized_pools(snapshot, _by_name(node_classes), self._user_data_problem)
         current = with_pod_events(records, snapshot.pods, now, self._stores.pod_ends.latest(now))
         return ClusterState(
             snapshot=self._joined(snapshot, current, commands),

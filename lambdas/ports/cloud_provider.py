@@ -112,3 +112,7 @@ class CloudProvider(Protocol):
         `node_pools` are those of the class: EC2 is asked about what they may launch.
         """
         ...
+
+    def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
+        """Return why EC2 would not take the user data of the NodePool's nodes, empty where it would. Raises PortError."""
+        ...

@@ -271,6 +271,9 @@ class FakeCloud:
         self.before_call("resolve")
         return self.resolution
 
+    def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
+        return ""
+
     def _new(self, order: LaunchOrder) -> str:
         usable = [o for o in order.offerings if (o.instance_type, o.zone, o.capacity_type) not in self.scarce]
         if not usable:

@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import Any, Final
 
 from core import labels
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_taints
-from core.catalogue.node_class import RAID0, EC2NodeClass
+from core.ami_families.bootstrap import Cluster, registered_taints
+from core.catalogue.node_class import EC2NodeClass
+from core.launch.node_bootstrap import bootstrap_of
 from core.launch.template import TemplateParts, launch_template, ownership_tags
 from core.model.catalogue import Offering
 
@@ -29,15 +30,7 @@ def template_fields(node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str
         InvalidInputError: If the class is not resolved, or user data or volumes cannot be rendered.
     """
     status, spec = node_class.status, node_class.spec
-    bootstrap = Bootstrap(
-        cluster=cluster,
-        labels={},
-        taints=registered_taints(()),
-        kubelet=spec.kubelet,
-        user_data=spec.user_data,
-        raids_instance_store=spec.instance_store_policy == RAID0,
-        alias_release=node_class.alias.partition("@")[2],
-    )
+    bootstrap = bootstrap_of(node_class, cluster, labels={}, taints=registered_taints(()))
     parts = TemplateParts(
         image_id="",
         user_data=node_class.family.user_data(bootstrap),

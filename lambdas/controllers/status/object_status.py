@@ -27,6 +27,7 @@ from lambdas.controllers.status.rollout_condition import rollout_condition
 from lambdas.controllers.status.user_objects import UserObjects, is_ready
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.pool_user_data import measured
 from lambdas.observation.stores import Stores
 from lambdas.ports import CatalogueStore, Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.run_report import RunReport
@@ -68,6 +69,7 @@ class ObjectStatus:
         clock: Clock,
     ) -> None:
         self._kubernetes = kubernetes
+        self._cloud = cloud
         self._stores = stores
         self._clock = clock
         self._market = MarketCondition(catalogues, clock)
@@ -96,8 +98,9 @@ class ObjectStatus:
             ready[name] = self._classes.write(manifest, known[name], own, readings.launches(name), report)
 
         def write_pool(name: str, manifest: JsonObject) -> None:
-            more = self._pool_conditions(pools[name], manifest, view, readings)
-            self._write_pool(manifest, pools[name], [*pool_readiness(pools[name], ready), *more], view, report)
+            pool = measured(pools[name], view.node_classes, self._cloud.user_data_problem)
+            more = self._pool_conditions(pool, manifest, view, readings)
+            self._write_pool(manifest, pool, [*pool_readiness(pool, ready), *more], view, report)
 
         for name, manifest in view.node_classes.items():
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))

@@ -9,6 +9,7 @@ import msgspec
 from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
+from core.launch.user_data_size import may_exceed, user_data_problem
 from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
 from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
@@ -111,6 +112,16 @@ class Ec2Cloud:
         Besides, EC2's answer about launches from it as `launchValidation`. `node_pools` are those of the class.
         """
         return self._resolver.resolve(node_class, node_pools)
+
+    def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
+        """Return why EC2 would not take the user data of the NodePool's nodes, empty where it would. Raises PortError."""
+        try:
+            read = read_node_class(node_class)
+            if not may_exceed(read, node_pool):
+                return ""
+            return user_data_problem(read, self._cluster.describe().cluster, node_pool)
+        except InvalidInputError:
+            return ""  # the condition of the class says so, or the launch does
 
     def prune_templates(self) -> int:
         """Delete old launch templates and return how many: an account may have 5,000."""

@@ -9,13 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from core import api, labels
-from core.ami_families.bootstrap import Bootstrap, Cluster, registered_taints
+from core.ami_families.bootstrap import Cluster, registered_taints
 from core.ami_families.registry import family_of
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.catalogue.sizing import sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
+from core.launch.node_bootstrap import bootstrap_of
 from core.launch.validation.launch_validation import LaunchValidation, written_validation
 from core.model.node_pool import NodePool
 from core.model.values.sizing_settings import SizingSettings
@@ -199,17 +200,10 @@ def _judged(manifest: JsonObject) -> _Verdict | None:
 def _validated(node_class: EC2NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
     """Check that a launch can be rendered: what fails here would fail for every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
-    bootstrap = Bootstrap(
-        cluster=described.cluster,
-        labels={},
-        taints=registered_taints(()),
-        kubelet=node_class.spec.kubelet,
-        user_data=node_class.spec.user_data,
-    )
     try:
         sizing_of(node_class, SizingSettings())
         block_device_mappings(node_class.spec.block_device_mappings, family)
-        family.user_data(bootstrap)
+        family.user_data(bootstrap_of(node_class, described.cluster, labels={}, taints=registered_taints(())))
     except InvalidInputError as error:
         needs_cidr = family.needs_service_cidr and not described.cluster.service_cidr
         return _Verdict("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))

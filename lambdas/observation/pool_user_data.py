@@ -1,0 +1,38 @@
+"""Marks NodePools whose nodes' user data would be longer than EC2 takes, so that nothing is planned for them.
+
+`reconcile` writes the same into their conditions; a NodePool that was made or edited since then is recognised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from core.model.node_pool import NodePool
+from core.model.snapshot import Snapshot
+from lambdas.ports import JsonObject, PortError
+
+UserDataProblem = Callable[[JsonObject, NodePool], str]
+"""Returns why a NodePool cannot launch from a class, empty where it can (`CloudProvider.user_data_problem`)."""
+
+
+def measured(pool: NodePool, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem) -> NodePool:
+    """Return the NodePool, with a problem where its nodes' user data is too long. Raises PortError."""
+    manifest = node_classes.get(pool.node_class.name)
+    if manifest is None or pool.problem:
+        return pool
+    return msgspec.structs.replace(pool, problem=problem_of(manifest, pool))
+
+
+def without_oversized_pools(
+    snapshot: Snapshot, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem
+) -> Snapshot:
+    """Return the snapshot with its NodePools measured; where that cannot be done now, the launch finds out."""
+    pools = []
+    for pool in snapshot.node_pools:
+        try:
+            pools.append(measured(pool, node_classes, problem_of))
+        except PortError:
+            pools.append(pool)
+    return msgspec.structs.replace(snapshot, node_pools=tuple(pools))
