@@ -95,10 +95,9 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
 TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
 """Claims, commands, leases, usage, nominations and unavailable offerings."""
 
-WAKE_UPS: Final = QueueSpec(
-    name="wake-ups", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
-)
-"""Pending pods and changed NodePools, for `provision`; the batch window lets a burst be planned together."""
+WAKE_UPS: Final = QueueSpec(name="wake-ups", batch_size=10, visibility=timedelta(minutes=6))
+"""Pending pods and changed NodePools, for `provision`, which itself waits until a burst has arrived: a batch window would come
+on top. Larger batches need a window."""
 
 WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
 """Claims and commands that have a next step, for `execute`.

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.backoff import recheck_after
-from core.lifecycle.binding.eligibility import SETTLES_WITHIN, is_held
+from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN, is_held
 from core.lifecycle.consistency import shortfall
 from core.lifecycle.draining.cancellation import is_voluntary
 from core.lifecycle.draining.disruption_taint import must_leave_for
@@ -165,7 +165,7 @@ def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Clai
 def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetime) -> ClaimStep:
     missing = waits_for(record, node)
     if missing == STARTED:
-        return _open(record, node, now)
+        return _open(record, node, facts.usable_for, now)
     if is_late_to_initialize(record, now):
         message = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
         if record.reason != ClaimReason.INITIALIZATION_TIMEOUT:
@@ -175,7 +175,7 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
     return Wait(_boot_recheck(record.phase_since, now), missing)
 
 
-def _open(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
+def _open(record: ClaimRecord, node: Node, usable_for: timedelta, now: datetime) -> ClaimStep:
     """Open a node that has started to pods: first to those that it was launched for, if the scheduler is kept off it."""
     if not is_held(node):
         return MarkInitialized(node.name)
@@ -183,8 +183,9 @@ def _open(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
     if not is_over and record.moments.usable_at is None:
         return NoteUsable(node.name)
     since = record.moments.bound_at if is_over else record.moments.usable_at
-    if since is not None and now - since < SETTLES_WITHIN:
-        return Wait(SETTLES_WITHIN, "what was written to the node may not have been seen by all who must know it")
+    is_settled = since is None or now - since >= SETTLES_WITHIN or (usable_for >= SEEN_WITHIN and not is_over)
+    if not is_settled:
+        return Wait(SEEN_WITHIN, "what was written to the node may not have been seen by all who must know it")
     return MarkInitialized(node.name) if is_over else BindPods(node.name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import msgspec
 
@@ -24,6 +25,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         tagged_instance: Id of an instance that carries the claim's tag while the record has none; empty for none.
         has_replacements: Whether everything planned for its pods is ready; looked up while its drain waits for that.
         is_instance_gone: Whether EC2 no longer has the instance; None where EC2 was not asked.
+        usable_for: How long, by one and the same clock, the claim's node is known to be ready for its pods.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -33,6 +35,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     tagged_instance: str = ""
     has_replacements: bool = False
     is_instance_gone: bool | None = None
+    usable_for: timedelta = timedelta(0)
 
     @property
     def node(self) -> Node | None:

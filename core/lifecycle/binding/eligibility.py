@@ -13,9 +13,12 @@ from core.model.values.taints import HELD, NO_EXECUTE
 CLOCKS_APART: Final = timedelta(seconds=1)
 """Largest clock difference between two sandboxes (docs/adr/0028): one reads a moment that another wrote."""
 
-SETTLES_WITHIN: Final = timedelta(seconds=1) + CLOCKS_APART
+SEEN_WITHIN: Final = timedelta(seconds=1)
 """Time from a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
 rejects pods by the taints and labels in its cache; a scheduler that sees the open node before the bindings overcommits it."""
+
+SETTLES_WITHIN: Final = SEEN_WITHIN + CLOCKS_APART
+"""The same from a moment that another sandbox may have written."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 

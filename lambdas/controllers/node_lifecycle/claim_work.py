@@ -25,6 +25,7 @@ from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
 from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
+from lambdas.controllers.node_lifecycle.ready_nodes import ReadyNodes
 from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
@@ -65,6 +66,7 @@ class ClaimWork:
         self._chains = CheckChains(stores.claims)
         self._nodes = NodeRegistration(kubernetes, stores, settings, clock)
         self._binds = settings.bind_pods
+        self._ready_nodes = ReadyNodes()
         self._node_news = NodeEvents(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, stores.claims, surge, clock)
@@ -97,7 +99,7 @@ class ClaimWork:
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            facts = self._with_share(record, self._replacing.with_replacements(record, reader.facts(record)), reader)
+            facts = self._facts(record, reader)
             step = next_claim_step(record, facts, self._clock.now(), binds=self._binds)
             if isinstance(step, steps.NoStep):
                 return None
@@ -121,6 +123,10 @@ class ClaimWork:
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
+
+    def _facts(self, record: ClaimRecord, reader: NodeStateReader) -> ClaimFacts:
+        facts = self._with_share(record, self._replacing.with_replacements(record, reader.facts(record)), reader)
+        return msgspec.structs.replace(facts, usable_for=self._ready_nodes.known_for(record, self._clock.now()))
 
     def _with_share(self, record: ClaimRecord, facts: ClaimFacts, reader: NodeStateReader) -> ClaimFacts:
         """Complete the facts by an instance of a shared launch that no claim has yet."""

@@ -2,14 +2,16 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core.lifecycle import steps
+from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER, may_have_joined, needs_instance, next_claim_step
 from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.records import ClaimPhase, Deletion
-from core.model.values.taints import DISRUPTED
+from core.lifecycle.records import ClaimPhase, Deletion, Moments
+from core.model.values.taints import DISRUPTED, HELD
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
@@ -108,3 +110,30 @@ def test_only_an_instance_can_have_joined_unseen() -> None:
     assert not may_have_joined(a_record(ClaimPhase.LAUNCHED), NOW)
     assert not may_have_joined(a_record(ClaimPhase.REQUESTED, deletion=leaving), NOW)
     assert not may_have_joined(a_record(ClaimPhase.REGISTERED, deletion=leaving), NOW)
+
+
+@pytest.mark.parametrize(
+    ("since_noted", "usable_for", "binds"),
+    [
+        (timedelta(0), timedelta(0), False),
+        (SEEN_WITHIN, timedelta(0), False),
+        (SETTLES_WITHIN, timedelta(0), True),
+        (timedelta(0), SEEN_WITHIN, True),
+    ],
+)
+def test_a_usable_node_takes_pods_once_its_kubelet_has_seen_it(
+    since_noted: timedelta, usable_for: timedelta, binds: bool
+) -> None:
+    """A moment in the row may be from another clock; what the asking sandbox has known for a second is not."""
+    record = a_record(ClaimPhase.REGISTERED, moments=Moments(usable_at=NOW - since_noted))
+    facts = ClaimFacts(nodes=(msgspec.structs.replace(a_node(), taints=(HELD,)),), usable_for=usable_for)
+    step = next_claim_step(record, facts, NOW, binds=True)
+    assert isinstance(step, steps.BindPods if binds else steps.Wait)
+
+
+def test_a_node_whose_pods_are_bound_opens_by_the_moment_in_its_row() -> None:
+    """kube-scheduler must have seen the bindings, however long the node has been usable."""
+    moments = Moments(usable_at=NOW - MINUTE, bound_at=NOW - SEEN_WITHIN)
+    record = a_record(ClaimPhase.REGISTERED, moments=moments, is_bound=True)
+    facts = ClaimFacts(nodes=(msgspec.structs.replace(a_node(), taints=(HELD,)),), usable_for=MINUTE)
+    assert isinstance(next_claim_step(record, facts, NOW, binds=True), steps.Wait)

@@ -23,7 +23,7 @@ from simulator.invocation.sandbox import Sandboxes
 from simulator.record import Event, Recorder
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
-URLS = {wiring.WAKE_UPS.name: "wake-ups", wiring.WORK.name: "work"}
+URLS = {queue.name: queue.name for queue in wiring.QUEUES}
 
 Behaviour = Callable[[dict[str, Any], Any], dict[str, Any] | None]
 
@@ -90,11 +90,11 @@ def bodies(event: dict[str, Any]) -> list[str]:
     return [record["body"] for record in event["Records"]]
 
 
-def test_a_burst_of_wake_ups_is_one_invocation(bench: Bench) -> None:
-    """If this failed, a thousand pending pods would be planned a thousand times."""
-    bench.send("wake-ups", *(str(n) for n in range(50)))
+def test_requests_of_one_second_are_one_invocation(bench: Bench) -> None:
+    """If this failed, a fleet whose nodes go together would be observed once for each of them."""
+    bench.send("looks", *(str(n) for n in range(50)))
     bench.run(seconds=10)
-    assert [len(bodies(event)) for event in bench.woken("provision")] == [50]
+    assert [len(bodies(event)) for event in bench.woken("disrupt")] == [50]
 
 
 def test_batches_are_no_larger_than_wired(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from core import labels
-from core.lifecycle.binding.eligibility import SETTLES_WITHIN
+from core.lifecycle.binding.eligibility import SEEN_WITHIN, SETTLES_WITHIN
 from core.lifecycle.binding.holding import HOLD_AT_MOST
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
@@ -22,6 +22,7 @@ from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 
+SEEN = SEEN_WITHIN.total_seconds()
 SETTLED = SETTLES_WITHIN.total_seconds()
 
 
@@ -70,14 +71,24 @@ def test_a_node_is_held_its_pods_are_bound_and_then_it_is_opened(lab: Lab) -> No
 def test_nothing_is_bound_or_opened_before_the_last_change_is_visible_to_others(lab: Lab) -> None:
     """The kubelet fails a pod for a taint in its cache; the scheduler assigns room that it believes free."""
     lab.tick(seconds=0)
-    lab.tick(3, seconds=0.3 * SETTLED)
+    lab.tick(3, seconds=0.3 * SEEN)
     assert node_of(lab, "a") == ""
-    lab.tick(seconds=0.1 * SETTLED)
+    lab.tick(seconds=0.1 * SEEN)
     assert node_of(lab, "a") != ""
     lab.tick(3, seconds=0.3 * SETTLED)
     assert effects(lab) == [HELD.effect]
     lab.tick(seconds=0.1 * SETTLED)
     assert effects(lab) == []
+
+
+def test_a_sandbox_waits_longer_for_what_another_one_has_seen(lab: Lab) -> None:
+    """Its clock may be ahead of the one that the moment was read from."""
+    lab.tick(seconds=0)
+    lab.restart()
+    lab.tick(2, seconds=0.45 * SETTLED)
+    assert node_of(lab, "a") == ""
+    lab.tick(seconds=0.1 * SETTLED)
+    assert node_of(lab, "a") != ""
 
 
 def test_each_pod_gets_an_event_with_its_node(lab: Lab) -> None:

@@ -1,0 +1,27 @@
+"""Remembers since when this sandbox knows that held nodes are ready: one clock needs no allowance for the clocks of others."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+
+REMEMBERED: Final = 5_000
+"""Most claims; then all are forgotten, and their nodes settle by the moments in their rows."""
+
+
+class ReadyNodes:
+    """The claims of one sandbox whose nodes wait for their first turn. Sandboxes do not share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, datetime], datetime] = {}
+
+    def known_for(self, record: ClaimRecord, now: datetime) -> timedelta:
+        """Return how long this sandbox has known that the node is usable: zero at first, and where its pods are bound."""
+        usable_at = record.moments.usable_at
+        if usable_at is None or record.phase is not ClaimPhase.REGISTERED or record.is_bound:
+            return timedelta(0)
+        if len(self._known) >= REMEMBERED:
+            self._known = {}
+        return now - self._known.setdefault((record.name, usable_at), now)
