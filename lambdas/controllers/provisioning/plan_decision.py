@@ -13,6 +13,7 @@ from core.launch.denials.refused_pods import with_refusals
 from core.ledger.entry import PROVISION
 from core.ledger.search_time import RecordedTime
 from core.ledger.summary import DecisionSummary, of_provisioning
+from core.lifecycle.draining.planned_moves import without_planned_moves
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
@@ -58,6 +59,7 @@ class PlanDecision:
         with collector_paused():
             planned, bound = self.improved(snapshot, report)
             plan = self._with_refusals(planned, view)
+        plan = without_planned_moves(plan, snapshot.pods, view.claims.values(), view.commands)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
         if not plan.claims:

@@ -9,7 +9,7 @@ import pytest
 from core import labels
 from core.catalogue.capacity import EFA
 from core.disruption.move_history import MoveHistory
-from core.lifecycle.records import ClaimPhase
+from core.lifecycle.records import ClaimPhase, Deletion
 from core.manifests.wire import api_resources as kinds
 from core.model.launch_order import LaunchOrder
 from core.model.plan import Command
@@ -474,6 +474,19 @@ def test_a_node_launched_for_moved_pods_counts_against_their_next_move() -> None
     held = lab.app.adapters.stores.moves.read(now).workloads[workload]
     assert held.held_until is not None
     assert held.held_until >= now + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(("reason", "launched"), [("Underutilized", 0), ("Expired", 1)])
+def test_pods_that_consolidation_moves_get_no_further_node(lab: Lab, reason: str, launched: int) -> None:
+    """Their command has found room for them; what was launched besides stood empty until it was consolidated, too."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    record, now = lab.claim, lab.clock.now()
+    leaving = msgspec.structs.replace(record, deletion=Deletion(reason=reason, asked_at=now, tainted_at=now))
+    lab.app.adapters.stores.claims.change(record, leaving)
+    lab.provision()
+    assert len(lab.claims) == 1 + launched
 
 
 def test_a_run_whose_rounds_are_used_up_asks_for_another_soon(lab: Lab) -> None:
