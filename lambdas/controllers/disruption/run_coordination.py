@@ -74,5 +74,6 @@ class RunCoordination:
         if is_new:
             self._pace.ended(self._clock.now(), found=found or is_moving)
         moment = next_run_at(view.snapshot, GATHERED)
+        self._pace.awaits(moment)
         if moment is not None:
             self._requests.ask("known moment", max(moment, self._pace.earliest(self._clock.now())))

@@ -78,11 +78,22 @@ class RunPace:
 
     def __init__(self) -> None:
         self._ended_at: datetime | None = None
+        self._known: datetime | None = None
         self._futile = 0
 
     def earliest(self, now: datetime) -> datetime:
-        """Return that time: now, or some time after the last pass."""
-        return now if self._ended_at is None else max(now, self._ended_at + self._spacing())
+        """Return that time: now, or some time after the last pass, unless a moment is known at which something may change."""
+        if self._ended_at is None:
+            return now
+        spacing = self._spacing()
+        spaced = self._ended_at + spacing
+        if self._known is not None and spacing == SPACING:  # passes that keep finding nothing are spaced in any case
+            spaced = min(spaced, max(self._known, self._ended_at + GATHERED))
+        return max(now, spaced)
+
+    def awaits(self, moment: datetime | None) -> None:
+        """Let the next run begin at this moment, `GATHERED` after the last pass at the earliest; None: no moment is known."""
+        self._known = moment
 
     def ended(self, now: datetime, *, found: bool) -> None:
         """Record the end of a pass. The first after a pause is not futile: it records since when pods are unchanged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -82,6 +82,36 @@ def test_looks_that_find_nothing_come_less_often_and_one_that_does_resets_that()
     assert spacings == [SPACING, SPACING, 2 * SPACING, 4 * SPACING, WIDEST_SPACING]
     pace.ended(now, found=True)
     assert pace.earliest(now) - now == SPACING
+
+
+def test_a_known_moment_comes_before_the_spacing_is_over() -> None:
+    """Otherwise, a fleet whose `consolidateAfter` ends just after a pass waits for ten seconds more."""
+    pace = RunPace()
+    pace.ended(NOW, found=False)
+    pace.awaits(NOW + 6 * SECOND)
+    assert pace.earliest(NOW) == NOW + 6 * SECOND
+    assert pace.earliest(NOW + 7 * SECOND) == NOW + 7 * SECOND
+    pace.awaits(NOW + 60 * SECOND)
+    assert pace.earliest(NOW) == NOW + SPACING
+    pace.awaits(None)
+    assert pace.earliest(NOW) == NOW + SPACING
+
+
+def test_a_known_moment_that_is_always_near_adds_few_passes() -> None:
+    """In a cluster whose pods come and go all day, `consolidateAfter` of some node is always about to end."""
+
+    def passes(known: timedelta | None) -> list[datetime]:
+        pace, now, found = RunPace(), NOW, list[datetime]()
+        while now < NOW + timedelta(minutes=10):
+            found.append(now)
+            pace.ended(now, found=False)
+            pace.awaits(None if known is None else now + known)
+            now = pace.earliest(now)
+        return found
+
+    near = passes(SECOND)
+    assert all(later - earlier >= GATHERED for earlier, later in pairwise(near))
+    assert len(near) <= 1.1 * len(passes(None))
 
 
 @pytest.fixture
