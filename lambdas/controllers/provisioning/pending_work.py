@@ -48,7 +48,8 @@ class PodBatcher:
     """Lets a burst arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
     The first list goes by the pods' own times, so a pod older than the idle time, as pods reported by the audit log are, is
-    planned at once. It waits only while new pods arrive between lists.
+    planned at once. It waits only while new pods arrive between lists, or kube-scheduler marks further ones: it takes seconds
+    for a large burst, and pods that it has not marked are planned later, less tightly.
     """
 
     def __init__(
@@ -72,9 +73,9 @@ class PodBatcher:
             if left <= timedelta(0):
                 break
             self._pause(min(self._idle, left))
-            known = {pod.uid for pod in pods if is_pending(pod, requires_mark=False)}
+            known = _arrived(pods)
             pods = self._observer.unbound_pods()
-            if all(pod.uid in known for pod in pods if is_pending(pod, requires_mark=False)):
+            if _arrived(pods) <= known:
                 break
         return pods
 
@@ -115,6 +116,11 @@ def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: date
 def is_unlaunched(record: ClaimRecord) -> bool:
     """Whether a claim is stored and not launched yet."""
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None
+
+
+def _arrived(pods: Iterable[Pod]) -> frozenset[tuple[str, datetime | None]]:
+    """Return the pending pods, each with the time of the scheduler's mark."""
+    return frozenset((pod.uid, pod.unschedulable_since) for pod in pods if is_pending(pod, requires_mark=False))
 
 
 def _waits_since(pod: Pod) -> datetime:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import JsonObject, TransientError
@@ -53,6 +54,25 @@ def test_a_single_new_pod_waits_for_the_idle_time_only(lab: Lab) -> None:
     arrive(lab, 1)
     assert waited(lab) == timedelta(seconds=1)
     assert len(lab.claims) == 1
+
+
+def test_a_burst_is_planned_once_the_scheduler_has_marked_it(lab: Lab) -> None:
+    """Otherwise, the pods that it marks last are planned later, onto nodes of their own."""
+    start = lab.clock.now()
+    for name in ("p0", "p1", "p2"):
+        lab.kubernetes.put({**born(name, start), "status": {"phase": "Pending"}})
+
+    def mark(call: str) -> None:
+        now = lab.clock.now()
+        number = int((now - start).total_seconds())
+        if call == f"list pods {UNBOUND}" and number < 3:
+            marked = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            body = {"status": {"conditions": [{**marked, "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ")}]}}
+            lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
+
+    lab.kubernetes.before_call = mark
+    assert waited(lab) == timedelta(seconds=3)
+    assert sum(len(claim.plan.pods) for claim in lab.claims) == 3
 
 
 def test_a_burst_is_planned_once_it_has_arrived(lab: Lab) -> None:
