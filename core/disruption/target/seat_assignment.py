@@ -89,12 +89,12 @@ class SeatAssignment:
             flexible: Whether spot needs as many types to choose from as for one spot node alone (Karpenter).
         """
         claims = {position: self.claims[position] for position in positions}
-        slack = 0 if price is None else price - sum(claim.price for claim in claims.values())
-        if price is not None and slack <= 0:
+        slack = None if price is None else price - sum(claim.price for claim in claims.values())
+        if slack is not None and slack <= 0:
             return False
         for position, claim in claims.items():
             options = ReplacementOptions.of(claim, self._snapshot)
-            if price is not None:
+            if slack is not None:
                 options = options.below(claim.price + slack // len(claims))
             if flexible and labels.SPOT in claim.capacity_types:
                 if len(options.types) < FLEXIBLE_TYPES:
