@@ -72,14 +72,12 @@ class WaveCutter:
     def commands(self, *, waves_max: int = WAVES_MAX) -> list[Command]:
         """Return the commands of this many waves, in order."""
         found: list[Command] = []
-        number = 0
-        while self._left and number < waves_max:
-            number += 1
+        for number in range(1, waves_max + 1):
             wave = self._next()
             self._send_home(wave, must_pay=waves_max == 1)
-            self._left = [node for node in self._left if node not in wave.moves]
             if not wave.moves:
                 break
+            self._left = [node for node in self._left if node not in wave.moves]
             used = self._used(wave)
             found += wave_commands(self._fleet, self._book.claims, wave.moves, used, number)
         return found

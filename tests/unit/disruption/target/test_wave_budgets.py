@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.wave_budgets import WaveBudgets
 from core.model.node_pool import Budget, Disruption
@@ -13,14 +15,15 @@ from core.reasons.termination import TerminationReason
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, drained, fleet_of
+from tests.unit.lifecycle.records_for_tests import a_plan
 
 UNDERUTILIZED = TerminationReason.UNDERUTILIZED
 
 
-def cluster(*, budget: str = "2", options: Options | None = None, **changes: object) -> Snapshot:
+def cluster(*, size: int = 4, budget: str = "2", options: Options | None = None, **changes: object) -> Snapshot:
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(budget),)), **changes.pop("pool", {}))  # type: ignore[arg-type]
-    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(4)]
-    pods = tuple(pod_on(f"n{n}", labels={"app": "web"}) for n in range(4))
+    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(size)]
+    pods = tuple(pod_on(f"n{n}", labels={"app": "web"}) for n in range(size))
     return world(*nodes, pods=pods, node_pools=(pool,), options=options or Options(), **changes)
 
 
@@ -87,3 +90,68 @@ def test_what_others_of_a_wave_leave_is_free_for_new_nodes_of_the_next_wave() ->
     assert not budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
     budgets.end()
     assert budgets.has_room_for([*claims[:1], *claims[:1]], fleet.candidates[0])
+
+
+def test_the_first_wave_has_what_nodes_leave_that_go_already() -> None:
+    """Later ones have the whole budget: those have gone by then."""
+    assert taken(cluster(size=6, marked_for_deletion=("default-n5",))) == [1, 2]
+
+
+def test_nodes_that_would_exceed_the_evictions_of_an_hour_wait_and_say_so() -> None:
+    snapshot = cluster(budget="100%", options=Options(evictions_per_hour=3))
+    this_pass = DisruptionPass(snapshot)
+    budgets = WaveBudgets(this_pass)
+    budgets.begin()
+    going = []
+    for candidate in this_pass.survey.candidates:
+        if budgets.admits(candidate, UNDERUTILIZED):
+            budgets.take(candidate)
+            going.append(candidate.name)
+    assert going == ["n0", "n1", "n2"]
+    assert {name: refusal.reason for name, refusal in this_pass.refusals.items()} == {"n3": "EvictionRate"}
+
+
+def test_new_nodes_count_in_a_percentage_from_the_next_wave_on() -> None:
+    snapshot = cluster(budget="50%")
+    this_pass, fleet = DisruptionPass(snapshot), fleet_of(snapshot)
+    (claim, *_), budgets = drained(fleet, "n0", "n1", "n2", "n3").claims, WaveBudgets(this_pass)
+    budgets.begin()
+    for candidate in fleet.candidates[:2]:
+        budgets.take(candidate)
+        budgets.launch(claim)
+    budgets.end()
+    budgets.begin()
+    going = []
+    for candidate in fleet.candidates[2:]:
+        if budgets.admits(candidate, UNDERUTILIZED):
+            budgets.take(candidate)
+            going.append(candidate.name)
+    assert going == ["n2", "n3"], "half of the two that stayed and two new ones"
+
+
+def test_only_a_node_of_the_same_pool_makes_room_in_its_limits() -> None:
+    for limit, from_own, from_other in (
+        (16000, True, False),
+        (15999, False, False),
+        (19999, True, False),
+        (20000, True, True),
+    ):
+        snapshot = cluster(pool={"limits": {"cpu": limit}})
+        fleet, budgets = fleet_of(snapshot), WaveBudgets(DisruptionPass(snapshot))
+        (new,) = drained(fleet, "n0").claims or (a_plan(instance_types=("t-4",)),)
+        own = fleet.candidates[0]
+        other = msgspec.structs.replace(own, pool=msgspec.structs.replace(own.pool, name="other"))
+        assert budgets.has_room_for([new], own) is from_own
+        assert budgets.has_room_for([new], other) is from_other
+
+
+def test_what_a_wave_leaves_is_counted_once() -> None:
+    snapshot = cluster(pool={"limits": {"nodes": 4}})
+    budgets, fleet = WaveBudgets(DisruptionPass(snapshot)), fleet_of(snapshot)
+    (new, *_) = drained(fleet, "n0", "n1", "n2", "n3").claims
+    for candidate in fleet.candidates[:2]:
+        budgets.begin()
+        budgets.take(candidate)
+        budgets.end()
+    assert budgets.has_room_for([new] * 3, fleet.candidates[2])
+    assert not budgets.has_room_for([new] * 4, fleet.candidates[2])

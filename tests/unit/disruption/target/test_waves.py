@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
+import numpy as np
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.seat_assignment import SeatAssignment
+from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.waves import WAVES_MAX, WaveCutter
+from core.model.catalogue import Catalogue
 from core.model.node_pool import Budget, Disruption
-from core.model.snapshot import Options
-from tests.builders import a_node_of, a_pool
+from core.model.plan import Command
+from core.model.snapshot import Options, Snapshot
+from tests.builders import a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, decided, drained, half_full
 
 
 def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
@@ -31,9 +37,63 @@ def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
     assert set(Counter(move.pod for command in found for move in command.moves).values()) == {1}
 
 
+def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> WaveCutter:
+    """Cuts the target in which these nodes go; `worth` of them, nothing where it is not named."""
+    this_pass = DisruptionPass(snapshot)
+    fleet = target_fleet(this_pass)
+    assert fleet is not None
+    found = drained(fleet, *going)
+    book = SeatAssignment(fleet, found, this_pass.named_apart(found.claims), is_gated=False)
+    values = np.array([worth.get(candidate.name, 0) for candidate in fleet.candidates], dtype=float)
+    return WaveCutter(this_pass, fleet, found, book, values)
+
+
+def going(commands: Iterable[Command]) -> list[tuple[int, str]]:
+    """Wave and node, in order."""
+    return [(command.wave, node) for command in commands for node in command.nodes]
+
+
 def test_the_number_of_waves_is_bounded() -> None:
     assert WAVES_MAX >= 300
     assert WaveCutter.commands.__kwdefaults__ == {"waves_max": WAVES_MAX}
+    whole = half_full(4, at_once=1, options=WHOLE_WAY)
+    assert going(cutter(whole, "n1", "n2", "n3").commands(waves_max=2)) == [(1, "n1"), (2, "n2")]
+    assert going(cutter(whole, "n1", "n2", "n3").commands()) == [(1, "n1"), (2, "n2"), (3, "n3")]
+
+
+def test_the_node_that_saves_most_for_each_pod_goes_first() -> None:
+    """Equals go by name."""
+    whole = half_full(5, at_once=1, options=WHOLE_WAY)
+    more = pod_on("n3", "second", cpu="400m")
+    whole = msgspec.structs.replace(whole, pods=(*whole.pods, more))
+    cut = cutter(whole, "n1", "n2", "n3", "n4", worth={"n1": 10**10, "n2": 2 * 10**10, "n3": 29 * 10**9, "n4": 10**10})
+    assert going(cut.commands()) == [(1, "n2"), (2, "n3"), (3, "n1"), (4, "n4")]
+
+
+def test_a_budget_that_is_used_up_holds_back_its_own_pool_alone() -> None:
+    one = Disruption(budgets=(Budget("1"),))
+    pools = (a_pool("default", ON_DEMAND, disruption=one), a_pool("other", ON_DEMAND, disruption=one))
+    nodes = [
+        a_node_of(MIDDLE, "a1"),
+        a_node_of(MIDDLE, "a2"),
+        a_node_of(MIDDLE, "b1", pool="other"),
+        a_node_of(LARGE, "z"),
+    ]
+    pods = tuple(pod_on(name, cpu="400m") for name in ("a1", "a2", "b1", "z"))
+    found = cutter(world(*nodes, pods=pods, node_pools=pools, options=WHOLE_WAY), "a1", "a2", "b1").commands()
+    assert [{node for wave, node in going(found) if wave == number} for number in (1, 2)] == [{"a1", "b1"}, {"a2"}]
+
+
+def test_a_new_node_may_cost_more_than_the_first_that_goes_for_it_where_later_waves_pay() -> None:
+    """Three nodes become one, one at a time; on its own the first would pay more than it gave up."""
+    one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    old, new = a_type("old", cpu="4", price=0.4), a_type("one", cpu="12", price=0.5)
+    nodes = [a_node_of(old, f"n{n}") for n in range(3)]
+    pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
+    market = Catalogue(default=(old, new))
+    snapshot = world(*nodes, pods=pods, node_pools=(one,), options=WHOLE_WAY, catalogue=market)
+    assert going(cutter(snapshot, "n0", "n1", "n2").commands()) == [(1, "n0"), (2, "n1"), (3, "n2")]
+    assert cutter(snapshot, "n0", "n1", "n2").commands(waves_max=1) == []
 
 
 def test_a_spot_node_with_few_types_goes_together_with_another() -> None:
