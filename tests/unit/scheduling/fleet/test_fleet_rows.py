@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import msgspec
 import numpy as np
 
 from core import labels
-from core.model.values.taints import NO_SCHEDULE, Taint
+from core.model.catalogue import Catalogue
+from core.model.pod import LabelSelector, Owner, PodAffinityTerm, WeightedPodAffinityTerm
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 from core.packing.target.fleet_problem import NO_GROUP
 from core.scheduling.context import SchedulingContext
 from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
-from tests.builders import a_node_of
-from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_type
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, SMALL, pod_on, world
 
 
 def rows_of(snapshot, *names: str, closed: tuple[str, ...] = ()) -> FleetRows:  # type: ignore[no-untyped-def]
@@ -45,3 +51,182 @@ def test_a_spot_node_that_must_go_is_not_spot_by_choice() -> None:
     by_choice = FleetRows(context, [DrainableNode(position, 1, 0)], ())
     drifted = FleetRows(context, [DrainableNode(position, 1, 0, must_go=True)], ())
     assert (by_choice.problem.is_spot.tolist(), drifted.problem.is_spot.tolist()) == ([True], [False])
+
+
+TEAM = {"team": "x"}
+WEB = (Owner("ReplicaSet", "web"),)
+GPU = Taint("gpu", NO_SCHEDULE)
+
+
+def a_fleet() -> tuple[FleetRows, dict[str, int]]:
+    """The rows, and where each node is.
+
+    Three nodes may go; of the others two may take pods, and each of the rest is shut for a reason of its own.
+
+    Pods: on `a` one that nothing suits and two plain ones; on `b` one that tolerates the taint; on `s` a plain one and one
+    that only `labelled` suits.
+    """
+    closed = a_node_of(MIDDLE, "closed")
+    joining = a_node_of(MIDDLE, "joining")
+    joining = (
+        msgspec.structs.replace(joining[0], conditions={}),
+        msgspec.structs.replace(
+            joining[1], labels={k: v for k, v in joining[1].labels.items() if k != labels.INITIALIZED}
+        ),
+    )
+    leaving = a_node_of(MIDDLE, "leaving")
+    labelled = a_node_of(LARGE, "labelled")
+    labelled = labelled[0], msgspec.structs.replace(labelled[1], labels=labelled[1].labels | TEAM)
+    pairs = (
+        a_node_of(MIDDLE, "a"),
+        a_node_of(LARGE, "b", taints=(GPU,)),
+        a_node_of(MIDDLE, "s", capacity_type=labels.SPOT),
+        closed,
+        joining,
+        leaving,
+        labelled,
+        a_node_of(MIDDLE, "tainted", taints=(GPU,)),
+    )
+    pods = (
+        pod_on("a", "a0", node_selector=(Requirement.one_of("team", "x"), Requirement.one_of("team", "y"))),
+        pod_on("a", "a1"),
+        pod_on("a", "a2"),
+        pod_on("s", "s1"),
+        pod_on("b", "b1", cpu="3", tolerations=(Toleration("gpu", operator="Exists"),)),
+        pod_on("s", "s2", cpu="600m", node_selector=(Requirement.one_of("team", "x"),)),
+        pod_on("labelled", "filler", cpu="1"),
+        pod_on("tainted", "too-much", cpu="5", tolerations=(Toleration("gpu", operator="Exists"),)),
+    )
+    sizes = Requirement.one_of(labels.INSTANCE_TYPE, "t-1", "t-4", "elsewhere")
+    pools = (
+        a_pool("default", ON_DEMAND, sizes, Requirement.one_of(labels.ZONE, ZONES[1])),
+        a_pool("gpu", ON_DEMAND, Requirement.one_of(labels.INSTANCE_TYPE, "t-16"), taints=(GPU,)),
+    )
+    market = Catalogue(default=(SMALL, MIDDLE, LARGE, a_type("elsewhere", cpu="8", price=0.01, zones=ZONES[:1])))
+    snapshot = world(*pairs, pods=pods, marked_for_deletion=(leaving[0].name,), node_pools=pools, catalogue=market)
+    context = SchedulingContext(snapshot)
+    nodes = [DrainableNode(context.positions[n], 10 + i, 3 + i, must_go=n == "b") for i, n in enumerate("sba")]
+    return FleetRows(context, nodes, {context.positions["closed"]}), {
+        node.name: context.positions[node.name] for _, node in pairs
+    }
+
+
+class TestFleet:
+    def test_rows_are_the_nodes_that_may_go_in_the_order_of_their_positions(self) -> None:
+        rows, _ = a_fleet()
+        problem = rows.problem
+        assert [pods[0].key for pods in rows.pods] == ["default/a0", "default/b1", "default/s1"]
+        assert problem.prices.tolist() == [12, 11, 10]
+        assert problem.move_prices.tolist() == [5, 4, 3]
+        assert problem.must_go.tolist() == [False, True, False]
+        assert problem.is_spot.tolist() == [False, False, True]
+        assert rows.positions(np.array([True, False, True])) == [rows.nodes[0].position, rows.nodes[2].position]
+
+    def test_loads_are_the_pods_of_each_kind(self) -> None:
+        rows, _ = a_fleet()
+        items = [rows.row_of_pod[f"default/{name}"] for name in ("a0", "a1", "b1", "s2")]
+        plain = items[1]
+        assert rows.row_of_pod["default/a2"] == rows.row_of_pod["default/s1"] == plain
+        assert rows.problem.loads[:, items].tolist() == [[1, 2, 0, 0], [0, 0, 1, 0], [0, 1, 0, 1]]
+
+    def test_an_item_suits_the_nodes_whose_labels_and_taints_allow_it(self) -> None:
+        """None takes pods while it leaves, joins or is closed, however well it suits."""
+        rows, position = a_fleet()
+        suited = {name: rows.rooms.suits[rows.row_of_pod[f"default/{name}"]] for name in ("a0", "a1", "b1", "s2")}
+        suits = {name: {node for node in position if own[position[node]]} for name, own in suited.items()}
+        assert suits == {
+            "a0": set(),
+            "a1": {"a", "s", "labelled"},
+            "b1": {"a", "s", "labelled", "b", "tainted"},
+            "s2": {"labelled"},
+        }
+
+    def test_nodes_share_a_group_where_the_same_items_suit_and_have_its_room(self) -> None:
+        rows, position = a_fleet()
+        problem, groups = rows.problem, rows.rooms.groups
+        assert {name for name in position if groups[position[name]] == NO_GROUP} == {"closed", "joining", "leaving"}
+        assert groups[position["b"]] != groups[position["a"]]
+        assert groups[position["labelled"]] not in {groups[position[name]] for name in ("a", "b", "s", "tainted")}
+        for name, cpu in (("labelled", 15_000), ("tainted", 0)):
+            assert problem.group_free[groups[position[name]], 0] == cpu, "what those have that cannot go"
+        assert problem.group_free[:, 0].sum() == 15_000
+        for group in range(len(problem.group_free)):
+            (first, *_) = np.flatnonzero(groups == group)
+            assert rows.rooms.free[:, 0].min() == 0, "more than it has runs on one"
+            assert (problem.group_suits[:, group] == rows.rooms.suits[:, first]).all()
+
+    def test_a_new_machine_fits_what_its_pool_and_its_size_allow(self) -> None:
+        """No pool has the label that one item asks for, one has a taint, and one type is not sold in the zone of its pool."""
+        rows, _ = a_fleet()
+        items = {name: rows.row_of_pod[f"default/{name}"] for name in ("a0", "a1", "b1", "s2")}
+        assert rows.market is not None
+        sizes = [int(cpu) for cpu in rows.problem.capacity[:, 0]]
+        assert set(sizes) == {1000, 4000, 16000}
+        fits = {
+            name: {size for size, does in zip(sizes, rows.problem.fits[item], strict=True) if does}
+            for name, item in items.items()
+        }
+        assert fits == {"a0": set(), "a1": {1000, 4000}, "b1": {4000, 16000}, "s2": set()}
+        assert sorted(rows.market.counts.tolist()) == [1, 3]
+        assert rows.problem.type_prices.tolist() == [size * 50_000 for size in sizes]
+
+
+def filled(**used: tuple[str, str]) -> dict[str, int]:
+    """Node → its group, for nodes of one type on which so much CPU and memory is used; the first may go."""
+    pods = tuple(
+        a_pod(f"on-{node}", cpu=cpu, memory=memory, node_name=node, phase="Running", owners=WEB)
+        for node, (cpu, memory) in used.items()
+    )
+    rows = rows_of(world(*(a_node_of(MIDDLE, name) for name in sorted(used)), pods=pods), next(iter(used)))
+    return dict(zip(sorted(used), rows.rooms.groups.tolist(), strict=True))
+
+
+def test_groups_of_nodes_are_in_the_order_of_what_their_free_room_leans_to() -> None:
+    """Memory that is free beside no processor is no room; a node that is half as full in both leans to neither."""
+    group = filled(
+        empty=("100m", "100Mi"),
+        memory=("3900m", "64Mi"),
+        full=("4", "1Gi"),
+        processor=("100m", "7900Mi"),
+        half=("2", "4Gi"),
+        like=("2", "4Gi"),
+    )
+    assert group["half"] == group["like"]
+    assert group["full"] < group["memory"] < min(group["half"], group["empty"])
+    assert group["processor"] > max(group["half"], group["empty"])
+    assert sorted(set(group.values())) == list(range(5))
+
+
+def test_no_more_than_thirty_two_groups_are_made_of_nodes_of_a_kind() -> None:
+    group = filled(**{f"n{n:02}": (f"{100 + 50 * n}m", "1Gi") for n in range(64)})
+    assert Counter(Counter(group.values()).values()) == {2: 32}
+
+
+def test_rules_along_hostnames_bound_how_many_pods_of_an_item_a_node_takes() -> None:
+    """What is only preferred bounds the first try alone. A node with such a pod already has no room for one more."""
+    web = LabelSelector((Requirement.one_of("app", "web"),))
+    apart = PodAffinityTerm(labels.HOSTNAME, web)
+    found = {}
+    for kind, rule in (
+        ("required", {"anti_affinity": (apart,)}),
+        ("preferred", {"preferred_anti_affinity": (WeightedPodAffinityTerm(1, apart),)}),
+        ("free", {}),
+    ):
+        pods = tuple(pod_on(node, labels={"app": "web"}, **rule) for node in ("a", "taken"))
+        nodes = (a_node_of(MIDDLE, name) for name in ("a", "taken", "x", "y"))
+        problem = rows_of(world(*nodes, pods=pods), "a").problem
+        found[kind] = (problem.host_caps.tolist(), problem.required_host_caps.tolist(), problem.host_room.tolist())
+    assert found == {"required": ([1], [1], [2]), "preferred": ([1], [0], [2]), "free": ([0], [0], [0])}
+
+
+def test_a_fleet_without_nodes_or_pods_has_empty_arrays_of_the_same_kinds() -> None:
+    """Solvers index with them: an array of floats is refused there."""
+    for rows in (rows_of(world(a_node_of(MIDDLE, "a"))), rows_of(world(a_node_of(MIDDLE, "a")), "a"), rows_of(world())):
+        problem = rows.problem
+        assert rows.market is None
+        assert problem.fits.shape == (0, 0)
+        for name in ("prices", "move_prices", "loads", "free", "room_groups", "requests", "capacity", "type_prices"):
+            assert getattr(problem, name).dtype == np.int64, name
+        for name in ("must_go", "is_spot", "fits", "group_suits"):
+            assert getattr(problem, name).dtype == np.bool_, name
+        assert set(rows.rooms.groups.tolist()) <= {NO_GROUP}
