@@ -52,9 +52,8 @@ def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
 def add_catalogue(parser: argparse.ArgumentParser) -> None:
     """Add the choice of catalogue."""
     parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
-    parser.add_argument(
-        "--region", help=f"region of the built-in catalogue (default: {REGION_DEFAULT}), or of the cluster"
-    )
+    default = f"the one that Nodes and NodePools name, else {REGION_DEFAULT}"
+    parser.add_argument("--region", help=f"region of the cluster, or of built-in prices (default: {default})")
 
 
 def add_price_terms(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from cli.errors import InputError
 from cli.manifests.completeness import missing
 from cli.manifests.inventory import Inventory, field_in, take_inventory
 from cli.manifests.reading import Document, read
+from cli.manifests.region import named_region
 from cli.terminal.printable import write_stderr
 from core import labels
 from core.api.objects import JsonObject
@@ -68,9 +69,11 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
             raise InputError("the functions' own terms count with --cluster; leave it out", source="--price-terms")
         return _observe_own(arguments, started)
     with collector_paused():
-        inventory = take_inventory(_given(arguments) if documents is None else documents)
+        given = _given(arguments) if documents is None else documents
+        inventory = take_inventory(given)
         refuse_empty(arguments, inventory.total)
-        snapshot = _assembled(inventory, arguments)
+        region = region_of(arguments, given)
+        snapshot = _assembled(inventory, arguments, region)
     gc.freeze()  # all of it lives as long as the command, so the collector need not visit it again
     for warning in inventory.warnings():
         warn(warning)
@@ -80,7 +83,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         warn(lacking)
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return DecisionInputs(snapshot, time.perf_counter() - started, prices_of(arguments))
+    return DecisionInputs(snapshot, time.perf_counter() - started, _prices_of(arguments, region))
 
 
 def _observe_own(arguments: argparse.Namespace, started: float) -> DecisionInputs:
@@ -168,12 +171,13 @@ def with_price_terms(catalogue: Catalogue, path: str | None, node_classes: Seque
     return TermPrices(_from_file(path, read_terms)).of(catalogue, node_classes)
 
 
-def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
+def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str) -> Snapshot:
+    classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
     readers = KeptReaders(user_store(), inventory.objects)
     snapshot, problems = assemble(
         inventory.objects,
         now=arguments.now or datetime.now(UTC),
-        catalogue=_catalogue(inventory, arguments),
+        catalogue=builtin_or_given(arguments, region, classes),
         options=options_of(arguments),
         readers=readers,
     )
@@ -185,30 +189,29 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
-    classes = inventory.objects.get(kinds.EC2_NODE_CLASSES, [])
     priced = with_price_terms(snapshot.catalogue, getattr(arguments, "price_terms", None), classes)
     catalogue = with_reservations(priced, classes, in_reservations, snapshot.now)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
     return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
 
 
-def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:
-    return builtin_or_given(arguments, inventory.objects.get(kinds.EC2_NODE_CLASSES, []))
+def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:
+    """Return the region whose built-in market counts where no `--catalog` is given."""
+    return arguments.region or named_region(documents) or REGION_DEFAULT
 
 
-def prices_of(arguments: argparse.Namespace) -> JsonObject:
+def _prices_of(arguments: argparse.Namespace, region: str) -> JsonObject:
     """Return the source of the catalogue's prices."""
     if arguments.catalog:
         origin = document.origin(Path(arguments.catalog).read_bytes())
         return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}
     from simulator.market.embedded import SOURCE, priced_on
 
-    region = arguments.region or REGION_DEFAULT
     return {"source": SOURCE, "region": region, "date": priced_on(region)}
 
 
-def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonObject]) -> Catalogue:
-    """The catalogue that `--catalog` or `--region` names.
+def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: Sequence[JsonObject]) -> Catalogue:
+    """The catalogue of `--catalog`, without one what is built in for the region.
 
     Raises:
         InputError: If it cannot be read, or nothing is built in for the region.
@@ -217,7 +220,6 @@ def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonO
         return read_catalogue(arguments.catalog)
     from cli.cache.catalogue import builtin_catalogue
 
-    region = arguments.region or REGION_DEFAULT
     try:
         return builtin_catalogue(user_store(), region, node_classes)
     except InvalidInputError as error:

@@ -75,7 +75,7 @@ class Market:
     """The built-in market, as the sandbox holds it once it has been read."""
 
     def __init__(self) -> None:
-        self._builder = CatalogueBuilder(builtin_shapes(REGION), builtin_market(REGION))
+        self._builder = CatalogueBuilder(builtin_shapes(), builtin_market(REGION))
 
     def facts(self) -> MarketFacts | None:
         """Never called in the measured runs."""

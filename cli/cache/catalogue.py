@@ -31,7 +31,7 @@ def builtin_catalogue(store: Store, region: str, node_classes: Sequence[Mapping[
     """
     from simulator.market import embedded
 
-    key = store.key("catalogue", embedded.market_bytes(region), list(node_classes))
+    key = store.key("catalogue", embedded.source_bytes(), region, list(node_classes))
     if (raw := store.get(key)) is not None:
         try:
             return _unfolded(msgspec.msgpack.decode(raw, type=_Kept))

@@ -59,8 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     except PortError as error:
         hint = "it needs ec2:DescribeInstanceTypes, ec2:DescribeInstanceTypeOfferings, pricing:GetProducts"
         raise InputError(str(error), source="catalog fetch", hint=hint) from error
-    for problem in facts.problems:
-        print(f"warning: {problem}; on-demand prices stand in for spot", file=sys.stderr)
+    spot = () if facts.market.spot is not None else ("no spot prices were read: on-demand prices stand in for them",)
+    for problem in (*facts.problems, *spot):
+        print(f"warning: {problem}", file=sys.stderr)
     catalogue = build_catalogue(facts.shapes, facts.market, classes)
     origin = CatalogueOrigin(region=arguments.region, date=f"{facts.prices_read_at:%Y-%m-%d}")
     _write(encode(catalogue, origin), arguments.to)

@@ -8,7 +8,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
-from cli.inputs import builtin_or_given
+from cli.inputs import builtin_or_given, region_of
 from cli.manifests.inventory import skipped_kinds
 from cli.manifests.reading import Document, files_in, parse, read_text
 from cli.terminal.output import show
@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     documents = [document for source, text in texts.items() for document in parse(text, source)]
     shared.refuse_empty(arguments, len(documents))
     _warn_of_unknown(documents)
-    catalogue = builtin_or_given(arguments, [doc.object for doc in documents if _shapes_types(doc)])
+    classes = [doc.object for doc in documents if _shapes_types(doc)]
+    catalogue = builtin_or_given(arguments, region_of(arguments, documents), classes)
     findings = examine(documents, texts, catalogue, is_lenient=arguments.lenient)
     _show(findings, arguments.output, len(documents))
     return NEGATIVE if any(finding.severity is Severity.ERROR for finding in findings) else DONE

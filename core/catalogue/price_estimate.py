@@ -1,4 +1,4 @@
-"""Estimates the price of an instance type from its size alone, where the price list cannot be read.
+"""Estimates the price of an instance type from its size, where no list has it.
 
 Estimates order types as EC2's own lists do, smaller before larger, and none with accelerators before one without; they are not
 prices. The rates are the least-squares line through the general, compute and memory families' list prices in us-east-1 (m7i,
@@ -7,6 +7,7 @@ c7i, r7i), within a tenth for these; an accelerator stands for the cheapest one 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from core.catalogue.shape import Shape
@@ -15,6 +16,18 @@ _NANODOLLARS_A_VCPU: Final = 39_000_000
 _NANODOLLARS_A_GIB: Final = 2_900_000
 _NANODOLLARS_AN_ACCELERATOR: Final = 400_000_000
 _MIB_A_GIB: Final = 1024
+_PERMILLE: Final = 1000
+
+
+def estimated_prices(shapes: Iterable[Shape], listed: Mapping[str, int]) -> dict[str, int]:
+    """Return nano-dollars per hour of each type: the listed price, else an estimate at the level of those that are listed.
+
+    Regions differ by more than half: without the level, a type that the list lacks would look cheap in an expensive region.
+    """
+    estimates = {shape.instance_type: estimated_price(shape) for shape in shapes}
+    levels = sorted(listed[name] * _PERMILLE // estimate for name, estimate in estimates.items() if name in listed)
+    level = levels[len(levels) // 2] if levels else _PERMILLE
+    return {name: listed.get(name, estimate * level // _PERMILLE) for name, estimate in estimates.items()}
 
 
 def estimated_price(shape: Shape) -> int:

@@ -42,4 +42,4 @@ def deciding_code() -> str:
 def _inputs() -> Iterator[Path]:
     yield LOCK
     for package in (*PACKAGES, "infra/packaging"):
-        yield from sorted((ROOT / package).rglob("*.py"))
+        yield from sorted(path for form in ("*.py", "*.tsv") for path in (ROOT / package).rglob(form))

@@ -49,7 +49,7 @@ def builtin_region() -> Region:
     return Region(
         types=builtin_catalogue(NAME).default,
         zone_ids=dict(builtin_market(NAME).zone_ids),
-        shapes=builtin_shapes(NAME),
+        shapes=builtin_shapes(),
         is_recorded=True,
     )
 

@@ -1,8 +1,12 @@
-"""Reads the built-in market: one small file per region, written by `python -m simulator.market.generate`."""
+"""Reads the built-in market: types and zones, written by `python -m simulator.market.generate`, and the shipped price lists.
+
+Spot has no list prices, so it is modelled: 30 to 45 % of on-demand, fixed for each family and zone.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,42 +14,31 @@ from typing import Any, Final
 
 import msgspec
 
-from core.catalogue.build import build_catalogue
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
+from lambdas.list_prices import FILE, PriceList, listed_regions, price_list
 
 DATA: Final = Path(__file__).parent.parent / "data"
-REGIONS: Final = ("us-east-1",)
+TYPES: Final = DATA / "instance-types.json.gz"
+OFFERINGS: Final = DATA / "offerings.json.gz"
 SOURCE: Final = "on-demand list; spot is modelled"
 
+_SPOT_FLOOR_PERMILLE: Final = 300
+_SPOT_SPAN_PERMILLE: Final = 151
 
-class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file.
+
+class RegionOffers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a region sells where.
 
     Attributes:
-        priced_on: The date of the price list.
         zones: Zone name → zone id.
-        types: Descriptions under EC2's own field names.
         offered: Instance type → last letters of the zones that sell it.
-        on_demand: Instance type → nano-dollars per hour.
-        spot_permille: Family → price of spot as thousandths of on-demand, zone by zone in the order of `zones`.
     """
 
-    region: str
-    priced_on: str = ""
     zones: dict[str, str]
-    types: tuple[Shape, ...]
     offered: dict[str, str]
-    on_demand: dict[str, int]
-    spot_permille: dict[str, tuple[int, ...]]
-
-
-class _Dated(msgspec.Struct, frozen=True):
-    """Of the file the date alone, which is read without the types."""
-
-    priced_on: str = ""
 
 
 def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = ()) -> Catalogue:
@@ -54,7 +47,15 @@ def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = (
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
-    return build_catalogue(builtin_shapes(region), builtin_market(region), node_classes)
+    from core.catalogue.build import build_catalogue
+
+    market = builtin_market(region)
+    return build_catalogue(builtin_shapes(), market, node_classes)
+
+
+def regions() -> tuple[str, ...]:
+    """The regions whose market is built in, sorted."""
+    return listed_regions()
 
 
 def priced_on(region: str) -> str:
@@ -63,58 +64,65 @@ def priced_on(region: str) -> str:
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
-    return msgspec.json.decode(_text(region), type=_Dated).priced_on
+    return _prices(region).date
 
 
-def market_bytes(region: str) -> bytes:
-    """The region's file as it is stored.
-
-    Raises:
-        InvalidInputError: If no market of that region is built in.
-    """
-    if region not in REGIONS:
-        raise InvalidInputError(f"no prices of {region!r} are built in, only of {', '.join(REGIONS)}", field="region")
-    return (DATA / f"{region}.market.json.gz").read_bytes()
+def source_bytes() -> tuple[bytes, ...]:
+    """The files that the markets are read from, as they are stored."""
+    return tuple(path.read_bytes() for path in (TYPES, OFFERINGS, FILE))
 
 
-def builtin_shapes(region: str) -> tuple[Shape, ...]:
-    """Every instance type of the region, by name; `msgspec.to_builtins` gives EC2's own form.
-
-    Raises:
-        InvalidInputError: If no market of that region is built in.
-    """
-    return _read(region).types
+@cache
+def builtin_shapes() -> tuple[Shape, ...]:
+    """Every instance type, by name; `msgspec.to_builtins` gives EC2's own form."""
+    return msgspec.json.decode(gzip.decompress(TYPES.read_bytes()), type=tuple[Shape, ...])
 
 
+@cache
 def builtin_market(region: str) -> Market:
-    """What the region sells, and for how much.
+    """What the region sells, and for how much; a type that is sold without a listed price cannot be planned with.
 
     Raises:
         InvalidInputError: If no market of that region is built in.
     """
-    held = _read(region)
+    shapes = builtin_shapes()
+    on_demand = _prices(region).prices(shapes)
+    held = _offers()[region]
     zones = {name[-1]: name for name in held.zones}
-    spot_capable = {shape.instance_type for shape in held.types if "spot" in shape.supported_usage_classes}
+    offered = {name: tuple(zones[letter] for letter in letters) for name, letters in held.offered.items()}
+    spot_capable = {shape.instance_type for shape in shapes if "spot" in shape.supported_usage_classes}
     return Market(
         region=region,
-        offered={name: tuple(zones[letter] for letter in letters) for name, letters in held.offered.items()},
-        on_demand=held.on_demand,
-        spot={name: _spot(held, name) for name in held.on_demand if name in spot_capable},
+        offered=offered,
+        on_demand=on_demand,
+        spot={
+            name: {zone: _spot(name, zone, price) for zone in offered.get(name, ())}
+            for name, price in on_demand.items()
+            if name in spot_capable
+        },
         zone_ids=held.zones,
     )
 
 
-def _spot(held: MarketFile, name: str) -> dict[str, int]:
-    shares = dict(zip(held.zones, held.spot_permille[name.partition(".")[0]], strict=True))
-    offered = held.offered.get(name, "")
-    return {zone: held.on_demand[name] * share // 1000 for zone, share in shares.items() if zone[-1] in offered}
+def _spot(name: str, zone: str, on_demand: int) -> int:
+    return on_demand * _spot_permille(name.partition(".")[0], zone) // 1000
 
 
 @cache
-def _read(region: str) -> MarketFile:
-    return msgspec.json.decode(_text(region), type=MarketFile)
+def _spot_permille(family: str, zone: str) -> int:
+    digest = hashlib.sha256(f"{family}/{zone}".encode()).digest()
+    return _SPOT_FLOOR_PERMILLE + int.from_bytes(digest[:4], "big") % _SPOT_SPAN_PERMILLE
 
 
 @cache
-def _text(region: str) -> bytes:
-    return gzip.decompress(market_bytes(region))
+def _prices(region: str) -> PriceList:
+    found = price_list(region)
+    if found is None:
+        known = ", ".join(regions())
+        raise InvalidInputError(f"no prices of {region!r} are built in, only of {known}", field="region")
+    return found
+
+
+@cache
+def _offers() -> dict[str, RegionOffers]:
+    return msgspec.json.decode(gzip.decompress(OFFERINGS.read_bytes()), type=dict[str, RegionOffers])

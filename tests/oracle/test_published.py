@@ -39,7 +39,7 @@ OURS_ALONE = {
 
 @cache
 def ours() -> dict[str, InstanceType]:
-    return {one.name: one for one in instance_types(builtin_shapes(REGION), builtin_market(REGION))}
+    return {one.name: one for one in instance_types(builtin_shapes(), builtin_market(REGION))}
 
 
 def both() -> list[tuple[InstanceType, PublishedType]]:
@@ -87,7 +87,7 @@ def test_what_is_allocatable_is_karpenters() -> None:
 
 def test_types_with_two_network_cards_have_them_in_our_description() -> None:
     """The reason that is listed for their difference."""
-    shapes = {shape.instance_type: shape for shape in builtin_shapes(REGION)}
+    shapes = {shape.instance_type: shape for shape in builtin_shapes()}
     assert all(len(shapes[name].network_info.network_cards) == 2 for name in TWO_CARDS_SINCE)
 
 

@@ -43,7 +43,7 @@ NOT_IN_ITS_TABLE_OF_INTERFACES: Final = WINDOWS_ADDRESSES
 
 @cache
 def ours() -> Catalogue:
-    return build_catalogue(builtin_shapes(REGION), builtin_market(REGION), tuple(classes()))
+    return build_catalogue(builtin_shapes(), builtin_market(REGION), tuple(classes()))
 
 
 def pairs(class_name: str) -> list[tuple[InstanceType, Any]]:

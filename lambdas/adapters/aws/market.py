@@ -10,7 +10,7 @@ import msgspec
 
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
-from core.catalogue.price_estimate import estimated_price
+from core.catalogue.price_estimate import estimated_prices
 from core.catalogue.shape import Shape, read_shape
 from core.errors import InvalidInputError
 from core.model.values import quantity
@@ -46,8 +46,8 @@ class AwsMarket:
 
         A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
         removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
-        (`Market.unlisted_spot`). On-demand prices that could never be read are estimated until they can be, as in regions
-        without a Pricing service or for accounts without permission.
+        (`Market.unlisted_spot`). On-demand prices that could never be read are those of the shipped list, and estimates
+        for what it lacks, until they can be read: some regions have no Pricing service, some accounts no permission.
 
         Raises:
             PortError: If types or zones cannot be read and were never read before.
@@ -68,8 +68,8 @@ class AwsMarket:
             spot = _attempt(lambda: self._spot(now), problems, is_vital=False)
             is_estimated = listed is None and (is_estimated or not market.on_demand)
             if is_estimated:
-                listed = {shape.instance_type: estimated_price(shape) for shape in shapes}
-                problems.append("on-demand prices were never read: they are estimated from the size of each type")
+                listed, problem = _without_reading(self._region, shapes)
+                problems.append(problem)
             market = _with_prices(market, listed or {}, spot)
             prices_at = now if listed is not None and spot is not None else prices_at
         return MarketFacts(
@@ -140,6 +140,18 @@ def pricing_region(region: str) -> str:
     """Return the region whose Pricing endpoint serves `region`: the service has few endpoints."""
     by_prefix = {"ap-": "ap-south-1", "cn-": "cn-northwest-1", "eu-": "eu-central-1"}
     return by_prefix.get(region[:3], "us-east-1")
+
+
+def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:
+    """Return on-demand prices that nobody asked AWS for, and what to say of them."""
+    from lambdas.list_prices import price_list
+
+    shipped = price_list(region)
+    if shipped is None:
+        said = "they are estimated from the size of each type"
+        return estimated_prices(shapes, {}), f"on-demand prices were never read: {said}"
+    said = f"they are the list's of {shipped.date}, and estimated from its size for a type that it lacks"
+    return estimated_prices(shapes, shipped.prices(shapes)), f"on-demand prices were never read: {said}"
 
 
 def _attempt(read: Callable[[], T], problems: list[str], *, is_vital: bool) -> T | None:

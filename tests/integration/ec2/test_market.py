@@ -25,7 +25,7 @@ from lambdas.run_report import RunReport
 from simulator.market.embedded import builtin_shapes
 from tests.builders import NOW
 
-DESCRIBED = {s.instance_type: msgspec.to_builtins(s) for s in builtin_shapes("us-east-1")}
+DESCRIBED = {s.instance_type: msgspec.to_builtins(s) for s in builtin_shapes()}
 TYPES = ("m5.large", "c7g.xlarge", "m5.metal")
 
 
@@ -181,11 +181,12 @@ def test_a_first_reading_without_types_fails(market: AwsMarket, region: Region) 
         market.read(None)
 
 
-def test_without_a_price_list_prices_are_estimated_until_there_is_one(market: AwsMarket, region: Region) -> None:
+def test_without_a_price_list_the_shipped_one_stands_in_until_there_is_one(market: AwsMarket, region: Region) -> None:
     """Otherwise, nothing can be launched in GovCloud, or where the account may not read prices."""
     region.broken.add("GetProducts")
     facts = market.read(None)
     assert facts.prices_are_estimates
+    assert facts.market.on_demand["m5.large"] == 96_000_000
     assert set(facts.market.on_demand) == {shape.instance_type for shape in facts.shapes}
     assert [problem for problem in facts.problems if "estimated" in problem]
     assert market.read(facts).prices_are_estimates

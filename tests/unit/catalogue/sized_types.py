@@ -16,7 +16,7 @@ REGION = "us-east-1"
 
 @cache
 def default_types() -> dict[str, InstanceType]:
-    return {t.name: t for t in instance_types(builtin_shapes(REGION), builtin_market(REGION))}
+    return {t.name: t for t in instance_types(builtin_shapes(), builtin_market(REGION))}
 
 
 def a_class(**spec: Any) -> dict[str, Any]:
@@ -24,6 +24,6 @@ def a_class(**spec: Any) -> dict[str, Any]:
 
 
 def one_type(name: str, settings: SizingSettings | None = None, /, **spec: Any) -> InstanceType:
-    shapes = [shape for shape in builtin_shapes(REGION) if shape.instance_type == name]
+    shapes = [shape for shape in builtin_shapes() if shape.instance_type == name]
     built = build_catalogue(shapes, builtin_market(REGION), [a_class(**spec)], settings or SizingSettings())
     return built.types_for("c")[0]

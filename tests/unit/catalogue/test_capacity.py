@@ -74,7 +74,7 @@ def test_pods_per_core_and_max_pods_bound_the_pod_count() -> None:
 def with_prefixes(name: str, settings: SizingSettings | None = None, **spec: Any) -> int:
     """Pods of a type in a class that says that its nodes get prefixes."""
     delegating = {**a_class(**spec), "metadata": {"name": "c", "annotations": {PREFIX_DELEGATION: "true"}}}
-    shapes = [shape for shape in builtin_shapes("us-east-1") if shape.instance_type == name]
+    shapes = [shape for shape in builtin_shapes() if shape.instance_type == name]
     built = build_catalogue(shapes, builtin_market("us-east-1"), [delegating], settings or SizingSettings())
     return built.types_for("c")[0].capacity["pods"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from core.catalogue.price_estimate import estimated_price
+from core.catalogue.price_estimate import estimated_price, estimated_prices
 from core.catalogue.shape import Shape, read_shape
 
 
-def shape(cpus: int, gib: int, **more: Any) -> Shape:
+def shape(cpus: int, gib: int, *, name: str = "x.large", **more: Any) -> Shape:
     return read_shape(
         {
-            "InstanceType": "x.large",
+            "InstanceType": name,
             "ProcessorInfo": {},
             "VCpuInfo": {"DefaultVCpus": cpus},
             "MemoryInfo": {"SizeInMiB": gib * 1024},
@@ -35,3 +35,13 @@ def test_an_accelerator_has_a_price() -> None:
     """Otherwise, pods that need no accelerator run on the most expensive machines."""
     with_gpu = shape(4, 16, GpuInfo={"Gpus": [{"Name": "T4", "Count": 1}]})
     assert estimated_price(with_gpu) > estimated_price(shape(8, 32))
+
+
+def test_what_a_list_lacks_is_estimated_at_the_level_of_its_region() -> None:
+    """In a region half again as dear, new types would be launched first wherever the list is older than they are."""
+    old, new = shape(2, 8, name="old.large"), shape(4, 16, name="new.xlarge")
+    listed = {"old.large": estimated_price(old) * 3 // 2}
+    found = estimated_prices([old, new], listed)
+    assert found["old.large"] == listed["old.large"]
+    assert abs(found["new.xlarge"] - 2 * listed["old.large"]) <= 1_000_000
+    assert estimated_prices([new], {}) == {"new.xlarge": estimated_price(new)}

@@ -95,11 +95,11 @@ def test_a_typo_in_a_command_gets_a_suggestion(given: str, meant: str, capsys: p
 
 def test_a_region_without_prices_says_how_to_get_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It said `--region: region: no prices`, and no word of `catalog fetch`."""
-    assert program.main(["plan", "-f", str(tmp_path), "--allow-empty", "--region", "eu-west-1"]) == 2
+    assert program.main(["plan", "-f", str(tmp_path), "--allow-empty", "--region", "cn-north-1"]) == 2
     told = capsys.readouterr().err
-    assert "fleetwright: --region: no prices of 'eu-west-1' are built in" in told
-    assert "fleetwright catalog fetch --region eu-west-1 --to eu-west-1.json.gz" in told
-    assert "--catalog eu-west-1.json.gz" in told
+    assert "fleetwright: --region: no prices of 'cn-north-1' are built in" in told
+    assert "fleetwright catalog fetch --region cn-north-1 --to cn-north-1.json.gz" in told
+    assert "--catalog cn-north-1.json.gz" in told
 
 
 def test_a_time_that_cannot_be_read_names_both_forms(capsys: pytest.CaptureFixture[str]) -> None:

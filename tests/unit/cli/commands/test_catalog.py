@@ -54,14 +54,18 @@ def test_a_fetched_catalogue_can_be_planned_with(name: str, region: Region, tmp_
     )
 
 
-def test_prices_that_cannot_be_read_are_estimated_with_a_warning(region: Region, capsys: Capture) -> None:
+def test_prices_that_cannot_be_read_are_those_of_the_shipped_list_with_a_warning(
+    region: Region, capsys: Capture
+) -> None:
+    """A file of old prices that looks like today's misleads every plan."""
     region.broken = {"GetProducts"}
     assert main(["catalog", "fetch"]) == 0
     said = capsys.readouterr().err
     assert "GetProducts" in said
-    assert "they are estimated from the size of each type" in said
+    assert "they are the list's of 2026-07-20, and estimated from its size for a type that it lacks" in said
+    assert "spot" not in said
     region.broken = {"DescribeSpotPriceHistory"}
     assert main(["catalog", "fetch"]) == 0
     captured = capsys.readouterr()
-    assert "on-demand prices stand in for spot" in captured.err
+    assert "on-demand prices stand in for them" in captured.err
     assert len(json.loads(captured.out)["instanceTypes"]) == 3

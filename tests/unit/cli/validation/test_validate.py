@@ -121,7 +121,7 @@ spec:
       - key: node.kubernetes.io/instance-type
         operator: In
         values: [m5.gigantic, m5.large]
-      - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}
+      - {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a, us-west-2a]}
 ---
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -166,7 +166,7 @@ def test_the_commonest_mistakes_are_found_with_a_suggestion(tmp_path: Path, caps
         ("error", "InvalidCron", pool, "spec.disruption.budgets[0].schedule", 9, None),
         ("error", "MatchesNothing", pool, f"{required}[0].values[0]", 14, "amd64"),
         ("warning", "MatchesNothing", pool, f"{required}[1].values[0]", 17, None),
-        ("warning", "MatchesNothing", pool, f"{required}[2].values[0]", 18, None),
+        ("warning", "MatchesNothing", pool, f"{required}[2].values[1]", 18, None),
         ("error", "NotFound", pool, "spec.template.spec.nodeClassRef.name", 12, "default"),
         (
             "error",

@@ -21,7 +21,7 @@ NOT_RECORDED = {"vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni"}
 @pytest.fixture(scope="module")
 def ours() -> dict[str, InstanceType]:
     """Our catalogue of us-east-1 as it is sized by default."""
-    return {found.name: found for found in instance_types(builtin_shapes(NAME), builtin_market(NAME))}
+    return {found.name: found for found in instance_types(builtin_shapes(), builtin_market(NAME))}
 
 
 def test_our_catalogue_says_what_is_recorded(ours: dict[str, InstanceType]) -> None:
