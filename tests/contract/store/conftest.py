@@ -1,0 +1,39 @@
+"""Each test on the simulator's table, DynamoDB Local, and the stores in memory of other tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from tests.contract.store.stores import NO_BRAKES, Store, a_table_at, dynamo
+from tests.fakes.account import FakeAccount
+from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
+
+SIMULATED = "simulated"
+LOCAL = pytest.param("local", marks=pytest.mark.e2e)
+
+
+@pytest.fixture(scope="module")
+def in_simulator() -> DynamoTable:
+    account = FakeAccount()
+    return DynamoTable(account.client("dynamodb"), account.table)
+
+
+@pytest.fixture(scope="module")
+def on_dynamodb_local(dynamodb_local: str) -> DynamoTable:
+    return a_table_at(dynamodb_local)
+
+
+@pytest.fixture(params=[SIMULATED, LOCAL])
+def table(request: pytest.FixtureRequest) -> DynamoTable:
+    found: DynamoTable = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
+    return found
+
+
+@pytest.fixture(params=[SIMULATED, LOCAL, "memory"])
+def store(request: pytest.FixtureRequest) -> Store:
+    if request.param == "memory":
+        rows = Rows()
+        return Store(rows.stores(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
+    table = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
+    return dynamo(table, request.node.name)

@@ -1,0 +1,105 @@
+"""The stores that the contract is checked on, and what its tests put into them."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import boto3
+import msgspec
+
+from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import OfferingKey
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.coordination.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.coordination.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.coordination.sweeps import DynamoSweeps
+from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
+from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
+from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+from lambdas.observation.stores import Stores
+from lambdas.store import PLANNER, ClaimChange, Lease, Leases, PoolUsage, SweepLog
+from tests.fakes.brakes import FakeBrakes
+from tests.fakes.quotas import MemoryQuotas
+from tests.fakes.table import create_table
+from tests.fakes.world import FakeClock
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
+
+MINUTE = timedelta(minutes=1)
+NOW = datetime.now(UTC).replace(microsecond=0)
+"""Real time: DynamoDB deletes expired items by its own clock."""
+KEY = OfferingKey("m5.large", "us-east-1a", "spot")
+
+NO_BRAKES = FakeBrakes(FakeClock(NOW))
+
+
+class Store(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    stores: Stores
+    leases: Leases
+    sweeps: SweepLog
+
+    def planner(self) -> Lease:
+        lease = self.leases.acquire(PLANNER, "me", now=NOW, for_=MINUTE)
+        assert lease is not None
+        return lease
+
+
+def dynamo(table: DynamoTable, cluster: str) -> Store:
+    stores = Stores(
+        claims=DynamoClaims(table, cluster),
+        commands=DynamoCommands(table, cluster),
+        unavailable=DynamoOfferings(table),
+        denials=DynamoDenials(table, cluster),
+        nominations=DynamoNominations(table, cluster),
+        changes=DynamoChanges(table, cluster),
+        pod_ends=DynamoPodEnds(table, cluster),
+        moves=DynamoMoves(table, cluster),
+        brakes=NO_BRAKES,
+        breakers=NO_BRAKES,
+        quotas=MemoryQuotas(),
+    )
+    return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
+
+
+def a_table_at(endpoint: str) -> DynamoTable:
+    """A new table in DynamoDB Local."""
+    session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+    client, name = session.client("dynamodb", endpoint_url=endpoint), f"contract-{uuid4()}"
+    create_table(client, name)
+    return DynamoTable(client, name)
+
+
+def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
+    """A new claim that reserves this many nodes."""
+    return msgspec.structs.replace(
+        a_record(age=timedelta(hours=1)), name=name, plan=a_plan(node_pool=pool), reserved={"nodes": nodes, "cpu": 2000}
+    )
+
+
+def noise(length: int) -> str:
+    """A text that cannot be compressed."""
+    return secrets.token_hex(length)
+
+
+def requested(store: Store, *names: str, pool: str = "default") -> list[ClaimRecord]:
+    """Claims that are stored."""
+    return list(store.stores.claims.request([claim(n, pool=pool) for n in names], {}, store.planner()).accepted)
+
+
+def going(*claims: ClaimRecord) -> list[ClaimChange]:
+    """Claims that give back their share of the limits as they start to go."""
+    return [ClaimChange(found, msgspec.structs.replace(found, reserved={})) for found in claims]
+
+
+def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
+    """What the claims of a NodePool hold."""
+    found = {usage.node_pool: usage for usage in store.stores.claims.usage()}
+    usage = found.get(pool, PoolUsage(node_pool=pool))
+    return usage.reserved, usage.disrupting
