@@ -153,6 +153,18 @@ class Lab:
         self.app.execution.run(records, report, deadline=self.clock.now() + timedelta(minutes=1))
         return report
 
+    def interrupt(self, kind: str = "EC2 Spot Instance Interruption Warning", **detail: Any) -> RunReport:
+        """Deliver an event of EC2 about the instance of the one claim."""
+        report = RunReport()
+        event = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": self.claim.instance_id, **detail}}
+        self.app.interruptions.run(event, report)
+        return report
+
+    def taints(self) -> list[str]:
+        """Return the keys of the taints of the one node."""
+        (node,) = self.kubernetes.names(kinds.NODES)
+        return [taint["key"] for taint in self.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]]
+
     def boot(self) -> None:
         """Let a kubelet join for every instance that has none, ready at once."""
         known = {

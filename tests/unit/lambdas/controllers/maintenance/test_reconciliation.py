@@ -20,16 +20,6 @@ from tests.builders import NOW, a_pool, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
-@pytest.fixture
-def lab() -> Lab:
-    """One node with one pod on it."""
-    found = Lab()
-    found.kubernetes.put(a_pending_pod("p"))
-    found.settle()
-    found.bind("p")
-    return found
-
-
 def launch_behind_our_back(lab: Lab, claim: str, *, owned: bool = True) -> str:
     """An instance without a record."""
     tags = {"karpenter.sh/nodepool": "default", "karpenter.sh/nodeclaim": claim} | (

@@ -17,16 +17,6 @@ from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
 
 
-@pytest.fixture
-def lab() -> Lab:
-    """One node with one pod on it."""
-    found = Lab()
-    found.kubernetes.put(a_pending_pod("p"))
-    found.settle()
-    found.bind("p")
-    return found
-
-
 def failing(error: Exception) -> object:
     def fail(*_: object, **__: object) -> object:
         raise error

@@ -1,0 +1,17 @@
+"""The cluster that most tests of the controllers begin with."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node with one pod on it."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("p"))
+    found.settle()
+    found.bind("p")
+    return found
