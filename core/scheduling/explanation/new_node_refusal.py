@@ -20,6 +20,7 @@ from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
@@ -55,31 +56,31 @@ class NewNodeRefusal:
                 reason, message = constraint.shortage(draft)
                 more = self._of_limits(draft) if reason == PodReason.LIMIT_REACHED else ""
                 return elimination.finding(reason, f"{message}{more}")
+        return self._by_values(elimination, step, draft, allowed)
+
+    def _by_values(
+        self, elimination: TypeElimination, step: RelaxationStep, draft: ClaimDraft, allowed: TypeMask
+    ) -> PoolFinding:
+        """Return whether minValues, or limits that leave `allowed` as too few types for them, keep the pod off."""
+        template, signature = elimination.template, elimination.pod_group.signature
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
-            few = _few(missing, template)
-            cause = (
-                ""
-                if unmet(template.types, template.mask, template.min_values)
-                else ", where the pod's demands let it go"
-            )
-            return elimination.finding(PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}){cause}")
+            cause = ", where the pod's demands let it go"
+            if unmet(template.types, template.mask, template.min_values):
+                cause = ""
+            message = f"too few values for minValues ({_few(missing, template)}){cause}"
+            return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
+        left = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
         held = draft.held_to(allowed)
         if self._broken(held, signature, step) is not None:
-            left = limits_left(template.pool.limits, self._state.limits[template.index].left)
-            return elimination.finding(
-                PodReason.LIMIT_REACHED,
-                f"its limits leave {left}, no room where the pod's rules let it go{self._of_limits(draft)}",
-            )
+            message = f"{left}, no room where the pod's rules let it go{self._of_limits(draft)}"
+            return elimination.finding(PodReason.LIMIT_REACHED, message)
         missing = self._missing_values(held, signature, step)
         if not missing:
             return elimination.finding(None, "would do")
         few = _few(missing, template)
         if allowed != draft.mask and not self._missing_values(draft, signature, step):
-            left = limits_left(template.pool.limits, self._state.limits[template.index].left)
-            message = (
-                f"its limits leave {left}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
-            )
+            message = f"{left}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         return elimination.finding(
             PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}) where the pod's rules let it go"

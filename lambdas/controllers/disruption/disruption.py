@@ -50,14 +50,8 @@ class DisruptionController:
         """
         if is_woken and self.skips.turns.is_too_early(report):
             return
-        started_at = self.clock.now()
-        if not is_woken and self.skips.absent.holds(started_at):
-            report.count("resting")
-            return
-        claims = self.stores.claims.all()
-        self.skips.absent.note(started_at, are_absent=not claims)
-        if not any(claim.is_settled for claim in claims):
-            report.count("candidates", 0)
+        claims = self._settled_claims(report, is_woken=is_woken)
+        if not claims:
             return
         brakes = self.stores.brakes.engaged()
         brake = brakes.stopping(Action.DISRUPT)
@@ -79,6 +73,19 @@ class DisruptionController:
             self.decision_pass.run(PassInputs(claims, brakes, proposals, sign, deadline, is_window), report)
         finally:
             self.skips.turns.give_up(lease)
+
+    def _settled_claims(self, report: RunReport, *, is_woken: bool) -> tuple[ClaimRecord, ...]:
+        """Return all claims, none where no node could go: no claim was there at the last look, or none is settled."""
+        now = self.clock.now()
+        if not is_woken and self.skips.absent.holds(now):
+            report.count("resting")
+            return ()
+        claims = self.stores.claims.all()
+        self.skips.absent.note(now, are_absent=not claims)
+        if not any(claim.is_settled for claim in claims):
+            report.count("candidates", 0)
+            return ()
+        return claims
 
     def _is_run_needed(self, claims: tuple[ClaimRecord, ...], report: RunReport) -> bool:
         """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are reported in any case."""

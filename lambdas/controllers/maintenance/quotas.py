@@ -15,7 +15,7 @@ from lambdas.run_report import RunReport
 
 WRITTEN_EVERY: Final = timedelta(minutes=15)
 """How often a reading is stored that says what the last one said: half of the time for which a count is fresh
-(`core.model.values.quota_reading.USED_FRESH_FOR`). Writes to the bucket are dearer than reads."""
+(`core.model.values.quota_reading.USED_FRESH_FOR`). A write to the bucket costs more than a read."""
 
 
 class QuotaRefresh:

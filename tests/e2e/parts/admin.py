@@ -22,7 +22,7 @@ FIELD_MANAGER: Final = "fleetwright-e2e"
 POLL_SECONDS: Final = 0.1
 ESTABLISHED_SECONDS: Final = 120.0
 APPLIED_SECONDS: Final = 120.0
-"""A server that builds its schemas anew, right after definitions came, has left one request without an answer for 20 s."""
+"""Right after new definitions, the server builds its schemas again, and one request was not answered for 20 s."""
 
 PAGE_SIZE: Final = 1000
 

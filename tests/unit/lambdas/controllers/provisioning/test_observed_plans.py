@@ -39,7 +39,7 @@ def test_launches_of_an_observed_pool_are_recorded_once_and_not_made(lab: Lab) -
     assert would_launch(lab.provision()) == 1
     (entry,) = recorded(lab)
     assert len(entry.parts) == 1
-    assert (entry.bindings, entry.refused) == ((), ()), "what waits is told by the plan that is carried out"
+    assert (entry.bindings, entry.refused) == ((), ()), "the plan that is carried out says which pods wait"
     lab.clock.advance(minutes=1)
     lab.kubernetes.put(a_pending_pod("other", cpu="400"))
     assert would_launch(lab.provision()) == 0
