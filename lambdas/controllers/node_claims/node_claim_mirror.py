@@ -61,7 +61,7 @@ class NodeClaimMirror:
         with self._lock:
             known = self._changes.pop(record.name, None)
             first = known.before if known is not None else before
-            if after is None and first is None and record.plan.made_by_hand:
+            if after is None and record.plan.made_by_hand:
                 first = record
             self._changes[record.name] = _Change(first, after)
 
