@@ -12,6 +12,7 @@ from cli.errors import DONE, NEGATIVE, InputError
 from cli.manifests.reading import Document, read
 from cli.terminal.printable import write_stderr
 from core.api import conversion
+from core.api.written_defaults import written_defaults
 from core.errors import InvalidInputError
 
 _EPILOG = """examples:
@@ -27,8 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print all objects, those of older versions converted; what a person must still do goes to stderr.
+    """Print all objects, those of older versions converted.
 
+    What a person must still do goes to stderr, and what the objects say now that their older forms left to defaults.
     If an object cannot be converted, only the reasons are printed, and the exit code is 1.
 
     Raises:
@@ -45,8 +47,18 @@ def run(arguments: argparse.Namespace) -> int:
     for obj in converted:
         for remark in conversion.remarks(obj):
             write_stderr(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}")
+    for document in documents:
+        _note_defaults(document)
     yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return DONE
+
+
+def _note_defaults(document: Document) -> None:
+    if not conversion.is_old(document.object):
+        return
+    if defaults := written_defaults(document.object, conversion.as_v1(document.object)):
+        written = "\n".join(f"  {default}" for default in defaults)
+        write_stderr(f"note: {document.subject} now says what its version assumed:\n{written}")
 
 
 def _refusal(document: Document) -> InputError | None:

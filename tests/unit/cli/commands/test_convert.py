@@ -63,3 +63,12 @@ def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: p
 def test_unreadable_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "-f", str(tmp_path / "none.yaml")]) == 2
     assert capsys.readouterr().out == ""
+
+
+def test_what_an_old_version_assumed_is_named_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields that nobody wrote appeared in the output without a word."""
+    assert main(["convert", "-f", write(tmp_path / "a.yaml", OLD_POOL, NODE_POOL)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("note: NodePool old now says what its version assumed:\n")
+    assert "  spec.template.spec.expireAfter: 720h\n" in said
+    assert said.count("note:") == 1
