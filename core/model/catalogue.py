@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 import msgspec
@@ -99,9 +99,16 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
             left["memory"] = max(0, left["memory"] - huge)
         return left
 
-    def requirements(self) -> Requirements:
-        """Its labels, name, zones and capacity types as one conjunction; zones and capacity types of available offerings."""
-        own = [Requirement.one_of(key, *values) for key, values in self.labels.items()]
+    def requirements(self, among: Container[str] | None = None) -> Requirements:
+        """Its labels, name, zones and capacity types as one conjunction; zones and capacity types of available offerings.
+
+        `among`: of its own labels only these, the others would not be looked at.
+        """
+        own = [
+            Requirement.one_of(key, *values)
+            for key, values in self.labels.items()
+            if among is None or labels.normalized(key) in among
+        ]
         own.append(Requirement.one_of(labels.INSTANCE_TYPE, self.name))
         usable = [offering for offering in self.offerings if offering.available]
         own.append(Requirement.one_of(labels.ZONE, *(o.zone for o in usable)))

@@ -22,5 +22,5 @@ def admitted_types(
     return tuple(
         one
         for one in types
-        if all(key in one.labels for key in demanded) and one.requirements().conflict(asked) is None
+        if all(key in one.labels for key in demanded) and one.requirements(asked).conflict(asked) is None
     )

@@ -80,9 +80,20 @@ def _admitted(types: tuple[InstanceType, ...], node_pools: Iterable[NodePool]) -
     keys = frozenset(key for instance_type in types for key in instance_type.labels)
     for pool in node_pools:
         asked = template_requirements(pool)
+        # Hundreds of types have offerings in the same few places.
+        is_admitted: dict[tuple[str, str, str], bool] = {}
         for found in admitted_types(types, asked, keys):
-            offerings = tuple(o for o in found.offerings if o.requirements().conflict(asked) is None)
+            for offering in found.offerings:
+                place = _place(offering)
+                if place not in is_admitted:
+                    is_admitted[place] = offering.requirements().conflict(asked) is None
+            offerings = tuple(offering for offering in found.offerings if is_admitted[_place(offering)])
             yield msgspec.structs.replace(found, offerings=offerings)
+
+
+def _place(offering: Offering) -> tuple[str, str, str]:
+    """Return what the labels of an offering follow from."""
+    return offering.zone, offering.capacity_type, offering.reservation_id
 
 
 def _by_price(types: Iterable[InstanceType]) -> list[InstanceType]:
