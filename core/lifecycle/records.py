@@ -74,11 +74,16 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
-    """How often the eviction of a pod failed, the code of the last answer, and when it is tried again."""
+    """How often the eviction of a pod failed, the code of the last answer, and when it is tried again.
+
+    Attributes:
+        is_forced: Whether the last try was its deletion by force.
+    """
 
     attempts: int
     reason: str
     next_at: datetime
+    is_forced: bool = False
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,28 +36,32 @@ _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
 class EvictionRefusal(msgspec.Struct, frozen=True):
-    """The API server's refusal of one eviction; `retry_after` is the delay that it asks for."""
+    """The API server's refusal of one eviction, or of one deletion by force; `retry_after` is the delay that it asks for."""
 
     reason: EvictionReason
     retry_after: timedelta = timedelta(0)
+    is_forced: bool = False
 
 
 def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     """Choose the pods blocking the drain that are removed now.
 
     Overdue pods are evicted at once, whatever their tier, and deleted by force if that fails. Of the others only the first tier
-    is evicted. Pods with the fewest tries come first, so pods that keep failing do not displace the others in a round.
+    is evicted. Pods with the fewest tries come first, and a pod that cannot be deleted by force waits before the next try, so
+    pods that keep failing do not displace the others in a round.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
-    force = [pod for pod in overdue if _is_forced(pod, deletion, now)]
-    forced = {pod.key for pod in force}
+    forcible = [pod for pod in overdue if _is_forced(pod, deletion, now)]
+    forced = {pod.key for pod in forcible}
+    force = [pod for pod in forcible if not _has_resisted(pod, deletion) or _next_at(pod, deletion, now) <= now]
+    force.sort(key=lambda pod: (_has_resisted(pod, deletion), _attempts(pod, deletion), pod.key))
     asked = [pod for pod in overdue if pod.key not in forced]
     asked += [pod for pod in _first_tier([p for p in waiting if p.key not in late]) if not pod.blocks_disruption(now)]
     due = [pod for pod in asked if pod.is_active and _next_at(pod, deletion, now) <= now]
     return Drain(
         evict=tuple(sorted(due, key=lambda pod: (_attempts(pod, deletion), pod.key))),
-        force=tuple((pod, _grace_left(deletion.deadline, now)) for pod in sorted(force, key=lambda pod: pod.key)),
+        force=tuple((pod, _grace_left(deletion.deadline, now)) for pod in force),
     )
 
 
@@ -69,7 +73,7 @@ def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> tim
     since = max(moment for moment in (deletion.asked_at, deletion.tainted_at, deletion.evicted_at) if moment)
     delays = [recheck_after(since, now)]
     for pod in waiting:
-        moments = [_next_at(pod, deletion, now)] if pod.is_active else []
+        moments = [_next_at(pod, deletion, now)] if pod.is_active or _has_resisted(pod, deletion) else []
         if deletion.deadline is not None:
             moments.append(_due_at(pod, deletion))
         delays += [moment - now for moment in moments if moment > now]
@@ -84,7 +88,7 @@ def after_tries(
     Args:
         deletion: The deletion before the round.
         waiting: The pods that still block the drain; entries of others are dropped, which bounds the record.
-        refused: Key of a pod → the refusal of its eviction.
+        refused: Key of a pod → the refusal of its eviction, or of its deletion by force.
         now: The moment of the round.
         moved: Whether any pod was evicted or forced off.
     """
@@ -94,7 +98,7 @@ def after_tries(
         if key in present:
             attempts = 1 + (tries[present[key]].attempts if present[key] in tries else 0)
             wait = max(back_off(attempts), refusal.retry_after)
-            tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait)
+            tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait, refusal.is_forced)
     evicted_at = now if moved else deletion.evicted_at
     if tries == deletion.tries and evicted_at == deletion.evicted_at:
         return deletion
@@ -153,6 +157,12 @@ def _is_forced(pod: Pod, deletion: Deletion, now: datetime) -> bool:
     if not pod.is_active or identity(pod) in deletion.tries:
         return True
     return deletion.deadline is not None and now > deletion.deadline + FORCED_ANYWAY_AFTER
+
+
+def _has_resisted(pod: Pod, deletion: Deletion) -> bool:
+    """Whether the last try was to delete the pod by force, and failed."""
+    found = deletion.tries.get(identity(pod))
+    return found is not None and found.is_forced
 
 
 def _grace_left(deadline: datetime | None, now: datetime) -> int:

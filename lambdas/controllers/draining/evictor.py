@@ -40,7 +40,7 @@ class EvictionRound(msgspec.Struct):
     """The results of one round.
 
     Attributes:
-        refused: Key of each pod that was not evicted → the refusal.
+        refused: Key of each pod that was not evicted or forced off → the refusal.
         moved: How many pods were evicted or forced off.
         wait: The delay that the API server asks for.
     """
@@ -97,7 +97,9 @@ class Evictor:
         except PortError as error:
             if _is_gone(error):
                 return
-            report.decide(DecisionKind.DRAIN, pod.key, _refusal(error).reason, f"{error}: it could not be deleted")
+            refusal = _refusal(error)
+            done.refused[pod.key] = msgspec.structs.replace(refusal, is_forced=True)
+            report.decide(DecisionKind.DRAIN, pod.key, refusal.reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
             report.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")

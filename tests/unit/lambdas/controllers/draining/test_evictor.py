@@ -123,6 +123,19 @@ def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> No
     assert {d.reason for d in report.decisions} == {"TerminationGracePeriodElapsed", "ServerError"}
 
 
+def test_a_pod_whose_deletion_hangs_keeps_no_other_from_being_forced_or_evicted() -> None:
+    """Each round has ten seconds: a webhook that hangs for one pod took all of them, round after round."""
+    lab = a_lab(terminationGracePeriod="2m")
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
+    lab.tick(2)
+    lab.kubernetes.undeletable = {"default/a"}
+    lab.kubernetes.before_call = lambda call: lab.clock.advance(seconds=12) if call == "delete pods" else None
+    lab.clock.advance(minutes=2)
+    for _ in range(4):
+        lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == ["a"]
+
+
 def test_an_overloaded_server_is_left_alone() -> None:
     """Otherwise, a drain of many pods adds to the reported overload."""
     lab = a_lab()
