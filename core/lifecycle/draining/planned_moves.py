@@ -1,4 +1,4 @@
-"""Recognizes new nodes for pods whose move is planned already: consolidation takes no node whose pods have no other place."""
+"""Leaves out of a plan what it means for pods that consolidation moves: each of its commands has found them places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from core.lifecycle.draining.cancellation import CONSOLIDATION
-from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.lifecycle.records import ClaimRecord, CommandRecord, Deletion
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod
 
@@ -15,10 +15,11 @@ from core.model.pod import Pod
 def without_planned_moves(
     plan: Plan, pods: Iterable[Pod], records: Iterable[ClaimRecord], commands: Iterable[CommandRecord]
 ) -> Plan:
-    """Return the plan without new nodes that serve only pods which consolidation moves.
+    """Return the plan without places of pods that consolidation moves, and without new nodes that serve only these.
 
     The command found room for them, or launches what they need. A second plan packs the same pods otherwise, and the command
-    may not have stored its own new nodes yet. A pod that finds no place once it is evicted waits, and is planned like others.
+    may not have stored its own new nodes yet. Nodes that it chose would be kept from consolidation for pods that go elsewhere.
+    A pod that finds no place once it is evicted waits, and is planned like others.
 
     Args:
         plan: A plan for waiting pods, and for those of all nodes that are leaving.
@@ -27,15 +28,19 @@ def without_planned_moves(
         commands: The commands under way.
     """
     going = {
-        record.node_name
-        for record in records
-        if record.deletion is not None and record.deletion.reason in CONSOLIDATION
+        record.node_name for record in records if record.deletion is not None and _is_consolidated(record.deletion)
     }
     started = [found.command for found in commands if found.has_started and found.command.reason in CONSOLIDATION]
     going.update(node for command in started for node in command.nodes)
     moving = frozenset(pod.key for pod in pods if pod.node_name and pod.node_name in going)
-    kept = tuple(claim for claim in plan.claims if not _serves_only(claim, moving))
-    return plan if len(kept) == len(plan.claims) else msgspec.structs.replace(plan, claims=kept)
+    claims = tuple(claim for claim in plan.claims if not _serves_only(claim, moving))
+    bindings = tuple(binding for binding in plan.bindings if binding.pod not in moving)
+    return msgspec.structs.replace(plan, claims=claims, bindings=bindings) if moving else plan
+
+
+def _is_consolidated(deletion: Deletion) -> bool:
+    """Whether consolidation alone removes the node; where AWS takes it, too, its pods wait for what is planned for them."""
+    return deletion.reason in CONSOLIDATION and deletion.ends_at is None
 
 
 def _serves_only(claim: PlannedClaim, moving: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from core.lifecycle.draining.planned_moves import without_planned_moves
 from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
-from core.model.plan import Command, Plan
+from core.model.plan import Binding, Command, Plan
 from core.reasons.termination import TerminationReason
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
@@ -52,18 +52,27 @@ def test_a_new_node_for_a_pod_that_waits_is_launched(pods: tuple[str, ...]) -> N
         ((a_record(),), (a_command(phase=CommandPhase.VERIFYING),)),
         ((a_record(),), (a_command(TerminationReason.DRIFTED),)),
         ((a_leaving(reason=TerminationReason.EXPIRED),), ()),
+        ((a_leaving(reason=CONSOLIDATED, ends_at=NOW + timedelta(minutes=2)),), ()),
     ],
 )
 def test_pods_whose_places_nobody_has_planned_get_new_nodes(
     records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
 ) -> None:
-    """An expired node is drained once its pods have other places; drift may take a node before its replacement."""
+    """An expired node, and one that AWS takes, wait for other places; drift may take a node before its replacement."""
     assert launched("default/moves", records=records, commands=commands)
 
 
 def test_a_new_node_for_a_capacity_buffer_is_launched() -> None:
     plan = Plan(now=NOW, claims=(a_plan(pods=("default/moves",), buffer_pods=("default/room",)),))
-    assert without_planned_moves(plan, PODS, (), (a_command(),)) is plan
+    assert without_planned_moves(plan, PODS, (), (a_command(),)) == plan
+
+
+def test_nodes_are_expected_to_take_the_pods_that_wait_alone() -> None:
+    """Nodes that are expected to take pods may not be consolidated, and these pods go where their command has room."""
+    waits, moves = Binding("default/waits", "other"), Binding("default/moves", "another")
+    plan = Plan(now=NOW, bindings=(moves, waits))
+    assert without_planned_moves(plan, PODS, (), (a_command(),)).bindings == (waits,)
+    assert without_planned_moves(plan, PODS, (a_record(),), ()) is plan
 
 
 def test_a_claim_without_a_node_moves_no_pods() -> None:
