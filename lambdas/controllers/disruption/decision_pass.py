@@ -56,6 +56,7 @@ class PassInputs(msgspec.Struct, frozen=True):
         sign: Digest of all that was read; while it stays the same, the next runs may rest.
         deadline: When the run is cut off.
         is_window: A budget window has just opened or closed: no earlier conclusion holds.
+        is_woken: A message started the run, and another may start a later one.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -64,6 +65,7 @@ class PassInputs(msgspec.Struct, frozen=True):
     sign: bytes
     deadline: datetime
     is_window: bool
+    is_woken: bool = False
 
 
 class SkipConditions(NamedTuple):
@@ -114,6 +116,8 @@ class DecisionPass:
         view = self._observed(given, report)
         if _awaits_validation(view, report):
             self.skips.turns.ask_after_validation(view.commands)
+            return
+        if given.is_woken and self.skips.turns.is_postponed(view.snapshot, report):
             return
         settled = self.approvals.settle(given.proposals, view.snapshot, report)
         if self._begin_approved(settled, view, given, report):

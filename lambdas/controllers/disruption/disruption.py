@@ -70,7 +70,7 @@ class DisruptionController:
         if lease is None:
             return
         try:
-            self.decision_pass.run(PassInputs(claims, brakes, proposals, sign, deadline, is_window), report)
+            self.decision_pass.run(PassInputs(claims, brakes, proposals, sign, deadline, is_window, is_woken), report)
         finally:
             self.skips.turns.give_up(lease)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.disruption.resting import next_run_at
 from core.lifecycle.records import CommandRecord
+from core.model.snapshot import Snapshot
 from lambdas.controllers.resting.run_requests import GATHERED, RunPace, RunRequests
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
@@ -28,6 +29,7 @@ class RunCoordination:
         self._leases = leases
         self._requests = RunRequests(run_requests, clock)
         self._pace = RunPace()
+        self._is_postponed = False
         self._clock = clock
 
     def is_too_early(self, report: RunReport) -> bool:
@@ -61,6 +63,21 @@ class RunCoordination:
         if due is not None:
             now = self._clock.now()
             self._requests.ask("validated", max(due + FOLLOWED_AFTER, now + max(FOLLOWED_AFTER, now - due)))
+
+    def is_postponed(self, snapshot: Snapshot, report: RunReport) -> bool:
+        """Whether to decide some seconds later, when more nodes may be disruptable; requests the run then.
+
+        Nodes that go together are one target; those that are left make waves of their own, each with its validation. Never
+        twice in a row: where pods come and go all the time, some node is always about to be disruptable.
+        """
+        now = self._clock.now()
+        moment = next_run_at(snapshot, GATHERED)
+        is_soon = moment is not None and moment - now <= GATHERED
+        self._is_postponed = is_soon and not self._is_postponed
+        if self._is_postponed and moment is not None:
+            self._requests.ask("soon more", moment)
+            report.count("postponedLooks")
+        return self._is_postponed
 
     def ended(self, view: ClusterState, *, is_new: bool, found: bool) -> None:
         """Request a run for the next time at which a node may become disruptable without any event.
