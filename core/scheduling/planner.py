@@ -269,7 +269,7 @@ def _greedy(
     waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
     if more:
         queue, leaving = queue_of(context, waiting), context.leaving | more | closed
-        return GreedyScheduler(context, queue, leaving, more).run(), displaced
+        return GreedyScheduler(context, queue, leaving, more, shares_node=True).run(), displaced
     return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
 

@@ -113,9 +113,11 @@ class NewClaims:
         if not draft.is_possible:
             return None
         if step.keys:
-            held = self._domain_choice.best(draft, pod_group.signature, step)
+            # Domains are compared by types that can hold the pod: the cheapest of all may be cheap elsewhere.
+            roomy = draft.held_to(draft.template.types.room.survivors(draft.mask, draft.total))
+            held = self._domain_choice.best(roomy, pod_group.signature, step)
             if held is None and self._may_relax(claim):
-                held = self._domain_choice.best(draft.undemanding(), pod_group.signature, step)
+                held = self._domain_choice.best(roomy.undemanding(), pod_group.signature, step)
             if held is None:
                 return None
             draft = draft.narrowed(held)

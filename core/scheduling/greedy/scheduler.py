@@ -18,7 +18,7 @@ from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.queue import least_of, least_requests_from
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
-from core.scheduling.primitives.resource_vector import Vector
+from core.scheduling.primitives.resource_vector import Vector, minus
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
@@ -57,6 +57,7 @@ class GreedyScheduler:
         first: Groups of pods that go before the others.
         guide: Which domains some pods leave to others or take in turn, until all had their turn; None for no guidance.
         seats: Group of pods that consolidation moves → nodes that are to take so many of them each, before all but `first`.
+        shares_node: Whether one new node should take all pods that no existing node takes.
     """
 
     context: SchedulingContext
@@ -66,6 +67,7 @@ class GreedyScheduler:
     first: frozenset[int] = frozenset()
     guide: GuidedSteps | None = None
     seats: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    shares_node: bool = False
     state: PlanState = field(init=False)
     nodes: ExistingNodeSearch = field(init=False)
     claims: OpenClaimSearch = field(init=False)
@@ -77,10 +79,20 @@ class GreedyScheduler:
         topology, vanished = self.context.topology, sorted(self.vanished)
         domain_counts = DomainCounts(topology, vanished)
         self.state = PlanState(self.context, domain_counts, self.context.plan_constraints(vanished))
-        domain_choice, profiles = DomainChoice(topology, domain_counts, self.pending_groups), ClaimProfiles()
+        domain_choice, profiles = self._domain_choice(domain_counts), ClaimProfiles()
         self.nodes = ExistingNodeSearch(self.state, self.leaving)
         self.claims = OpenClaimSearch(self.state, domain_choice, profiles)
         self.new = NewClaims(self.state, domain_choice, profiles)
+
+    def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:
+        together = self._unbound if self.shares_node else None
+        return DomainChoice(self.context.topology, domain_counts, self.pending_groups, together)
+
+    def _unbound(self) -> Vector:
+        """What all pods request that are on no existing node so far."""
+        groups, total = self.context.pod_groups, self.context.axis.total
+        bound = total(groups.of(pod).requests for pod, _ in self.bound)
+        return minus(total(groups.of(pod).requests for group in self.pending_groups for pod in group.pods), bound)
 
     def run(self) -> Solution:
         """Place all that can be placed."""

@@ -16,6 +16,7 @@ from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature,
 from core.scheduling.primitives.handles import RequirementId, StepId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
@@ -23,9 +24,9 @@ from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 _WHOLE = 1000
 """The weight of a waiting pod that can go to one value only; one with n values weighs an n-th of it."""
 
-_Preference = tuple[int, int, int, int, str]
-"""Order of values: pods there by own spreads, need of other pods, price, pods there by other spreads, the value; smaller is
-better."""
+_Preference = tuple[int, int, int, int, int, str]
+"""Order of values: pods there by own spreads, need of other pods, pods that should share the node and cannot go there, price,
+pods there by other spreads, the value; smaller is better."""
 
 
 @dataclass(eq=False, slots=True, frozen=True)
@@ -46,8 +47,24 @@ class _PreferenceGroups:
 class DomainChoice:
     """Chooses values for the new nodes of one plan."""
 
-    def __init__(self, topology: Topology, domain_counts: DomainCounts, pending_groups: Iterable[PendingGroup]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        domain_counts: DomainCounts,
+        pending_groups: Iterable[PendingGroup],
+        together: Callable[[], Vector] | None = None,
+    ) -> None:
+        """Choose for these pods.
+
+        Args:
+            topology: The rules.
+            domain_counts: How many pods each domain has.
+            pending_groups: The pods that need a place.
+            together: Returns the requests of all pods that one new node should take; None where they may go to many.
+        """
         self._topology = topology
+        self._pending_groups = pending_groups = tuple(pending_groups)
+        self._together = together
         self._domain_counts = domain_counts
         self._table: RequirementTable = topology.table
         self._concerned: dict[TopologyGroupId, list[PendingGroup]] = {}
@@ -124,6 +141,8 @@ class DomainChoice:
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
         needs = self._needs(draft.template, signature, groups.affinities, key)
+        roomy = self._roomy(draft)
+        apart = self._apart(draft.template, key)
 
         def rank(value: str) -> _Preference:
             spread = by_others = 0
@@ -134,12 +153,27 @@ class DomainChoice:
             return (
                 spread,
                 needs.get(value, 0),
-                self._price(draft.template, draft.reqs, draft.allowed, key, value),
+                sum(pods for pods, possible in apart if value not in possible),
+                self._price(draft.template, draft.reqs, roomy, key, value),
                 by_others,
                 value,
             )
 
         return rank
+
+    def _roomy(self, draft: ClaimDraft) -> TypeMask:
+        """The types with room for all pods that should share the node; all types where none has it."""
+        room, mask = draft.template.types.room, draft.mask
+        total = None if self._together is None else self._together()
+        return mask if total is None or not room.fits(mask, total) else room.survivors(mask, total)
+
+    def _apart(self, template: NodeClaimTemplate, key: str) -> list[tuple[int, tuple[str, ...]]]:
+        """How many pods of each group that should share the node still wait, and the values that they can get with it."""
+        if self._together is None:
+            return []
+        waiting = [group for group in self._pending_groups if group.waiting]
+        found = ((group.waiting, self._possible(group.pod_group, template, key)) for group in waiting)
+        return [(pods, values) for pods, values in found if values]
 
     def _preference_groups_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
         known = self._preference_groups.get((step.index, key))

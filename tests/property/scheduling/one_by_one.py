@@ -28,7 +28,7 @@ class OneByOne(GreedyScheduler):
         super().__post_init__()
         domain_counts = self.state.domain_counts
         self.nodes = EachNode(self.state, self.leaving)
-        domain_choice = DomainChoice(self.context.topology, domain_counts, self.pending_groups)
+        domain_choice = self._domain_choice(domain_counts)
         profiles = ClaimProfiles()
         self.new = NewClaims(self.state, domain_choice, profiles)
         self.claims = EachClaim(self.state, domain_choice, profiles)
