@@ -106,7 +106,7 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
 
 def state_price(state: StateNode, types: PoolTypes) -> int:
     """Nano-dollars per hour of one node of ours."""
-    return node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
+    return node_price(state.labels, type_of(state.labels, types.by_name(state.node_pool)))
 
 
 def _pool(name: str, own: Sequence[StateNode], types: PoolTypes, snapshot: Snapshot) -> PoolStatus:

@@ -142,7 +142,7 @@ class ReportBuilder:
                 instance_type=own.get(labels.INSTANCE_TYPE, ""),
                 zone=own.get(labels.ZONE, ""),
                 capacity_type=own.get(labels.CAPACITY_TYPE, ""),
-                price=node_price(own, type_of(own, types.of(state.node_pool))),
+                price=node_price(own, type_of(own, types.by_name(state.node_pool))),
                 launched_at=state.claim.created_at or snapshot.now,
             )
         for instance in self._by_id.keys() - self._recorded - present:

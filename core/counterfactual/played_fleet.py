@@ -132,7 +132,7 @@ class PlayedFleet:
         found = {}
         for name, claim in self.claims.items():
             own = self._nodes[name].labels
-            found[name] = (claim.node_pool, node_price(own, type_of(own, types.of(claim.node_pool))))
+            found[name] = (claim.node_pool, node_price(own, type_of(own, types.by_name(claim.node_pool))))
         return found
 
     def _as_played(self, pod: Pod, foreign: set[str]) -> Pod:

@@ -12,7 +12,7 @@ def fleet_price(snapshot: Snapshot) -> int:
     """Return the price of all nodes with a NodeClaim in nano-dollars per hour, at pools' own prices; unknown types count 0."""
     types = pool_types(snapshot)
     return sum(
-        node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
+        node_price(state.labels, type_of(state.labels, types.by_name(state.node_pool)))
         for state in state_nodes(snapshot)
         if state.is_managed
     )

@@ -23,10 +23,9 @@ _OF_OFFERINGS: Final = (
 """Labels that differ between the offerings of a type, besides the capacity type."""
 
 
-def type_of(node_labels: Mapping[str, str], types: Iterable[InstanceType]) -> InstanceType | None:
-    """Return the instance type that the labels name, None where the catalogue has none of that name."""
-    name = node_labels.get(labels.INSTANCE_TYPE)
-    return next((t for t in types if t.name == name), None)
+def type_of(node_labels: Mapping[str, str], types: Mapping[str, InstanceType]) -> InstanceType | None:
+    """Return the instance type that the labels name, None where there is none of that name among the types by name."""
+    return types.get(node_labels.get(labels.INSTANCE_TYPE, ""))
 
 
 def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:

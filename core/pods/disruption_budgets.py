@@ -12,7 +12,7 @@ There are three different answers:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from datetime import datetime
 from functools import cached_property
@@ -22,6 +22,7 @@ from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Snapshot
 from core.pods.budget_arithmetic import disruptions_allowed, never_allows
+from core.pods.budget_index import BudgetIndex
 from core.pods.disposition import is_evictable, is_reschedulable
 
 Key = tuple[str, str]
@@ -49,9 +50,7 @@ class DisruptionBudgets:
         workloads: Iterable[WorkloadSelector] = (),
     ) -> None:
         self._now = now
-        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        for budget in sorted(budgets, key=_key):
-            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._budgets = BudgetIndex(budgets)
         self._pods = pods
         self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
         self._allowed: dict[Key, int] = {}
@@ -64,12 +63,9 @@ class DisruptionBudgets:
 
     def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that an eviction of the pod is checked against; several: it is refused."""
-        budgets = self._by_namespace.get(pod.namespace)
-        if not budgets:
-            return ()
         known = self._guards.get(pod.key)
         if known is None:
-            known = self._guards[pod.key] = self._guards_of(pod, budgets)
+            known = self._guards[pod.key] = self._guards_of(pod)
         return known
 
     def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -116,8 +112,8 @@ class DisruptionBudgets:
             self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
         return self._allowed[key]
 
-    def _guards_of(self, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> tuple[PodDisruptionBudget, ...]:
-        found = tuple(budget for budget in budgets if budget.selects(pod)) if is_evictable(pod, self._now) else ()
+    def _guards_of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        found = self._budgets.selecting(pod) if is_evictable(pod, self._now) else ()
         return () if len(found) == 1 and found[0].exempts(pod) else found
 
     def _never_allows(self, budget: PodDisruptionBudget) -> str:
@@ -132,9 +128,8 @@ class DisruptionBudgets:
         """The pods that each budget without a status counts."""
         members: dict[Key, list[Pod]] = {}
         for pod in self._pods or ():
-            for budget in self._by_namespace.get(pod.namespace, ()):
-                lacks_status = budget.disruptions_allowed is None or budget.expected_pods is None
-                if lacks_status and not pod.is_terminal and budget.selects(pod):
+            for budget in () if pod.is_terminal else self._budgets.selecting(pod):
+                if budget.disruptions_allowed is None or budget.expected_pods is None:
                     members.setdefault(_key(budget), []).append(pod)
         return members
 

@@ -37,7 +37,7 @@ def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, Po
         if state.node_pool not in pools or state.is_marked_for_deletion(snapshot):
             continue
         before = result.get(state.node_pool, PoolTotals(0, 0))
-        price = node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
+        price = node_price(state.labels, type_of(state.labels, types.by_name(state.node_pool)))
         moving = reschedule_cost(reschedulable(state.pods))
         result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
     return result

@@ -132,7 +132,7 @@ def _candidate(
     drift: DriftCheck,
     protected: tuple[Blocked, ...],
 ) -> Candidate:
-    instance_type = type_of(state.labels, pool_types(snapshot).of(pool.name))
+    instance_type = type_of(state.labels, pool_types(snapshot).by_name(pool.name))
     pods = reschedulable(state.pods)
     condition = claim.conditions.get(node_claim.DRIFTED)
     return Candidate(

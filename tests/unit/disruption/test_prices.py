@@ -48,7 +48,7 @@ def test_the_price_of_a_node_ignores_availability() -> None:
 def test_unknown_node_costs_nothing() -> None:
     """Without a price no saving can be computed: such nodes are not consolidated."""
     _, node = a_node_of(SMALL)
-    assert type_of(node.labels, (LARGE,)) is None
+    assert type_of(node.labels, {LARGE.name: LARGE}) is None
     assert node_price(node.labels, None) == 0
     assert node_price({**node.labels, labels.ZONE: "elsewhere"}, SMALL) == 0
 

@@ -1,0 +1,41 @@
+"""Finds the PodDisruptionBudgets that select a pod without asking every budget of its namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
+from core.model.values.requirements import Requirement
+
+
+class BudgetIndex:
+    """Budgets by namespace, and by the values that they require of one label; most require one value of one label."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._open: dict[str, list[PodDisruptionBudget]] = {}
+        self._by_value: dict[tuple[str, str, str], list[PodDisruptionBudget]] = {}
+        self._namespaces: set[str] = set()
+        for budget in budgets:
+            self._namespaces.add(budget.namespace)
+            required = _required(budget)
+            if required is None:
+                self._open.setdefault(budget.namespace, []).append(budget)
+                continue
+            for value in required.values:
+                self._by_value.setdefault((budget.namespace, required.key, value), []).append(budget)
+
+    def selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets that select the pod, by name."""
+        if pod.namespace not in self._namespaces:
+            return ()
+        near = list(self._open.get(pod.namespace, ()))
+        for key, value in pod.labels.items():
+            near += self._by_value.get((pod.namespace, key, value), ())
+        return tuple(sorted((budget for budget in near if budget.selects(pod)), key=lambda budget: budget.name))
+
+
+def _required(budget: PodDisruptionBudget) -> Requirement | None:
+    """The first label of which the budget requires one of several values, None where there is none."""
+    requirements = budget.selector.requirements if budget.selector is not None else ()
+    return next((r for r in requirements if r.operator == "In"), None)
