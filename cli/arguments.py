@@ -59,7 +59,7 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
 def add_price_terms(parser: argparse.ArgumentParser) -> None:
     """Add what is paid besides, or in place of, list prices."""
     parser.add_argument(
-        "--price-terms", metavar="FILE", help="discounts, licences and the price of public addresses (JSON)"
+        "--price-terms", metavar="FILE", help="discounts, licences, public addresses and commitments (JSON)"
     )
 
 

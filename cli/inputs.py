@@ -157,18 +157,26 @@ def _from_file(path: str, reads: Callable[[bytes], _Read]) -> _Read:
         raise InputError(str(error), source=path) from error
 
 
-def with_price_terms(catalogue: Catalogue, path: str | None, node_classes: Sequence[JsonObject]) -> Catalogue:
-    """Return the catalogue at the prices of the terms in a file, the same one without a file.
+def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequence[JsonObject]) -> Snapshot:
+    """Return the snapshot at the prices and with the commitments of the terms in a file, the same one without a file.
 
     Raises:
         InputError: If the file cannot be read or understood.
     """
     if path is None:
-        return catalogue
+        return snapshot
     from core.price_terms.document import read_terms
     from core.price_terms.term_prices import TermPrices
 
-    return TermPrices(_from_file(path, read_terms)).of(catalogue, node_classes)
+    terms = _from_file(path, read_terms)
+    for one in terms.commitments:
+        if one.ends_at is not None and one.ends_at <= snapshot.now:
+            warn(f"{path}: commitment {one.name} ended at {one.ends_at:%Y-%m-%dT%H:%M:%S%z}, so it covers nothing")
+    return msgspec.structs.replace(
+        snapshot,
+        catalogue=TermPrices(terms).of(snapshot.catalogue, node_classes),
+        options=msgspec.structs.replace(snapshot.options, commitments=terms.commitments),
+    )
 
 
 def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str) -> Snapshot:
@@ -189,8 +197,8 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
             raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
     in_reservations = Counter(node.labels.get(labels.RESERVATION_ID, "") for node in snapshot.nodes)
-    priced = with_price_terms(snapshot.catalogue, getattr(arguments, "price_terms", None), classes)
-    catalogue = with_reservations(priced, classes, in_reservations, snapshot.now)
+    snapshot = with_price_terms(snapshot, getattr(arguments, "price_terms", None), classes)
+    catalogue = with_reservations(snapshot.catalogue, classes, in_reservations, snapshot.now)
     quotas = _from_file(arguments.catalog, document.vcpu_quotas) if arguments.catalog else {}
     return msgspec.structs.replace(snapshot, catalogue=catalogue, vcpu_quotas=quotas)
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from core import labels
+from core.commitments.coverage import paid_price
 from core.disruption.budgets.next_change import BudgetChange, next_change
 from core.disruption.budgets.node_pool_budgets import counted_nodes, remaining, unreadable
-from core.disruption.prices import node_price, type_of
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.pods.disposition import is_pending
-from core.pools.pool_types import PoolTypes, pool_types
 
 GOES = "goes"
 NOT_READY = "NotReady"
@@ -34,7 +33,7 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
         nodes: With those that are still to join.
         starting: Those of them that are not ready for pods yet.
         pods: That run for somebody: those of DaemonSets and the kubelet's own are left out.
-        hourly: Nano-dollars of its nodes; types that the catalogue does not know count nothing.
+        hourly: Nano-dollars of its nodes, less what commitments cover; types that the catalogue does not know count nothing.
         spot_hourly: The part of that which is spot's.
         budgets: Reason → how many nodes may still go now, None for any number.
         takers: Who has used up places.
@@ -89,11 +88,11 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
     for state in states:
         if state.is_managed:
             ours.setdefault(state.node_pool, []).append(state)
-    left, counted, types = remaining(snapshot, states), counted_nodes(snapshot, states), pool_types(snapshot)
+    left, counted = remaining(snapshot, states), counted_nodes(snapshot, states)
     known = {pool.name: pool for pool in snapshot.node_pools}
     pools = []
     for name, own in sorted(ours.items()):
-        status = _pool(name, own, types, snapshot)
+        status = _pool(name, own, snapshot)
         pool = known.get(name)
         if pool is not None:
             status = _with_budgets(status, pool, left[name], counted.get(name, 0), snapshot)
@@ -104,13 +103,8 @@ def cluster_status(snapshot: Snapshot) -> ClusterStatus:
     )
 
 
-def state_price(state: StateNode, types: PoolTypes) -> int:
-    """Nano-dollars per hour of one node of ours."""
-    return node_price(state.labels, type_of(state.labels, types.by_name(state.node_pool)))
-
-
-def _pool(name: str, own: Sequence[StateNode], types: PoolTypes, snapshot: Snapshot) -> PoolStatus:
-    prices = [(state_price(state, types), state.labels.get(labels.CAPACITY_TYPE)) for state in own]
+def _pool(name: str, own: Sequence[StateNode], snapshot: Snapshot) -> PoolStatus:
+    prices = [(paid_price(state, snapshot), state.labels.get(labels.CAPACITY_TYPE)) for state in own]
     return PoolStatus(
         name=name,
         nodes=len(own),

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from core.cluster_status import PoolStatus, cluster_status, state_price
+from core.cluster_status import PoolStatus, cluster_status
+from core.commitments.coverage import coverage_of, paid_price
 from core.disruption import disrupt
 from core.explain import Explanation, explain_node
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.model.values.quantity import dollars
-from core.pools.pool_types import pool_types
 from core.reasons.node import NodeReason
 from core.scheduling import Planner
 
@@ -30,8 +30,10 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     state = next((state for state in state_nodes(snapshot) if state.name == node), None)
     if state is None or not state.is_managed:
         return found
-    price = f"costs {dollars(state_price(state, pool_types(snapshot))):.4f} $/h in NodePool {state.node_pool}"
-    details = [*found.details, price]
+    price = f"costs {dollars(paid_price(state, snapshot)):.4f} $/h in NodePool {state.node_pool}"
+    covered = coverage_of(snapshot).nodes.get(node)
+    by = " and ".join(covered.taken) if covered is not None else ""
+    details = [*found.details, f"{price}, covered by commitment {by}" if by else price]
     if found.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
     if found.reason == NodeReason.BUDGET:

@@ -69,6 +69,9 @@ DECISION: Final = "fleetwright.dev/decision"
 MADE_BY_HAND: Final = "fleetwright.dev/made-by-hand"
 """Annotation and tag: UID of the NodeClaim that somebody made and that is launched as it says."""
 
+COMMITMENT: Final = "fleetwright.dev/commitment"
+"""Annotation: the reserved instances or Savings Plan that cover the node by the plan that launched it."""
+
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
 """Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's
@@ -103,6 +106,9 @@ SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
 RESERVED: Final = "reserved"
 CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
+
+EKS_CAPACITY_TYPE: Final = "eks.amazonaws.com/capacityType"
+"""Label of nodes in EKS managed node groups: `ON_DEMAND`, `SPOT` or `CAPACITY_BLOCK`."""
 
 CLUSTER_TAG: Final = "eks:eks-cluster-name"
 

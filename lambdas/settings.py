@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         pausing_alarms: Names of CloudWatch alarms, a line each, that pause voluntary disruption while one is in ALARM.
         zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are read.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
-        price_terms: Discounts, licences and the price of public addresses as JSON (`docs/how-to/price-terms.md`); empty: EC2's
+        price_terms: Discounts, licences, public addresses and commitments as JSON (`docs/how-to/price-terms.md`); empty: EC2's
             list prices.
         scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
             kube-scheduler's own configuration.
@@ -221,6 +221,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
             ranks_by_own_prices=terms is not None and terms.reorder,
+            commitments=terms.commitments if terms is not None else (),
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
 

@@ -55,7 +55,7 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
 
 
 def claim_document(claim: PlannedClaim) -> JsonObject:
-    """One node to launch; `bufferPods` only where it keeps room for capacity buffers."""
+    """One node to launch; `bufferPods` only where it keeps room for capacity buffers, `commitment` only where one covers it."""
     document = {
         "name": claim.name,
         "nodePool": claim.node_pool,
@@ -70,7 +70,8 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
         "pods": list(claim.pods),
         "price": dollars(claim.price),
     }
-    return document | ({"bufferPods": list(claim.buffer_pods)} if claim.buffer_pods else {})
+    rooms = {"bufferPods": list(claim.buffer_pods)} if claim.buffer_pods else {}
+    return document | rooms | ({"commitment": claim.commitment} if claim.commitment else {})
 
 
 def rfc3339(moment: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -80,7 +81,14 @@ def _cost(document: JsonObject) -> str:
     cost = document["cost"]
     bound, spot = money.distance(cost["hourly"], cost["lowerBound"]), cost.get("spotHourly", 0)
     share = f", {spot / cost['hourly']:.0%} of it spot" if spot else ""
-    return output.wrapped("; ".join(part for part in (f"{money.rate(cost['hourly'])}{share}", bound) if part))
+    parts = (f"{money.rate(cost['hourly'])}{share}", bound, _covered(document["nodeClaims"]))
+    return output.wrapped("; ".join(part for part in parts if part))
+
+
+def _covered(claims: Sequence[JsonObject]) -> str:
+    """Return how many new nodes each commitment covers, empty where there are none."""
+    counts = Counter(claim["commitment"] for claim in claims if "commitment" in claim)
+    return ", ".join(f"{name} covers {counted(count, 'new node')}" for name, count in sorted(counts.items()))
 
 
 def _existing_count(bindings: Sequence[Mapping[str, Any]]) -> str:
@@ -98,7 +106,7 @@ def _new_nodes(document: JsonObject, *, shows_all: bool) -> str:
     """Return one row for nodes that differ only in names, zones and pods."""
     groups: dict[tuple[object, ...], list[JsonObject]] = {}
     for number, claim in enumerate(document["nodeClaims"]):
-        alike = (claim["nodePool"], tuple(claim["instanceTypes"]), tuple(claim["capacityTypes"]), claim["price"])
+        alike = (claim["nodePool"], tuple(claim["instanceTypes"]), _capacity(claim), claim["price"])
         groups.setdefault((number,) if shows_all else alike, []).append(claim)
     rows = [_group(claims) for claims in groups.values()]
     headings = ("NEW NODES", "INSTANCE TYPE", "ZONES", "CAPACITY", "PODS", "$/H EACH")
@@ -117,8 +125,13 @@ def _group(claims: Sequence[JsonObject]) -> tuple[object, ...]:
     zones = sorted({zone for claim in claims for zone in claim["zones"]})
     counts = sorted({len(claim["pods"]) for claim in claims})
     pods = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    capacity = output.several(first["capacityTypes"])
-    return name, types, zones[0] if len(zones) == 1 else f"{len(zones)} zones", capacity, pods, first["price"]
+    return name, types, zones[0] if len(zones) == 1 else f"{len(zones)} zones", _capacity(first), pods, first["price"]
+
+
+def _capacity(claim: JsonObject) -> str:
+    """Return the capacity types, with the commitment that covers the node."""
+    kinds = output.several(claim["capacityTypes"])
+    return f"{kinds} ({claim['commitment']})" if "commitment" in claim else kinds
 
 
 def _each_node(document: JsonObject) -> str:
@@ -127,7 +140,7 @@ def _each_node(document: JsonObject) -> str:
             claim["name"],
             output.several(claim["instanceTypes"], 1),
             output.several(claim["zones"], 1),
-            output.several(claim["capacityTypes"]),
+            _capacity(claim),
             claim["resources"].get("cpu", "0"),
             claim["resources"].get("memory", "0"),
             len(claim["pods"]),

@@ -12,13 +12,13 @@ from cli.answers.proposal_document import proposal_document
 from core import labels
 from core.api.objects import JsonObject
 from core.brakes.brake import STOPS, Brake
-from core.cluster_status import GOES, PoolStatus, cluster_status, state_price
+from core.cluster_status import GOES, PoolStatus, cluster_status
+from core.commitments.coverage import paid_price
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import node_claim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
-from core.pools.pool_types import pool_types
 
 if TYPE_CHECKING:
     from cli.cluster.own_state import OwnState
@@ -80,9 +80,8 @@ def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
 
 def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[JsonObject]:
     """Every node of ours by the name of its claim."""
-    types = pool_types(snapshot)
     states = sorted((state for state in state_nodes(snapshot) if state.is_managed), key=lambda state: state.claim_name)
-    return [_claim(state, dollars(state_price(state, types)), records.get(state.claim_name)) for state in states]
+    return [_claim(state, dollars(paid_price(state, snapshot)), records.get(state.claim_name)) for state in states]
 
 
 def _claim(state: StateNode, hourly: float, record: ClaimRecord | None) -> JsonObject:

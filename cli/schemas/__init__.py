@@ -19,7 +19,10 @@ from cli.schemas.takeover import AdoptionAnswer, ReleaseAnswer
 
 
 class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A node to launch: instance types cheapest first, resources as Kubernetes quantities, price in dollars an hour."""
+    """A node to launch: instance types cheapest first, resources as Kubernetes quantities, price in dollars an hour.
+
+    `commitment` names what covers it, and is missing where nothing does.
+    """
 
     name: str
     node_pool: str
@@ -33,6 +36,7 @@ class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     resources: dict[str, str]
     pods: list[str]
     price: float
+    commitment: str = ""
 
 
 class BindingAnswer(msgspec.Struct, kw_only=True):

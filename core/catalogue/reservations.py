@@ -44,6 +44,11 @@ def with_reservations(
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
+def paid_for(price: int) -> int:
+    """Return what capacity at this on-demand price counts where it is paid for already: next to nothing."""
+    return max(1, price // PRICE_SHARE) if price else 0
+
+
 def selects_reservations(node_class: Mapping[str, Any]) -> bool:
     """Whether an EC2NodeClass manifest has terms for capacity reservations."""
     return bool((node_class.get("spec") or {}).get("capacityReservationSelectorTerms"))
@@ -120,7 +125,7 @@ def _offering(
         instance_type=found.name,
         zone=reservation.availability_zone,
         capacity_type=labels.RESERVED,
-        price=max(1, min(listed) // PRICE_SHARE) if listed else 0,
+        price=paid_for(min(listed, default=0)),
         available=bool(left) and fits and not has_ended,
         reservation_id=reservation.id,
         reservation_capacity=left,

@@ -12,12 +12,12 @@ import msgspec
 from core import labels
 from core.cost_report.instance_hours import cost, overlap
 from core.cost_report.node_shares import IDLE, node_shares
-from core.disruption.prices import node_price, type_of
 from core.ledger.outcome import InstanceLife
 from core.model.catalogue import Catalogue
 from core.model.plan import Blocked, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.pools.node_prices import node_price, type_of
 from core.pools.pool_types import pool_types
 
 UNSEEN: Final = "(not seen)"

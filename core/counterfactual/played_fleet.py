@@ -11,13 +11,13 @@ import msgspec
 
 from core.counterfactual.workload_places import carried_over, is_played
 from core.disruption.apply_command import carried_out, joined
-from core.disruption.prices import node_price, type_of
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.plan import Command, Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.pools.node_prices import node_price, type_of
 from core.pools.pool_types import pool_types
 
 IMPROVE_ITERATIONS: Final = 24

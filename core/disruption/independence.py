@@ -32,8 +32,8 @@ class Independence:
         """Take the command that replaces the candidate if it is independent of those already taken; return whether it was.
 
         Independent commands do not fill one node, and move no pods to a node that goes. No rule over several nodes connects the
-        pods that they move. At most one of them may need more of a NodePool's limits than it frees, and at most one a reserved
-        slot.
+        pods that they move. At most one of them may need more of a NodePool's limits than it frees, at most one a reserved
+        slot, and at most one what is left of a commitment.
         """
         targets = {move.to for move in command.moves}
         selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
@@ -58,6 +58,8 @@ class Independence:
         """Return the resources that a replacement needs and of which only one may be available."""
         if labels.RESERVED in claim.capacity_types:
             yield labels.RESERVED
+        if claim.commitment:
+            yield labels.COMMITMENT
         limits = self._limits.get(claim.node_pool, {})
         freed = candidate.state.node.capacity if candidate.state.node is not None else {}
         is_alike = len(command.replacements) == 1 and claim.node_pool == candidate.pool.name

@@ -1,13 +1,14 @@
-"""Prices of running nodes, and the highest possible price of a planned claim."""
+"""What a planned claim may cost, and which of its instance types cost less than a bound."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from core import labels
+from core.catalogue.reservations import paid_for
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
@@ -23,18 +24,6 @@ _OF_OFFERINGS: Final = (
 """Labels that differ between the offerings of a type, besides the capacity type."""
 
 
-def type_of(node_labels: Mapping[str, str], types: Mapping[str, InstanceType]) -> InstanceType | None:
-    """Return the instance type that the labels name, None where there is none of that name among the types by name."""
-    return types.get(node_labels.get(labels.INSTANCE_TYPE, ""))
-
-
-def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:
-    """Return a running node's price in nano-dollars per hour: the offering of its type in its place; 0 where unknown."""
-    place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
-    offered = instance_type.offerings if instance_type is not None else ()
-    return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
-
-
 class ReplacementOptions(msgspec.Struct, frozen=True):
     """The instance types of a planned claim, cheapest first, with the offerings that can be launched."""
 
@@ -46,7 +35,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         """Look the claim's types up among those of its NodePool."""
         known = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
         found = (known[name] for name in claim.instance_types if name in known)
-        return cls(claim, ()).with_types(found)
+        return cls(claim, ()).with_types(map(_paid_for, found) if claim.commitment else found)
 
     @property
     def price(self) -> int:
@@ -116,6 +105,12 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
             if len(seen) >= minimum:
                 return count
         return None
+
+
+def _paid_for(found: InstanceType) -> InstanceType:
+    """Return the type at the prices of a claim that a commitment covers."""
+    offerings = tuple(msgspec.structs.replace(offering, price=paid_for(offering.price)) for offering in found.offerings)
+    return msgspec.structs.replace(found, offerings=offerings)
 
 
 class _AdmittedOfferings:

@@ -45,6 +45,11 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     min_values_relaxed: bool = False
 
     @property
+    def commitment(self) -> str:
+        """Name of the commitment that covers it, empty for none."""
+        return self.annotations.get(labels.COMMITMENT, "")
+
+    @property
     def made_by_hand(self) -> str:
         """UID of the NodeClaim that somebody made and that this is launched for; empty for a claim of our own."""
         return self.annotations.get(labels.MADE_BY_HAND, "")

@@ -18,6 +18,7 @@ from core.model.plan import StoredTarget
 from core.model.pod import Pod, TopologySpread
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from core.model.values.commitment import Commitment
 
 RESPECT: Final = "Respect"
 IGNORE: Final = "Ignore"
@@ -39,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
         ranks_by_own_prices: Whether the catalogue's prices rank types otherwise than EC2's list, so that launches follow them.
+        commitments: Usage that is paid for in advance, for this cluster; by name.
         move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
         seed: Seeds every random draw.
     """
@@ -55,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     move_price: int | None = None
     evictions_per_hour: int | None = None
     ranks_by_own_prices: bool = False
+    commitments: tuple[Commitment, ...] = ()
     seed: int = 0
 
 

@@ -11,12 +11,11 @@ import msgspec
 from core import labels
 from core.ami_families.registry import FAMILIES
 from core.errors import InvalidInputError
-from core.model.values import quantity
-from core.price_terms.terms import PPM, Discount, Licence, PriceTerms
+from core.price_terms.amounts import nanodollars, share
+from core.price_terms.commitment_document import ReservedInstancesEntry, SavingsPlanEntry, commitments
+from core.price_terms.terms import Discount, Licence, PriceTerms
 
 SUBJECT: Final = "price terms"
-_PERCENT_MAX: Final = 100
-_PPM_A_PERCENT: Final = PPM // 100
 _DISCOUNTED: Final = (labels.ON_DEMAND, labels.SPOT)
 
 
@@ -37,6 +36,8 @@ class _Document(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     discounts: list[_Discount] = []
     licences: list[_Licence] = []
     public_address_dollars_per_hour: Decimal = Decimal()
+    reserved_instances: list[ReservedInstancesEntry] = []
+    savings_plans: list[SavingsPlanEntry] = []
 
 
 def read_terms(text: str | bytes) -> PriceTerms:
@@ -58,18 +59,17 @@ def read_terms(text: str | bytes) -> PriceTerms:
         return PriceTerms(
             discounts=tuple(_discount(one, f"discounts[{i}]") for i, one in enumerate(document.discounts)),
             licences=tuple(_licence(one, f"licences[{i}]") for i, one in enumerate(document.licences)),
-            public_address=_nanodollars(document.public_address_dollars_per_hour, "publicAddressDollarsPerHour"),
+            public_address=nanodollars(document.public_address_dollars_per_hour, "publicAddressDollarsPerHour"),
+            commitments=commitments(document.reserved_instances, document.savings_plans),
         )
     except InvalidInputError as error:
         raise error.within(subject=SUBJECT) from error
 
 
 def _discount(one: _Discount, where: str) -> Discount:
-    if not one.percent.is_finite() or not 0 <= one.percent <= _PERCENT_MAX:
-        raise InvalidInputError(f"{one.percent} is not a percentage from 0 to 100", field=f"{where}.percent")
     _refuse_unknown(one.capacity_types, _DISCOUNTED, f"{where}.capacityTypes")
     return Discount(
-        ppm=int(one.percent * _PPM_A_PERCENT),
+        ppm=share(one.percent, f"{where}.percent"),
         families=tuple(sorted(set(one.instance_families))),
         capacity_types=tuple(sorted(set(one.capacity_types))),
     )
@@ -83,15 +83,9 @@ def _licence(one: _Licence, where: str) -> Licence:
     return Licence(
         node_classes=tuple(sorted(set(one.node_classes))),
         ami_families=tuple(sorted(set(one.ami_families))),
-        a_vcpu=_nanodollars(one.dollars_per_vcpu_hour, f"{where}.dollarsPerVCPUHour"),
-        a_node=_nanodollars(one.dollars_per_hour, f"{where}.dollarsPerHour"),
+        a_vcpu=nanodollars(one.dollars_per_vcpu_hour, f"{where}.dollarsPerVCPUHour"),
+        a_node=nanodollars(one.dollars_per_hour, f"{where}.dollarsPerHour"),
     )
-
-
-def _nanodollars(amount: Decimal, field: str) -> int:
-    if not amount.is_finite() or amount < 0:
-        raise InvalidInputError(f"{amount} is not an amount of dollars, 0 or more", field=field)
-    return quantity.nanodollars(str(amount))
 
 
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], field: str) -> None:

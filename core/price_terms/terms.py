@@ -8,9 +8,9 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
-from core.model.values.quantity import CPU
+from core.model.values.commitment import Commitment
+from core.model.values.quantity import CPU, PPM
 
-PPM: Final = 1_000_000
 _MILLICORES: Final = 1000
 
 
@@ -48,11 +48,13 @@ class PriceTerms(msgspec.Struct, frozen=True, kw_only=True):
         discounts: The first that fits an offering counts.
         licences: The first that names the EC2NodeClass or its AMI family counts.
         public_address: Nano-dollars per hour of a public IPv4 address.
+        commitments: What is paid for in advance. It changes no price: plans use it up (`core.commitments`).
     """
 
     discounts: tuple[Discount, ...] = ()
     licences: tuple[Licence, ...] = ()
     public_address: int = 0
+    commitments: tuple[Commitment, ...] = ()
 
     @property
     def reorder(self) -> bool:

@@ -7,6 +7,7 @@ from copy import copy
 from functools import partial
 
 from core import labels
+from core.commitments.coverage import coverage_of
 from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -23,6 +24,8 @@ from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_p
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
 from core.scheduling.capacity.quota_accounting import RemainingQuotas, quotas_left
 from core.scheduling.capacity.quota_fit import fit
+from core.scheduling.constraints.commitment_charges import CommitmentCharges
+from core.scheduling.constraints.commitments import Commitments, LateCommitments
 from core.scheduling.constraints.constraint import PlanStart
 from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
@@ -46,6 +49,7 @@ class SchedulingContext:
         moving: Pods of nodes that are leaving already; by key.
         leaving: Positions of the nodes that are leaving.
         constraints: The constraints to plan by.
+        coverage: What commitments cover of the nodes that run, and what is left of them.
         volumes: The demands of pods' volumes.
         positions: Names of nodes and of their claims → position.
     """
@@ -56,7 +60,8 @@ class SchedulingContext:
         constraints: ConstraintTypes = CONSTRAINTS,
     ) -> None:
         self.snapshot = snapshot
-        self.constraints = constraints
+        self.coverage = coverage_of(snapshot)
+        self.constraints: ConstraintTypes = (*constraints, Commitments) if self.coverage.commitments else constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot)
         self.pending = pending_pods(snapshot)
         bound = [pod for state in self.states for pod in state.pods]
@@ -72,6 +77,7 @@ class SchedulingContext:
         self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
         self.node_index = NodeIndex(self.existing_nodes, self.table)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self._charges = CommitmentCharges(self.coverage.commitments, self.templates)
         self._used = self._usage()
         self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
@@ -121,8 +127,33 @@ class SchedulingContext:
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
         """Return the constraints of a new plan, see `remaining_limits`."""
-        start = PlanStart(self.templates, self.remaining_limits(vanished), self.table, self._quotas_left())
+        vanished = tuple(vanished)
+        start = PlanStart(
+            self.templates,
+            self.remaining_limits(vanished),
+            self.table,
+            self._quotas_left(),
+            self._charges,
+            self.uncommitted(vanished),
+        )
         return PlanConstraints.of(self.constraints, start)
+
+    def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
+        """Return for each commitment in force what nodes leave of its amount; the given ones take nothing."""
+        coverage = self.coverage
+        left = coverage.without(self.existing_nodes[position].name for position in vanished)
+        return tuple(left[one.name] for one in coverage.commitments)
+
+    def committed_worth(self) -> int:
+        """Return the most that commitments can take off the price of new nodes, in nano-dollars per hour."""
+        return sum(self._charges.worth(position, amount) for position, amount in enumerate(self.uncommitted(())))
+
+    def with_commitments_last(self) -> SchedulingContext:
+        """Return the same context in which commitments cover the claims of a plan that is made without them."""
+        other = copy(self)
+        others = (one for one in self.constraints if one is not Commitments)
+        other.constraints = (*others, LateCommitments)
+        return other
 
     def fit_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims of a plan so that no EC2 quota can be exceeded, and return whether that is possible.

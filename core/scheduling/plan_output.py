@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.catalogue.reservations import paid_for
 from core.labels import HASH_VERSION
 from core.model.plan import BufferRoom, PlannedClaim
 from core.model.pod import Pod
@@ -71,7 +72,8 @@ class _Forms:
         types = claim.template.types
         left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         wanted = tuple(claim.min_values.items())
-        question = (claim.template.index, claim.reqs, left, claim.reservations, wanted, claim.min_values_relaxed)
+        held = (claim.reservations, claim.commitment)
+        question = (claim.template.index, claim.reqs, left, held, wanted, claim.min_values_relaxed)
         known = self._known.get(question)
         if known is None:
             known = self._known[question] = self._form(claim, left)
@@ -81,6 +83,7 @@ class _Forms:
         template, types = claim.template, claim.template.types
         mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
         zones, capacity_types = types.offerings.zones_and_capacity_types(mask, claim.reqs)
+        price = types.offerings.cheapest(mask, claim.reqs) or 0
         requirements = _requirements(claim, types.names(mask), capacity_types)
         blank = PlannedClaim(
             name="",
@@ -94,7 +97,7 @@ class _Forms:
             instance_types=types.names_in_price_order(mask, claim.reqs),
             zones=zones,
             capacity_types=capacity_types,
-            price=types.offerings.cheapest(mask, claim.reqs) or 0,
+            price=paid_for(price) if claim.commitment else price,
             expire_after=template.pool.expire_after,
             termination_grace_period=template.pool.termination_grace_period,
             min_values_relaxed=claim.min_values_relaxed,
@@ -155,6 +158,8 @@ def _annotations(claim: InFlightClaim) -> dict[str, str]:
     own = dict(pool.annotations)
     if pool.template_hash:
         own |= {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    if claim.commitment:
+        own[labels.COMMITMENT] = claim.commitment
     if claim.min_values:
         own[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
     return dict(sorted(own.items()))

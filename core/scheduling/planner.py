@@ -111,19 +111,28 @@ class Planner:
         if not self._context.fit_quotas(solution.claims):
             solution, cost = self._searched(self._context.within_quotas(), out_of_time)
         plan = self._outcome(solution, []).plan
+        if cost is not None and self._context.coverage.commitments:
+            cost = Cost(plan.cost.hourly, max(0, (cost.lower_bound or 0) - self._context.committed_worth()))
         return (plan if cost is None else msgspec.structs.replace(plan, cost=cost)), solution
 
     def _searched(
         self, context: SchedulingContext, out_of_time: Callable[[], float] | None
     ) -> tuple[Solution, Cost | None]:
         """The plan for pods that need a place, and what is proven about its cost where that was searched."""
-        solution, _ = _greedy(context, frozenset(), consolidation=False)
+        ways = _ways(context, frozenset())
+        return min((self._searched_one(one, out_of_time) for one in ways), key=lambda found: _rank(found[0]))
+
+    def _searched_one(
+        self, context: SchedulingContext, out_of_time: Callable[[], float] | None
+    ) -> tuple[Solution, Cost | None]:
+        solution, _ = _planned(context, frozenset(), consolidation=False)
         steps = context.snapshot.options.improve_iterations
         if steps is None and out_of_time is None:
-            return solution, None
+            return solution.settle_commitments(), None
         steps_max = default_steps(solution, self._search) if steps is None else steps
         budget = SearchBudget(steps_max, out_of_time) if steps_max else None
-        return improved(context, solution, budget, self._search)
+        cheaper, cost = improved(context, solution, budget, self._search)
+        return cheaper.settle_commitments(), cost
 
     def outcome(self) -> SchedulingResults:
         """Return the greedy plan with its further results."""
@@ -252,6 +261,16 @@ class Planner:
         return tuple(sorted(found))
 
 
+def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
+    """Return the ways to plan: claims that commitments cover first, and where that helps nothing, as without commitments."""
+    return (context, context.with_commitments_last()) if any(context.uncommitted(gone)) else (context,)
+
+
+def _rank(solution: Solution) -> tuple[int, int]:
+    """Return pods without a place, and nano-dollars per hour: the least is the best plan."""
+    return sum(group.waiting for group in solution.unplaced), sum(claim.price for claim in solution.claims)
+
+
 def _greedy(
     context: SchedulingContext,
     gone: frozenset[int],
@@ -259,7 +278,19 @@ def _greedy(
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
 ) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan, and the pods that it displaces."""
+    """Return the greedy plan, and the pods that it displaces; the cheaper one where commitments may cover claims."""
+    found = [_planned(one, gone, consolidation=consolidation, closed=closed) for one in _ways(context, gone)]
+    return min(found, key=lambda one: _rank(one[0].settle_commitments()))
+
+
+def _planned(
+    context: SchedulingContext,
+    gone: frozenset[int],
+    *,
+    consolidation: bool,
+    closed: frozenset[int] = frozenset(),
+) -> tuple[Solution, list[Pod]]:
+    """Return the greedy plan made in one way, and the pods that it displaces."""
     more = gone - context.leaving
     displaced = [
         pod
@@ -284,7 +315,8 @@ def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) 
     calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
     queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
     closed = context.leaving | gone | drains.closed
-    return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
+    solution = GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run()
+    return solution.settle_commitments(), hurried + calm
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:

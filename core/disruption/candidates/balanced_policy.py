@@ -10,14 +10,13 @@ from typing import Final
 
 import msgspec
 
+from core.commitments.coverage import paid_price
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.candidates.eviction_cost import reschedule_cost
-from core.disruption.prices import node_price, type_of
 from core.model.node_pool import BALANCED
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.pods.disposition import reschedulable
-from core.pools.pool_types import pool_types
 
 _K: Final = 2
 
@@ -31,13 +30,13 @@ class PoolTotals(msgspec.Struct, frozen=True):
 
 def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, PoolTotals]:
     """Return the totals of each pool over all its nodes, candidates or not."""
-    pools, types = {pool.name for pool in snapshot.node_pools}, pool_types(snapshot)
+    pools = {pool.name for pool in snapshot.node_pools}
     result: dict[str, PoolTotals] = {}
     for state in states:
         if state.node_pool not in pools or state.is_marked_for_deletion(snapshot):
             continue
         before = result.get(state.node_pool, PoolTotals(0, 0))
-        price = node_price(state.labels, type_of(state.labels, types.by_name(state.node_pool)))
+        price = paid_price(state, snapshot)
         moving = reschedule_cost(reschedulable(state.pods))
         result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
     return result

@@ -9,9 +9,9 @@ from fractions import Fraction
 import msgspec
 
 from core import labels
+from core.commitments.coverage import paid_price
 from core.disruption.candidates.eviction_cost import UNIT, reschedule_cost
 from core.disruption.conditions.drift import DriftCheck
-from core.disruption.prices import node_price, type_of
 from core.model import node_claim
 from core.model.catalogue import InstanceType
 from core.model.node import Node
@@ -24,6 +24,7 @@ from core.model.state_node import StateNode
 from core.model.values.protection import protected_until
 from core.pods.disposition import reschedulable
 from core.pods.disruption_budgets import DisruptionBudgets
+from core.pools.node_prices import type_of
 from core.pools.pool_types import pool_types
 from core.reasons.node import NodeReason
 
@@ -33,7 +34,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         instance_type: None where the catalogue does not know it.
-        price: Nano-dollars per hour.
+        price: Nano-dollars per hour, less what commitments cover.
         pods: The pods that need a new place.
         cost: The disruption cost of moving them, see `eviction_cost`.
         drift: The reason for its drift, empty where it has not drifted.
@@ -140,7 +141,7 @@ def _candidate(
         claim=claim,
         pool=pool,
         instance_type=instance_type,
-        price=node_price(state.labels, instance_type),
+        price=paid_price(state, snapshot),
         pods=pods,
         cost=reschedule_cost(pods),
         drift=drift.reason(claim, pool),

@@ -21,6 +21,8 @@ NODES: Final = "nodes"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 NANODOLLARS: Final = 10**9
+PPM: Final = 10**6
+"""Shares count in millionths."""
 
 _SHAPE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z")
 _LENGTH_MAX: Final = 64

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Final
 
 import msgspec
 
 from core.errors import InvalidInputError
-
-PPM: Final = 1_000_000
+from core.model.values.quantity import PPM
 
 
 class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):

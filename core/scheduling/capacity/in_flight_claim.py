@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from core.catalogue.reservations import paid_for
 from core.model.pod import Pod
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
@@ -24,6 +25,7 @@ class InFlightClaim:
         used: The requests of its pods.
         charged: Types for which the pool's limits, if there are any, were charged.
         reservations: The capacity reservations that it holds a place in.
+        commitment: Name of the commitment that covers it as a whole, empty for none.
         min_values: The remaining minValues of the pool where BestEffort lowered them.
     """
 
@@ -36,6 +38,7 @@ class InFlightClaim:
     pod_groups: list[PodGroup] = field(default_factory=list)
     charged: TypeMask = NO_TYPES
     reservations: tuple[str, ...] = ()
+    commitment: str = ""
     min_values: Mapping[str, int] = field(default_factory=dict)
     min_values_relaxed: bool = False
 
@@ -46,10 +49,11 @@ class InFlightClaim:
 
     @property
     def price(self) -> int:
-        """Nano-dollars per hour of the cheapest offering that it may be launched with."""
+        """Nano-dollars per hour of the cheapest offering that it may be launched with; next to nothing where it is covered."""
         types = self.template.types
         left = types.room.survivors(types.mask(self.reqs) & self.allowed, self.used)
-        return types.offerings.cheapest(left, self.reqs) or 0
+        price = types.offerings.cheapest(left, self.reqs) or 0
+        return paid_for(price) if self.commitment else price
 
     def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:
         """Add a pod; the caller updates `used` and what depends on it."""

@@ -12,6 +12,7 @@ from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.constraints.commitment_charges import CommitmentCharges
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
 from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import TypeMask
@@ -27,12 +28,16 @@ class PlanStart:
         limits: [template], what remains of the NodePool's limits.
         table: Numbers the requirements.
         quotas: EC2's quota code → what is left of it (`RemainingQuotas.left`).
+        charges: What launches would take of commitments.
+        uncommitted: [commitment], what nodes leave of its amount.
     """
 
     templates: Sequence[NodeClaimTemplate]
     limits: Sequence[RemainingLimits]
     table: RequirementTable
     quotas: Mapping[str, int] = field(default_factory=dict)
+    charges: CommitmentCharges = field(default_factory=lambda: CommitmentCharges((), ()))
+    uncommitted: Sequence[int] = ()
 
 
 class Constraint:

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from core.model.pod import Pod
 from core.scheduling.constraints.attach_limits import AttachLimits
+from core.scheduling.constraints.commitments import Commitments
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.host_ports import HostPorts
 from core.scheduling.constraints.node_pool_limits import NodePoolLimits
@@ -32,6 +33,7 @@ class PlanConstraints:
         at_launch: The constraints on new claims: types to launch, requirements to keep, reservations to record.
         limits: The limits of NodePools, for who makes room in them.
         reservations: The capacity reservations, for who chooses among them.
+        commitments: What covers new claims, None where nothing does.
         changes_drafts: Whether any of them may narrow a new claim otherwise once further claims are open.
     """
 
@@ -41,6 +43,7 @@ class PlanConstraints:
         self.at_launch = tuple(constraint for constraint in self.all if _speaks_at_launch(type(constraint)))
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
+        self.commitments = next((one for one in self.all if isinstance(one, Commitments)), None)
         self.changes_drafts = any(constraint.changes_drafts for constraint in self.all)
 
     @classmethod

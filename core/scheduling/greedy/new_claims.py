@@ -22,6 +22,7 @@ class PodPlacement(NamedTuple):
     profile: ClaimProfile
     total: Vector
     reservations: tuple[str, ...] = ()
+    commitment: str = ""
 
 
 class NewClaims:
@@ -37,6 +38,7 @@ class NewClaims:
         self._domain_choice = domain_choice
         self._constraints = state.constraints
         self._reservations = state.constraints.reservations
+        self._commitments = state.constraints.commitments
         self._profiles = profiles
         self._infeasible: set[tuple[int, int, int]] = set()
         self._first_profiles: dict[tuple[int, int, int, int], ClaimProfile] = {}
@@ -84,9 +86,24 @@ class NewClaims:
         for alternative in step.alternatives:
             reqs = self._context.table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
-            placement = self._within_reservations(claim, draft, pod_group, step) if draft.is_possible else None
+            placement = self._covered(claim, draft, pod_group, step)
+            if placement is None and draft.is_possible:
+                placement = self._within_reservations(claim, draft, pod_group, step)
             if placement is not None:
                 return placement
+        return None
+
+    def _covered(
+        self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
+    ) -> PodPlacement | None:
+        """What a claim becomes within a commitment that covers it."""
+        narrowed = self._narrowed(draft) if self._commitments is not None and draft.is_possible else None
+        if self._commitments is None or narrowed is None or not narrowed.is_possible:
+            return None
+        for choice in self._commitments.choices(narrowed):
+            placement = self._held(claim, choice.draft, pod_group, step)
+            if placement is not None:
+                return placement._replace(commitment=choice.name)
         return None
 
     def _within_reservations(

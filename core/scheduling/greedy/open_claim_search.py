@@ -128,6 +128,7 @@ class OpenClaimSearch:
         self.claims.append(claim)
         self._index.add(profile)
         claim.reqs, claim.allowed, claim.reservations = profile.reqs, profile.allowed, placement.reservations
+        claim.commitment = placement.commitment
         claim.used = placement.total
         for constraint in self._constraints.at_launch:
             constraint.open(claim)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.ec2_quotas import Ec2Quotas
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
 from core.scheduling.greedy.guided_steps import GuidedSteps
@@ -45,6 +46,16 @@ class Solution:
     def refusing_state(self) -> PlanState:
         """The state that pods without a place met: virtual pods came after them, so they cannot have been in the way."""
         return self.before_buffers or self.state
+
+    def settle_commitments(self) -> Solution:
+        """Cover what commitments cover of the claims as they are now, and return this solution.
+
+        Where EC2's quotas are short, no claim becomes on-demand capacity for it: its capacity type was chosen by them.
+        """
+        constraints = self.state.constraints
+        if constraints.commitments is not None:
+            constraints.commitments.settle(self.claims, extends=Ec2Quotas not in map(type, constraints.all))
+        return self
 
 
 @dataclass(eq=False, slots=True)

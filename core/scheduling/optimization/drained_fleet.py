@@ -66,6 +66,7 @@ class DrainedFleet(Generic[R]):
 
     def _within_quotas(self, found: Solution) -> Solution:
         """The cheaper solution where EC2's quotas allow it; the scheduler's own is within them."""
+        found = found.settle_commitments()
         return found if self._context.fit_quotas(found.claims) else self._solution
 
 

@@ -107,8 +107,9 @@ def claim_violations(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, pl
     ordered = sorted((price or 0, name) for price, name in zip(prices, claim.instance_types, strict=True))
     if [name for _, name in ordered] != list(claim.instance_types):
         yield f"price order: {claim.name} {list(zip(prices, claim.instance_types, strict=True))}"
-    if claim.price != ordered[0][0]:
-        yield f"price: {claim.name} says {claim.price}, the cheapest offering costs {ordered[0][0]}"
+    listed = ordered[0][0]
+    if claim.price != (min(listed, max(1, listed // 10_000_000)) if claim.commitment else listed):
+        yield f"price: {claim.name} says {claim.price}, the cheapest offering costs {listed}"
     if (claim.taints, claim.startup_taints) != (pool.taints, pool.startup_taints):
         yield f"taints: {claim.name} has not those of its NodePool"
     yield from _template(pool, claim, place)

@@ -1,4 +1,4 @@
-"""Prices of running nodes and of launches at their worst."""
+"""Prices of launches at their worst."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.disruption.prices import ReplacementOptions, node_price, type_of, worst_price
-from core.model.catalogue import InstanceType, Offering
+from core.disruption.prices import ReplacementOptions, worst_price
+from core.model.catalogue import Offering
 from core.model.plan import PlannedClaim
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
-from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_snapshot, a_type
+from tests.builders import CLASS_REF, ZONES, a_pool, a_snapshot, a_type
 
 SMALL = a_type("small", price=0.1)
 LARGE = a_type("large", price=0.4, size="l")
@@ -30,27 +30,6 @@ def claim(**changes: Any) -> PlannedClaim:
         "capacity_types": (labels.ON_DEMAND, labels.SPOT),
     }
     return PlannedClaim(**{**fields, **changes})
-
-
-def test_the_price_of_a_node_ignores_availability() -> None:
-    """A running node is paid for, sold out or not."""
-    _, node = a_node_of(SMALL)
-    gone = InstanceType(
-        name="small",
-        labels={},
-        capacity={},
-        offerings=(Offering("small", ZONES[0], labels.ON_DEMAND, 7, available=False),),
-    )
-    assert node_price(node.labels, SMALL) == nanodollars(0.1)
-    assert node_price(node.labels, gone) == 7
-
-
-def test_unknown_node_costs_nothing() -> None:
-    """Without a price no saving can be computed: such nodes are not consolidated."""
-    _, node = a_node_of(SMALL)
-    assert type_of(node.labels, {LARGE.name: LARGE}) is None
-    assert node_price(node.labels, None) == 0
-    assert node_price({**node.labels, labels.ZONE: "elsewhere"}, SMALL) == 0
 
 
 @pytest.mark.parametrize(

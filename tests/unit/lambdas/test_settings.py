@@ -48,6 +48,13 @@ def test_launches_follow_the_order_of_terms_that_change_it() -> None:
     assert [found.ranks_by_own_prices for found in options] == [False, False, True]
 
 
+def test_commitments_of_the_terms_count_in_every_decision() -> None:
+    """Otherwise, functions pay for nodes beside hours that are paid for already."""
+    text = '{"reservedInstances": [{"name": "ri", "instanceType": "m7i.large", "count": 3}]}'
+    (found,) = msgspec.structs.replace(SETTINGS, price_terms=text).options().commitments
+    assert (found.name, SETTINGS.options().commitments) == ("ri", ())
+
+
 def test_plans_for_more_pods_are_searched_longer() -> None:
     """Four more seconds lower the cost of a plan for three thousand pods by a tenth, and it runs for hours."""
     settings = msgspec.structs.replace(SETTINGS, improve_milliseconds=1000)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
-from core.price_terms.terms import PPM, ClassCharges, Discount, Licence, PriceTerms, charged
+from core.model.values.quantity import PPM
+from core.price_terms.terms import ClassCharges, Discount, Licence, PriceTerms, charged
 
 NONE = ClassCharges()
 

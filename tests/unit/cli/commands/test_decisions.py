@@ -256,6 +256,26 @@ def test_price_terms_change_which_node_is_cheapest(tmp_path: Path, capsys: Captu
     assert "discounts[0].percent: 300 is not a percentage from 0 to 100" in capsys.readouterr().err
 
 
+def test_a_commitment_covers_new_nodes_up_to_its_amount(tmp_path: Path, capsys: Capture) -> None:
+    """The plan says which hours are paid for: the price alone would look like a mistake."""
+    file, terms = tmp_path / "all.yaml", tmp_path / "terms.json"
+    file.write_text(POOL_AND_CART)
+    reserved = '{"reservedInstances": [{"name": "bought", "instanceType": "m7i.%s", "count": 1%s}]}'
+    terms.write_text(reserved % ("24xlarge", ""))
+    (claim,) = answer(capsys, "plan", "-f", str(file), "--price-terms", str(terms))["nodeClaims"]
+    assert (claim["commitment"], claim["capacityTypes"]) == ("bought", ["on-demand"])
+    assert {name.partition(".")[0] for name in claim["instanceTypes"]} == {"m7i"}
+    assert main(["plan", "-f", str(file), "--price-terms", str(terms)]) == 0
+    shown = capsys.readouterr().out
+    assert "bought covers 1 new node" in shown
+    assert "on-demand (bought)" in shown
+    terms.write_text(reserved % ("large", ', "endsAt": "2020-01-01T00:00:00Z"'))
+    assert main(["plan", "-f", str(file), "--price-terms", str(terms)]) == 0
+    found = capsys.readouterr()
+    assert "commitment bought ended at 2020-01-01T00:00:00+0000, so it covers nothing" in found.err
+    assert "bought covers" not in found.out
+
+
 def test_price_terms_of_a_file_are_refused_beside_the_functions_own(tmp_path: Path, capsys: Capture) -> None:
     """A file that is ignored in silence would be taken for the functions' terms."""
     assert main(["plan", "--cluster", "shop", "--price-terms", str(tmp_path / "terms.json")]) == 2

@@ -1,0 +1,123 @@
+"""Commitments: on-demand usage that is paid for whether it runs or not, up to an amount."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.model.values.quantity import PPM
+
+_UNITS: Final = {"nano": 1, "micro": 2, "small": 4, "medium": 8, "large": 16, "xlarge": 32}
+"""EC2's normalization factors of reserved instances, in quarters: a nano counts 0.25."""
+
+_LARGER: Final = re.compile(r"(?:([0-9]+)xlarge|metal-([0-9]+)xl)\Z")
+
+
+class ReservedInstances(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Reserved instances of one type; their amount is in quarters of EC2's normalization factor.
+
+    Attributes:
+        name: What people call them; no two commitments have the same.
+        instance_type: The type that was bought.
+        count: How many of it.
+        zone: The zone that they are bound to, empty for the region.
+        is_size_flexible: Whether they count for every size of the family (EC2: regional ones for Linux, of most families).
+        ends_at: When they end, None where that is not known.
+    """
+
+    name: str
+    instance_type: str
+    count: int
+    zone: str = ""
+    is_size_flexible: bool = True
+    ends_at: datetime | None = None
+
+    @property
+    def amount(self) -> int:
+        """How much runs for nothing in every hour."""
+        return self.count * self.charge(self.instance_type, self.zone, 0)
+
+    @property
+    def breadth(self) -> int:
+        """EC2 uses commitments up in this order: those of a zone, of a region, Savings Plans of families, and of all."""
+        return 0 if self.zone else 1
+
+    @property
+    def bound_to(self) -> str:
+        """The zone outside which it covers nothing, empty for none."""
+        return self.zone
+
+    def charge(self, instance_type: str, zone: str, price: int) -> int:  # noqa: ARG002 - what a commitment goes by
+        """Return how much of the amount an on-demand instance takes, 0 where it is not covered.
+
+        Args:
+            instance_type: Its type.
+            zone: Its zone.
+            price: Its price in nano-dollars per hour, which matters to Savings Plans only.
+        """
+        if self.zone not in ("", zone):
+            return 0
+        if instance_type == self.instance_type:
+            return _units(instance_type) or 1
+        is_alike = instance_type.partition(".")[0] == self.instance_type.partition(".")[0]
+        covers = self.is_size_flexible and not self.zone and is_alike and _units(self.instance_type)
+        return _units(instance_type) if covers else 0
+
+
+class CommittedRate(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Savings Plan takes off the on-demand price.
+
+    Attributes:
+        ppm: Millionths of the price, below all of it.
+        families: Instance families that it is for, empty for all.
+    """
+
+    ppm: int
+    families: tuple[str, ...] = ()
+
+
+class SavingsPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A Savings Plan; its amount is in nano-dollars per hour at its own rates.
+
+    Attributes:
+        name: What people call it; no two commitments have the same.
+        amount: How much is paid in every hour.
+        rates: The first that fits a family counts; a family that none fits is not covered.
+        ends_at: When it ends, None where that is not known.
+    """
+
+    name: str
+    amount: int
+    rates: tuple[CommittedRate, ...]
+    ends_at: datetime | None = None
+
+    @property
+    def breadth(self) -> int:
+        """As `ReservedInstances.breadth`."""
+        return 2 if all(rate.families for rate in self.rates) else 3
+
+    @property
+    def bound_to(self) -> str:
+        """As `ReservedInstances.bound_to`."""
+        return ""
+
+    def charge(self, instance_type: str, zone: str, price: int) -> int:  # noqa: ARG002 - what a commitment goes by
+        """As `ReservedInstances.charge`."""
+        family = instance_type.partition(".")[0]
+        rate = next((one for one in self.rates if not one.families or family in one.families), None)
+        return 0 if rate is None else max(1, price * (PPM - rate.ppm) // PPM)
+
+
+Commitment = ReservedInstances | SavingsPlan
+
+
+def _units(instance_type: str) -> int:
+    """Return the normalization factor of a type's size, in quarters; 0 where its name does not tell."""
+    size = instance_type.partition(".")[2]
+    larger = _LARGER.match(size)
+    if larger is None:
+        return _UNITS.get(size, 0)
+    return int(larger[1] or larger[2]) * _UNITS["xlarge"]

@@ -1,0 +1,157 @@
+"""Uses commitments up with a plan's new nodes: each hour of usage that is paid for covers at most one of them.
+
+Part of a plan only where there are commitments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from core import labels
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.commitment_charges import TypeCharges
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.instance_types.min_values import unmet
+from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+
+
+class CoveredDraft(NamedTuple):
+    """A draft that is held to what one commitment covers as a whole.
+
+    Attributes:
+        position: The commitment's position.
+        name: The commitment's name.
+    """
+
+    draft: ClaimDraft
+    position: int
+    name: str
+
+
+class _Covered(NamedTuple):
+    """A claim that a commitment covers, its types, and the least that it can take."""
+
+    claim: InFlightClaim
+    position: int
+    charges: TypeCharges
+    types: TypeMask
+    least: int
+
+
+class Commitments(Constraint):
+    """What commitments still cover in one plan.
+
+    A claim that is held to a commitment may only become on-demand capacity that is covered as a whole, and takes what the
+    largest of its types would: whatever EC2 launches, no more is covered than was committed. Once the plan is made, `settle`
+    lets claims take what they need, and covers others with the rest.
+
+    Attributes:
+        left: [commitment], how much of its amount no claim has taken.
+    """
+
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self._start = start
+        self._table = start.table
+        self.left = list(start.uncommitted)
+
+    def copy(self) -> Commitments:
+        """Return an independent copy of what is left."""
+        other = type(self)(self._start)
+        other.left = list(self.left)
+        return other
+
+    @property
+    def changes_drafts(self) -> bool:
+        """Whether any is left at the start of the plan."""
+        return any(self._start.uncommitted)
+
+    def choices(self, draft: ClaimDraft) -> Iterator[CoveredDraft]:
+        """Yield the draft of a new claim held to each commitment that covers some of its types as a whole.
+
+        None where a capacity reservation would do: its places cover nothing else.
+        """
+        return self._choices(draft, self.left)
+
+    def _choices(self, draft: ClaimDraft, left: Sequence[int]) -> Iterator[CoveredDraft]:
+        table = self._table
+        if draft.narrowed(table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)).is_possible:
+            return
+        on_demand = table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.ON_DEMAND)
+        for position, commitment in enumerate(self._start.charges.commitments):
+            if on_demand == IMPOSSIBLE or not left[position]:
+                continue
+            reqs = table.with_value(on_demand, labels.ZONE, commitment.bound_to) if commitment.bound_to else on_demand
+            covered = self._charges(position, draft).within(left[position])
+            held = draft.narrowed(reqs).held_to(TypeMask(draft.allowed & covered))
+            if held.is_possible and not held.missing_values():
+                yield CoveredDraft(held, position, commitment.name)
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Take what the largest type of a claim needs of its commitment."""
+        if claim.commitment:
+            position = self._position(claim.commitment)
+            self.left[position] -= self._charges(position, _draft(claim)).largest(_types(claim))
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Only claims that nothing covers: the others cost nothing."""
+        return not claim.commitment
+
+    def settle(self, claims: Sequence[InFlightClaim], *, extends: bool) -> None:
+        """Let covered claims take only what they need, cover others with the rest, and leave alternatives as far as it goes.
+
+        Args:
+            claims: All claims of the plan.
+            extends: Whether claims that are not covered may be, which makes them on-demand capacity.
+        """
+        left = list(self._start.uncommitted)
+        covered = [self._covered(claim) for claim in claims if claim.commitment]
+        for one in covered:
+            left[one.position] -= one.least
+        others = [claim for claim in claims if not claim.commitment and not claim.reservations]
+        for claim in sorted(others, key=lambda one: (-one.price, one.index)) if extends else ():
+            choice = next(self._choices(_draft(claim), left), None)
+            if choice is not None:
+                claim.reqs, claim.allowed, claim.commitment = choice.draft.reqs, choice.draft.allowed, choice.name
+                covered.append(self._covered(claim))
+                left[choice.position] -= covered[-1].least
+        for one in covered:
+            room = left[one.position] + one.least
+            one.claim.allowed = TypeMask(one.types & one.charges.within(room))
+            left[one.position] = room - one.charges.largest(one.claim.allowed)
+        self.left = left
+
+    def _covered(self, claim: InFlightClaim) -> _Covered:
+        position, types, left = self._position(claim.commitment), claim.template.types, _types(claim)
+        charges = self._charges(position, _draft(claim))
+        cheapest = next(types.offerings.positions_in_price_order(left, claim.reqs))
+        least = charges.largest(TypeMask(1 << cheapest))
+        if unmet(types, TypeMask(left & charges.within(least)), claim.min_values):
+            least = charges.largest(left)
+        return _Covered(claim, position, charges, left, least)
+
+    def _charges(self, position: int, draft: ClaimDraft) -> TypeCharges:
+        return self._start.charges.of(position, draft.template.index)
+
+    def _position(self, name: str) -> int:
+        return next(i for i, one in enumerate(self._start.charges.commitments) if one.name == name)
+
+
+class LateCommitments(Commitments):
+    """Commitments that cover the claims of a plan made without them."""
+
+    def choices(self, draft: ClaimDraft) -> Iterator[CoveredDraft]:
+        """Yield nothing: claims open as they would without commitments."""
+        return iter(())
+
+
+def _draft(claim: InFlightClaim) -> ClaimDraft:
+    return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
+
+
+def _types(claim: InFlightClaim) -> TypeMask:
+    types = claim.template.types
+    return types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)

@@ -1,0 +1,132 @@
+"""New nodes within commitments, up to their edge."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.catalogue import Offering
+from core.model.plan import Plan
+from core.model.snapshot import Options
+from core.model.values.commitment import Commitment, CommittedRate, ReservedInstances, SavingsPlan
+from core.model.values.requirements import Requirement
+from core.model.values.vcpu_quotas import STANDARD
+from core.scheduling.constraints.commitments import Commitments
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.scheduling.reading import context_of, plan_of
+
+SIZES = {"large": 2, "xlarge": 4, "2xlarge": 8}
+TYPES = tuple(
+    a_type(f"{family}.{size}", cpu=str(cores), memory=f"{4 * cores}Gi", pods="110", price=price * cores)
+    for family, price in (("m6", 0.04), ("m7", 0.05))
+    for size, cores in SIZES.items()
+)
+ONE = ReservedInstances(name="one", instance_type="m7.2xlarge", count=1)
+PLAN = SavingsPlan(name="plan", amount=200_000_000, rates=(CommittedRate(ppm=500_000),))
+
+
+def _plan(*commitments: Commitment, pods: int, cpu: str = "7", **world: object) -> Plan:
+    waiting = tuple(a_pod(f"p{n:02}", cpu=cpu) for n in range(pods))
+    return plan_of(**{"types": TYPES, "pods": waiting, "options": Options(commitments=commitments), **world})
+
+
+def test_the_first_node_is_covered_and_the_second_costs_what_it_costs() -> None:
+    """A discount on the family would take both from it: the second is dearer than spot elsewhere."""
+    covered, other = _plan(ONE, pods=2).claims
+    assert (covered.commitment, covered.instance_types, covered.capacity_types) == (
+        "one",
+        ("m7.2xlarge",),
+        ("on-demand",),
+    )
+    assert covered.price == 40
+    assert (other.commitment, other.instance_types[0], other.price) == ("", "m6.2xlarge", 128_000_000)
+    assert covered.annotations[labels.COMMITMENT] == "one"
+
+
+def test_small_nodes_share_what_a_large_one_was_bought_for() -> None:
+    """Eight vCPUs are four nodes of two, and a fifth costs the list price."""
+    apart = a_pool("default", Requirement.one_of(labels.INSTANCE_TYPE, "m7.large"))
+    plan = _plan(ONE, pods=5, cpu="1500m", node_pools=(apart,))
+    assert [claim.commitment for claim in plan.claims].count("one") == 4
+
+
+def test_nodes_that_run_leave_nothing_to_new_ones() -> None:
+    """The hour is used already."""
+    claim, node = a_node_of(TYPES[-1])
+    full = a_pod("full", cpu="8", node_name=node.name)
+    pods, options = (full, a_pod("waits", cpu="7")), Options(commitments=(ONE,))
+    (new,) = plan_of(types=TYPES, nodes=(node,), node_claims=(claim,), pods=pods, options=options).claims
+    assert (new.commitment, new.instance_types[0]) == ("", "m6.2xlarge")
+
+
+def test_a_savings_plan_covers_the_cheapest_type_at_its_rate() -> None:
+    """$0.20 an hour at half the price is $0.40 of list price: one m6.2xlarge at $0.32, and no second."""
+    plan = _plan(PLAN, pods=2)
+    assert [(claim.commitment, claim.instance_types[0]) for claim in plan.claims] == [
+        ("plan", "m6.2xlarge"),
+        ("", "m6.2xlarge"),
+    ]
+
+
+def test_what_is_bound_to_a_zone_covers_that_zone() -> None:
+    """An instance elsewhere would be billed in full."""
+    zonal = msgspec.structs.replace(ONE, zone=ZONES[1])
+    (claim,) = _plan(zonal, pods=1).claims
+    assert (claim.commitment, claim.zones) == ("one", (ZONES[1],))
+
+
+def test_a_place_in_a_capacity_reservation_comes_first() -> None:
+    """It is paid for, too, and covers nothing else."""
+    place = Offering("m6.2xlarge", ZONES[0], labels.RESERVED, 3, reservation_id="cr", reservation_capacity=1)
+    types = tuple(
+        msgspec.structs.replace(one, offerings=(*one.offerings, place)) if one.name == "m6.2xlarge" else one
+        for one in TYPES
+    )
+    first, second = _plan(ONE, pods=2, types=types).claims
+    assert (first.capacity_types, second.commitment) == (("reserved",), "one")
+
+
+def test_a_pool_that_may_not_use_it_does_without() -> None:
+    """A NodePool for spot alone stays on spot."""
+    spot = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
+    (claim,) = _plan(ONE, pods=1, node_pools=(spot,)).claims
+    assert (claim.commitment, claim.capacity_types) == ("", ("spot",))
+
+
+def test_a_short_quota_of_on_demand_capacity_keeps_no_pod_out() -> None:
+    """Where the covered nodes do not fit the quota, spot still does."""
+    plan = _plan(ONE, pods=2, vcpu_quotas={STANDARD.on_demand: 4})
+    assert plan.unschedulable == ()
+    assert {claim.capacity_types for claim in plan.claims} == {("spot",)}
+
+
+@pytest.mark.parametrize("steps", [None, 0, 200])
+def test_no_search_undoes_or_outbids_what_is_covered(steps: int | None) -> None:
+    """The rest of the pods are packed as well as without, and the bound stays below the price."""
+    options = Options(commitments=(ONE,), improve_iterations=steps)
+    plan = _plan(pods=30, cpu="900m", options=options)
+    plain = _plan(pods=30, cpu="900m", options=msgspec.structs.replace(options, commitments=()))
+    assert sum(bool(claim.commitment) for claim in plan.claims) >= 1
+    assert plan.cost.hourly < plain.cost.hourly
+    assert plan.cost.lower_bound is None or plan.cost.lower_bound <= plan.cost.hourly
+
+
+def test_a_copy_keeps_what_was_left() -> None:
+    """A search that is given up must not use an hour up."""
+    context = context_of(types=TYPES, options=Options(commitments=(ONE,)))
+    commitments = context.plan_constraints(()).commitments
+    assert isinstance(commitments, Commitments)
+    before = commitments.copy()
+    commitments.left[0] = 0
+    assert before.left == [ONE.amount]
+    assert context.with_commitments_last().plan_constraints(()).commitments is not None
+    assert context_of(types=TYPES).plan_constraints(()).commitments is None
+
+
+def test_the_worth_of_what_is_left_bounds_what_it_takes_off() -> None:
+    """Half price: what is committed is worth twice as much of the list. Eight vCPUs of m7 are $0.40."""
+    world = a_snapshot(types=TYPES)
+    for one, worth in ((PLAN, 400_000_000), (ONE, 400_000_000)):
+        context = context_of(types=TYPES, node_pools=world.node_pools, options=Options(commitments=(one,)))
+        assert context.committed_worth() == worth
