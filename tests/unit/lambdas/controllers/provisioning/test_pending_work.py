@@ -19,11 +19,6 @@ def born(name: str, at: datetime) -> JsonObject:
     return a_pending_pod(name, metadata={"creationTimestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ")})
 
 
-@pytest.fixture
-def lab() -> Lab:
-    return Lab()
-
-
 def arrive(lab: Lab, seconds: int) -> None:
     """From now on, one pod arrives each second, for this many seconds."""
     start, come = lab.clock.now(), set[int]()
