@@ -17,7 +17,7 @@ from core.disruption.independence import widened
 from core.disruption.simulation import ReplacementNames, Simulation, Simulator
 from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
 from core.model.snapshot import Snapshot
-from core.model.state_node import StateNode, state_nodes
+from core.model.state_node import StateNode
 from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
@@ -42,14 +42,13 @@ class DisruptionPass:
         self.refusals: dict[str, Blocked] = {}
         self.target: StoredTarget | None = None
         self.target_reason = ""
-        self._states = state_nodes(snapshot)
-        self._seen = (snapshot, self._states)
+        self.planner = planner or Planner(snapshot)
+        self._states = self.planner.context.states
         self._pool_of = {state.name: state.node_pool for state in self._states}
         self.budgets = PassBudgets(snapshot, self._states)
         self._simulations = 0
         self._adopted_savings = 0
         self._names = ReplacementNames(snapshot)
-        self.planner = planner or Planner(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self.survey: Survey = self._survey(self._nominated())
         self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
@@ -187,8 +186,8 @@ class DisruptionPass:
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are counted already, to the snapshot in memory."""
         self.snapshot = carried_out(self.snapshot, *commands)
-        self._states = state_nodes(self.snapshot)
         self.planner = Planner(self.snapshot)
+        self._states = self.planner.context.states
         self._simulators = {None: Simulator(self.planner)}
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)

@@ -29,8 +29,8 @@ class PoolTotals(msgspec.Struct, frozen=True):
 
 
 def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, PoolTotals]:
-    """Return the totals of each pool over all its nodes, candidates or not."""
-    pools = {pool.name for pool in snapshot.node_pools}
+    """Return the totals of each pool of policy Balanced over all its nodes, candidates or not."""
+    pools = {pool.name for pool in snapshot.node_pools if pool.disruption.policy == BALANCED}
     result: dict[str, PoolTotals] = {}
     for state in states:
         if state.node_pool not in pools or state.is_marked_for_deletion(snapshot):

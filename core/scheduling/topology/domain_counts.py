@@ -174,8 +174,10 @@ class DomainCounts:
         group, domains = self._topology.groups[number], self._topology.domains
         if group.kind != SPREAD or group.is_hostname:
             return False
+        if domain in domains.possible(number):
+            return True
         gone = sum(domains.at(number, position) == domain for position in self._vanished)
-        return domain in domains.possible(number) or domains.of_nodes(number).get(domain, 0) > gone
+        return domains.of_nodes(number).get(domain, 0) > gone
 
 
 def _effects(topology: Topology, signature: PodSignature, profile: ClaimProfile) -> tuple[Effect, ...]:

@@ -39,3 +39,9 @@ def test_totals_count_every_node_of_the_pool() -> None:
     totals = pool_totals(snapshot, state_nodes(snapshot))
     assert totals["default"].cost == 3 * UNIT
     assert totals["default"].price == 2 * min(o.price for o in SMALL.offerings if o.capacity_type == "on-demand")
+
+
+def test_no_totals_are_computed_for_other_policies() -> None:
+    """They go through every pod of the cluster, and nothing asks for them."""
+    snapshot = world(a_node_of(SMALL), pods=(pod_on("node-1"),))
+    assert pool_totals(snapshot, state_nodes(snapshot)) == {}
