@@ -68,3 +68,61 @@ def test_a_pool_may_override_the_setting() -> None:
     assert dial(pool, Options()) == "gentle"
     odd = msgspec.structs.replace(pool, own_annotations={labels.MOVES: "rarely"})
     assert dial(odd, Options()) == "balanced"
+
+
+def test_a_move_counts_a_share_of_what_all_pods_cost_on_average_and_more_for_those_that_matter_more() -> None:
+    """Two nodes with three pods, of which one is to be evicted last: it counts twice."""
+    pods = (
+        pod_on("a", "p1"),
+        pod_on("b", "p2"),
+        pod_on("b", "p3", annotations={labels.POD_DELETION_COST: str(2**27)}),
+        pod_on("b", "p4", annotations={labels.POD_DELETION_COST: str(-(2**31))}),
+    )
+    snapshot = world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=pods)
+    candidates = DisruptionPass(snapshot).survey.candidates
+    prices = MovePrices(candidates, snapshot)
+    assert prices.mean == 2 * PRICE // 4
+    assert [prices.of(candidate) for candidate in candidates] == [PRICE // 10, 3 * PRICE // 10]
+
+
+def test_pods_of_an_expiring_node_move_soon_in_any_case() -> None:
+    """What was moved a moment ago stays dear to move nevertheless."""
+    for pod, moved, price in (
+        (pod_on("a"), None, 0),
+        (pod_on("a", started_at=NOW), moved_ago(0), PRICE // 5 * 20),
+    ):
+        moves = {moved.name: moved} if moved is not None else {}
+        snapshot = world(a_node_of(MIDDLE, "a"), pods=(pod,), moved_workloads=moves)
+        candidates = DisruptionPass(snapshot).survey.candidates
+        assert MovePrices(candidates, snapshot, {"a"}).of(candidates[0]) == price
+        assert MovePrices(candidates, snapshot, {"b"}).of(candidates[0]) == price + PRICE // 5
+
+
+def test_a_fleet_without_pods_has_no_moves_to_pay_for() -> None:
+    assert price_of() == 0
+
+
+def test_twenty_moves_count_for_one_right_after_it_half_of_them_each_ten_minutes_later_and_none_after_two_hours() -> (
+    None
+):
+    share = PRICE // 5
+    for minutes, more in ((0, 20), (10, 10), (15, 7.5), (20, 5), (30, 2.5)):
+        pod = pod_on("a", started_at=NOW - timedelta(minutes=minutes))
+        assert price_of(pod, moved=moved_ago(minutes)) == share * (1 + more)
+    late = [pod_on("a", started_at=NOW - timedelta(minutes=minutes)) for minutes in (119, 120)]
+    assert price_of(late[0], moved=moved_ago(119)) > share == price_of(late[1], moved=moved_ago(120))
+
+
+def test_a_pod_was_moved_if_it_started_from_the_first_move_until_ten_minutes_after_the_last() -> None:
+    name = "default/ReplicaSet/web"
+    moved = MovedWorkload(name=name, moving_since=NOW - timedelta(minutes=40), moved_at=NOW - timedelta(minutes=30))
+    share, second = PRICE // 5, timedelta(seconds=1)
+    for started, was_moved in (
+        (moved.moving_since - second, False),
+        (moved.moving_since, True),
+        (moved.moved_at + timedelta(minutes=10), True),
+        (moved.moved_at + timedelta(minutes=10) + second, False),
+        (None, False),
+    ):
+        assert (price_of(pod_on("a", started_at=started), moved=moved) > share) is was_moved
+    assert price_of(pod_on("a", started_at=NOW + second), moved=moved_ago(0)) == share

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from core import labels
 from core.disruption.prices import ReplacementOptions, worst_price
 from core.disruption.target.new_nodes import held
+from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
-from tests.builders import a_node_of, a_pool, a_snapshot, a_type
+from core.model.values.requirements import Requirement
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import OPEN, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import drained, fleet_of
 
@@ -42,9 +49,87 @@ def test_the_type_of_a_leaving_node_is_launched_again_only_for_less() -> None:
     snapshot, claims = planned()
     narrowed = held(claims, None, {"k1": 1}, snapshot)
     assert narrowed is not None
-    assert "k1" not in narrowed[0].instance_types
+    assert narrowed[0].instance_types == ("k2", "k3", "k9"), "nothing is near what was planned, and nothing bounds it"
+    assert held(claims, 10**9, {"k1": 1}, snapshot) is None
 
 
 def test_no_types_are_left_if_the_budget_is_too_small() -> None:
     snapshot, claims = planned()
     assert held(claims, 1, {}, snapshot) is None
+
+
+CENT = 10_000_000
+ONLY_ON_DEMAND = (labels.ON_DEMAND,)
+
+
+def narrowed(
+    *types: InstanceType, budget: int | None = None, price: int = 10 * CENT, **claim: Any
+) -> PlannedClaim | None:
+    """A new node of any of these types that was planned for ten cents."""
+    names = tuple(t.name for t in types)
+    fields = {"instance_types": names, "zones": ZONES, "capacity_types": ONLY_ON_DEMAND, **claim}
+    planned = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=price, **fields)
+    found = held([planned], budget, {}, a_snapshot(types=types))
+    return None if found is None else found[0]
+
+
+def on_demand(name: str, cents: int, *, zones: tuple[str, ...] = ZONES) -> InstanceType:
+    return a_type(name, price=cents / 100, capacity_types=ONLY_ON_DEMAND, zones=zones)
+
+
+def test_a_launch_costs_at_most_eight_fifths_of_what_was_planned() -> None:
+    found = narrowed(on_demand("ten", 10), on_demand("sixteen", 16), on_demand("seventeen", 17))
+    assert found is not None
+    assert (found.instance_types, found.price) == (("ten", "sixteen"), 10 * CENT)
+
+
+def test_new_nodes_share_a_budget_by_what_each_was_planned_for() -> None:
+    """Forty-five cents for one of ten and one of twenty: fifteen and thirty, and each stays below."""
+    types = tuple(on_demand(f"t{cents}", cents) for cents in (10, 14, 15, 20, 29, 30))
+    planned = [
+        PlannedClaim(
+            name=f"new-{cents}",
+            node_pool="default",
+            node_class=CLASS_REF,
+            price=cents * CENT,
+            instance_types=tuple(t.name for t in types if int(t.name[1:]) >= cents),
+            zones=ZONES,
+            capacity_types=ONLY_ON_DEMAND,
+        )
+        for cents in (10, 20)
+    ]
+    found = held(planned, 45 * CENT, {}, a_snapshot(types=types))
+    assert found is not None
+    assert [claim.instance_types for claim in found] == [("t10", "t14"), ("t20", "t29")]
+    assert [claim.name for claim in found] == ["new-10", "new-20"]
+
+
+def test_a_type_that_is_cheap_in_one_zone_alone_is_bought_there() -> None:
+    dear = on_demand("one", 90, zones=ZONES[1:]).offerings
+    cheap = on_demand("one", 10, zones=ZONES[:1])
+    found = narrowed(msgspec.structs.replace(cheap, offerings=(*dear, *cheap.offerings)))
+    assert found is not None
+    assert (found.zones, found.price) == (ZONES[:1], 10 * CENT)
+
+
+def test_a_new_node_is_spot_where_that_is_no_dearer_and_meets_what_its_pool_asks_for() -> None:
+    """Else it is on demand, and a reservation keeps its name."""
+    both = (labels.ON_DEMAND, labels.SPOT)
+    cheap, other = a_type("cheap", price=0.25), on_demand("other", 26)
+    found = narrowed(cheap, other, capacity_types=both)
+    assert found is not None
+    assert (found.capacity_types, found.instance_types) == ((labels.SPOT,), ("cheap",))
+    two = Requirement(labels.INSTANCE_TYPE, False, ("cheap", "other"), min_values=2)
+    found = narrowed(cheap, other, capacity_types=both, requirements=(two,), price=25 * CENT)
+    assert found is not None
+    assert (found.capacity_types, found.instance_types) == (ONLY_ON_DEMAND, ("cheap", "other"))
+    dearer = a_type("cheap", price=0.5, capacity_types=(labels.SPOT,))
+    found = narrowed(dearer, on_demand("other", 10), capacity_types=both)
+    assert found is not None
+    assert found.capacity_types == ONLY_ON_DEMAND
+
+
+def test_what_is_sold_nowhere_is_not_launched() -> None:
+    assert narrowed(on_demand("one", 10), instance_types=("another",)) is None
+    assert narrowed(on_demand("one", 10), budget=10 * CENT) is None
+    assert narrowed(on_demand("one", 10), budget=10 * CENT + 1) is not None
