@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from core import labels
 from core.disruption import disrupt
 from core.disruption.stored_targets import after_commands
+from core.disruption.validation import Validation
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command, Move
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
-from tests.builders import a_node_of, a_pool, a_snapshot
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot
 from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
@@ -20,6 +23,7 @@ from tests.unit.disruption.nodes_for_tests import (
     ON_DEMAND,
     SMALL,
     checked,
+    drifted,
     pod_on,
     world,
 )
@@ -179,3 +183,86 @@ class TestValidation:
     def test_a_node_is_gone(self) -> None:
         """Something else removed it first."""
         assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), Refusal)
+
+
+class TestSeveral:
+    """Due commands are checked one after the other, each in the world that those before it leave."""
+
+    def drifted_pair(self, **changes: Any) -> tuple[Snapshot, list[Command]]:
+        """Two drifted nodes with a pod each, and the command for each that Karpenter's rules find."""
+        nodes = [drifted(a_node_of(MIDDLE, name)) for name in ("a", "b")]
+        snapshot = world(*nodes, pods=(pod_on("a", cpu="3"), pod_on("b", cpu="3")), **changes)
+        commands = [
+            Command(
+                reason="Drifted",
+                method="drift",
+                nodes=(name,),
+                claims=(f"default-{name}",),
+                moves=(Move(f"default/on-{name}", to),),
+            )
+            for name, to in (("a", "x"), ("b", "y"))
+        ]
+        return snapshot, commands
+
+    def test_drift_of_nodes_that_have_nothing_in_common_is_checked_in_one_world(self) -> None:
+        snapshot, (first, second) = self.drifted_pair()
+        validation = Validation([first, second], snapshot)
+        assert validation.check(first) == first
+        validation.carry_out(first)
+        assert validation.check(second) == second
+
+    def test_budgets_count_what_was_carried_out_before(self) -> None:
+        one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+        snapshot, (first, second) = self.drifted_pair(node_pools=(one,))
+        validation = Validation([first, second], snapshot)
+        assert validation.check(first) == first
+        assert validation.check(second) == second, "neither goes yet"
+        validation.carry_out(first)
+        assert validation.check(second) == Refusal(
+            CommandReason.VALIDATION_FAILED, "budgets no longer let 1 nodes go for Drifted"
+        )
+
+    def test_room_that_pods_of_an_earlier_command_take_is_taken(self) -> None:
+        """One of two half-full nodes fits on the third: the other stays."""
+        nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+        pods = (*(pod_on(name, cpu="1500m") for name in "ab"), pod_on("c", cpu="1500m"))
+        snapshot = world(*nodes, pods=pods, options=KARPENTER)
+        first, second = (
+            Command(
+                reason="Underutilized",
+                method="single",
+                nodes=(name,),
+                claims=(f"default-{name}",),
+                moves=(Move(f"default/on-{name}", "c"),),
+            )
+            for name in "ab"
+        )
+        assert checked(second, snapshot) == second
+        validation = Validation([first, second], snapshot)
+        assert validation.check(first) == first
+        validation.carry_out(first)
+        assert isinstance(validation.check(second), Refusal)
+
+    def test_a_node_that_is_no_longer_drifted_or_has_gone_says_so(self) -> None:
+        snapshot, (first, _) = self.drifted_pair()
+        settled = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="3"),))
+        assert checked(first, settled) == Refusal(CommandReason.VALIDATION_FAILED, "node a is no longer drifted")
+        gone = world(a_node_of(MIDDLE, "b"))
+        told = "NodeClaim default-a is no longer a candidate: it is gone"
+        assert checked(first, gone) == Refusal(CommandReason.VALIDATION_FAILED, told)
+        deleted = msgspec.structs.replace(snapshot.node_claims[0], deleted_at=NOW)
+        leaving = msgspec.structs.replace(snapshot, node_claims=(deleted, *snapshot.node_claims[1:]))
+        told = "NodeClaim default-a is no longer a candidate: node a is being deleted already"
+        assert checked(first, leaving) == Refusal(CommandReason.VALIDATION_FAILED, told)
+
+    def test_an_unhealthy_node_that_is_well_again_stays(self) -> None:
+        snapshot, (first, _) = self.drifted_pair()
+        repair = msgspec.structs.replace(first, reason="Unhealthy", method="repair")
+        assert checked(repair, snapshot) == Refusal(CommandReason.VALIDATION_FAILED, "node a is well again")
+
+    def test_an_empty_node_goes_however_full_the_others_are_and_stays_once_it_has_a_pod(self) -> None:
+        empty = Command(reason="Empty", method="emptiness", nodes=("a",), claims=("default-a",))
+        assert checked(empty, world(a_node_of(MIDDLE, "a"))) == empty
+        told = "node a is no longer empty"
+        busy = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),))
+        assert checked(empty, busy) == Refusal(CommandReason.VALIDATION_FAILED, told)
