@@ -109,3 +109,50 @@ def test_a_static_claim_has_the_terms_of_its_node_pool() -> None:
     assert {name: getattr(claim, name) for name in terms} == terms
     assert (claim.labels["team"], claim.annotations["note"], claim.node_class) == ("a", "x", pool.node_class)
     assert (claim.zones, claim.capacity_types) == (("us-east-1a", "us-east-1b", "us-east-1c"), ("on-demand",))
+
+
+def two_pools(*, default: int, other: int, **changes: Any) -> Snapshot:
+    """Two nodes in each of two static pools, which want so many."""
+    pools = (a_pool("other", ON_DEMAND, replicas=other), a_pool("default", ON_DEMAND, replicas=default))
+    pairs = [a_node_of(SMALL, name=f"{pool[0]}-{n}", pool=pool) for pool in ("default", "other") for n in range(2)]
+    return world(*pairs, node_pools=pools, options=ON, **changes)
+
+
+def test_each_pool_keeps_its_own_number() -> None:
+    """By name of the pools, whichever comes first in the snapshot."""
+    assert [claim.node_pool for claim in static_claims(two_pools(default=3, other=4))] == ["default", "other", "other"]
+    assert [claim.node_name for claim in surplus(two_pools(default=1, other=0))] == ["d-0", "o-0", "o-1"]
+    mixed = two_pools(default=1, other=3)
+    assert ([c.node_pool for c in static_claims(mixed)], [c.node_name for c in surplus(mixed)]) == (["other"], ["d-0"])
+    assert lacks_nodes(mixed)
+
+
+def test_a_pool_that_is_not_ready_gets_no_nodes_and_keeps_those_it_has() -> None:
+    snapshot = fleet(1, 3)
+    pool = msgspec.structs.replace(snapshot.node_pools[0], is_ready=False)
+    assert static_claims(msgspec.structs.replace(snapshot, node_pools=(pool,))) == ()
+    assert not lacks_nodes(msgspec.structs.replace(snapshot, node_pools=(pool,)))
+
+
+def test_a_limit_below_what_runs_takes_nothing_away_and_adds_nothing() -> None:
+    snapshot = fleet(3, 4, limits={"nodes": 2})
+    assert (static_claims(snapshot), surplus(snapshot)) == ((), ())
+
+
+def test_one_plan_makes_a_thousand_nodes_of_a_pool_at_most() -> None:
+    assert len(static_claims(fleet(0, 1002))) == 1000
+
+
+def test_a_claim_whose_node_has_not_joined_is_missed_least_and_equals_go_by_name() -> None:
+    snapshot = fleet(3, 1)
+    nodes = tuple(node for node in snapshot.nodes if node.name != "n-2")
+    first, *_, last = snapshot.node_claims
+    joining = msgspec.structs.replace(last, node_name="", provider_id="")
+    changed = msgspec.structs.replace(snapshot, nodes=nodes, node_claims=(*snapshot.node_claims[:-1], joining))
+    assert [claim.name for claim in surplus(changed)] == [last.name, first.name]
+
+
+def test_among_nodes_that_must_not_be_disrupted_the_one_with_fewer_pods_goes_first() -> None:
+    kept = {"annotations": {labels.DO_NOT_DISRUPT: "true"}}
+    pods = (pod_on("n-0", "a", **kept), pod_on("n-0", "b"), pod_on("n-1", **kept))
+    assert [claim.node_name for claim in surplus(fleet(2, 0, pods=pods))] == ["n-1", "n-0"]
