@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -63,13 +64,17 @@ ONLY_ON_DEMAND = (labels.ON_DEMAND,)
 
 
 def narrowed(
-    *types: InstanceType, budget: int | None = None, price: int = 10 * CENT, **claim: Any
+    *types: InstanceType,
+    budget: int | None = None,
+    price: int = 10 * CENT,
+    going: Mapping[str, int] = {},
+    **claim: Any,
 ) -> PlannedClaim | None:
     """A new node of any of these types that was planned for ten cents."""
     names = tuple(t.name for t in types)
     fields = {"instance_types": names, "zones": ZONES, "capacity_types": ONLY_ON_DEMAND, **claim}
     planned = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=price, **fields)
-    found = held([planned], budget, {}, a_snapshot(types=types))
+    found = held([planned], budget, going, a_snapshot(types=types))
     return None if found is None else found[0]
 
 
@@ -133,3 +138,44 @@ def test_what_is_sold_nowhere_is_not_launched() -> None:
     assert narrowed(on_demand("one", 10), instance_types=("another",)) is None
     assert narrowed(on_demand("one", 10), budget=10 * CENT) is None
     assert narrowed(on_demand("one", 10), budget=10 * CENT + 1) is not None
+
+
+def test_a_node_is_replaced_by_its_like_only_where_that_costs_less() -> None:
+    types = (on_demand("ten", 10), on_demand("eleven", 11))
+    for least, names in ((11 * CENT, ("ten", "eleven")), (10 * CENT, ("eleven",))):
+        found = narrowed(*types, going={"ten": least})
+        assert found is not None
+        assert found.instance_types == names
+
+
+def test_the_cheapest_type_is_kept_though_another_is_near_in_more_zones() -> None:
+    dear = on_demand("one", 90, zones=ZONES[1:]).offerings
+    cheap = on_demand("one", 10, zones=ZONES[:1])
+    both = msgspec.structs.replace(cheap, offerings=(*cheap.offerings, *dear)), on_demand("two", 15)
+    found = narrowed(*both)
+    assert found is not None
+    assert (found.instance_types, found.zones, found.price) == (("one", "two"), ZONES[:1], 10 * CENT)
+
+
+def test_min_values_count_more_than_what_was_planned_and_less_than_a_budget() -> None:
+    two = Requirement(labels.INSTANCE_TYPE, False, ("ten", "seventeen"), min_values=2)
+    types = (on_demand("ten", 10), on_demand("seventeen", 17))
+    found = narrowed(*types, requirements=(two,))
+    assert found is not None
+    assert found.instance_types == ("ten", "seventeen")
+    assert narrowed(*types, requirements=(two,), budget=18 * CENT) is None
+
+
+def test_a_reservation_keeps_its_fallback_where_no_spot_is_admitted_and_none_where_it_is() -> None:
+    fallback = (labels.ON_DEMAND, labels.RESERVED)
+    reserved, other = a_type("one", price=0.9, capacity_types=fallback), on_demand("two", 15)
+    found = narrowed(reserved, other, capacity_types=fallback)
+    assert found is not None
+    assert (found.capacity_types, found.instance_types) == (fallback, ("one", "two"))
+    kinds = (*fallback, labels.SPOT)
+    found = narrowed(a_type("one", price=0.2, capacity_types=kinds), capacity_types=kinds)
+    assert found is not None
+    assert found.capacity_types == (labels.RESERVED,)
+    found = narrowed(on_demand("two", 10), capacity_types=(labels.ON_DEMAND, labels.SPOT))
+    assert found is not None
+    assert found.capacity_types == ONLY_ON_DEMAND
