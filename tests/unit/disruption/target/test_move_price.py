@@ -86,7 +86,7 @@ def test_a_move_counts_a_share_of_what_all_pods_cost_on_average_and_more_for_tho
 
 
 def test_pods_of_an_expiring_node_move_soon_in_any_case() -> None:
-    """What was moved a moment ago stays dear to move nevertheless."""
+    """What was moved a moment ago stays expensive to move nevertheless."""
     for pod, moved, price in (
         (pod_on("a"), None, 0),
         (pod_on("a", started_at=NOW), moved_ago(0), PRICE // 5 * 20),

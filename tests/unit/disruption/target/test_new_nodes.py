@@ -110,14 +110,14 @@ def test_new_nodes_share_a_budget_by_what_each_was_planned_for() -> None:
 
 
 def test_a_type_that_is_cheap_in_one_zone_alone_is_bought_there() -> None:
-    dear = on_demand("one", 90, zones=ZONES[1:]).offerings
+    expensive = on_demand("one", 90, zones=ZONES[1:]).offerings
     cheap = on_demand("one", 10, zones=ZONES[:1])
-    found = narrowed(msgspec.structs.replace(cheap, offerings=(*dear, *cheap.offerings)))
+    found = narrowed(msgspec.structs.replace(cheap, offerings=(*expensive, *cheap.offerings)))
     assert found is not None
     assert (found.zones, found.price) == (ZONES[:1], 10 * CENT)
 
 
-def test_a_new_node_is_spot_where_that_is_no_dearer_and_meets_what_its_pool_asks_for() -> None:
+def test_a_new_node_is_spot_where_that_is_no_more_expensive_and_meets_what_its_pool_asks_for() -> None:
     """Else it is on demand, and a reservation keeps its name."""
     both = (labels.ON_DEMAND, labels.SPOT)
     cheap, other = a_type("cheap", price=0.25), on_demand("other", 26)
@@ -128,8 +128,8 @@ def test_a_new_node_is_spot_where_that_is_no_dearer_and_meets_what_its_pool_asks
     found = narrowed(cheap, other, capacity_types=both, requirements=(two,), price=25 * CENT)
     assert found is not None
     assert (found.capacity_types, found.instance_types) == (ONLY_ON_DEMAND, ("cheap", "other"))
-    dearer = a_type("cheap", price=0.5, capacity_types=(labels.SPOT,))
-    found = narrowed(dearer, on_demand("other", 10), capacity_types=both)
+    costly = a_type("cheap", price=0.5, capacity_types=(labels.SPOT,))
+    found = narrowed(costly, on_demand("other", 10), capacity_types=both)
     assert found is not None
     assert found.capacity_types == ONLY_ON_DEMAND
 
@@ -149,9 +149,9 @@ def test_a_node_is_replaced_by_its_like_only_where_that_costs_less() -> None:
 
 
 def test_the_cheapest_type_is_kept_though_another_is_near_in_more_zones() -> None:
-    dear = on_demand("one", 90, zones=ZONES[1:]).offerings
+    expensive = on_demand("one", 90, zones=ZONES[1:]).offerings
     cheap = on_demand("one", 10, zones=ZONES[:1])
-    both = msgspec.structs.replace(cheap, offerings=(*cheap.offerings, *dear)), on_demand("two", 15)
+    both = msgspec.structs.replace(cheap, offerings=(*cheap.offerings, *expensive)), on_demand("two", 15)
     found = narrowed(*both)
     assert found is not None
     assert (found.instance_types, found.zones, found.price) == (("one", "two"), ZONES[:1], 10 * CENT)
