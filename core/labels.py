@@ -27,6 +27,8 @@ NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
 RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
 RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
 RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
+PLACEMENT_GROUP_ID: Final = "karpenter.k8s.aws/placement-group-id"
+PLACEMENT_GROUP_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
@@ -76,6 +78,9 @@ PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
 """Annotation of an EC2NodeClass: reservation id → how many instances of this cluster it can hold at most, as JSON. Karpenter's
 definition of the class has no field for it, and the API server drops fields that it does not know."""
+
+PLACEMENT_GROUP: Final = "fleetwright.dev/placement-group"
+"""Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.discovered.placement_group`)."""
 
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
 """Annotation of an EC2NodeClass: what EC2 said last about launches from it (`core.launch.validation`)."""
@@ -159,6 +164,8 @@ WELL_KNOWN: Final = frozenset(
         NITRO_SANDBOX,
         RESERVATION_TYPE,
         RESERVATION_INTERRUPTIBLE,
+        PLACEMENT_GROUP_ID,
+        PLACEMENT_GROUP_PARTITION,
         *_AWS_TYPE_LABELS,
     }
 )

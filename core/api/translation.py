@@ -23,6 +23,8 @@ from core.api.schemas.node_overlay import NodeOverlayObject
 from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
 from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
 from core.api.schemas.taint import TaintEntry
+from core.catalogue.discovered.placement_group import placement_group_of
+from core.catalogue.node_class import read_node_class
 from core.errors import InvalidInputError
 from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
@@ -137,6 +139,7 @@ def _node_class(obj: JsonObject) -> NodeClass:
         security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
         subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
         reservations=_reservations(found),
+        placement_group=_placement_group(present),
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=drift_hash.of_node_class(spec, present["spec"]),
@@ -148,6 +151,14 @@ def _reservations(found: JsonObject) -> tuple[str, ...] | None:
     if found.get("capacityReservations") is None:
         return None
     return tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
+
+
+def _placement_group(present: JsonObject) -> str:
+    try:
+        found = placement_group_of(read_node_class(present))
+    except InvalidInputError:  # in the status, which others may write
+        return ""
+    return found.id if found is not None else ""
 
 
 def node_claim(obj: JsonObject) -> NodeClaim:

@@ -9,6 +9,7 @@ import msgspec
 
 from core import labels
 from core.catalogue.capacity import attach_limit, capacity
+from core.catalogue.discovered.placement_group import group_labels
 from core.catalogue.market import Market
 from core.catalogue.node_class import read_node_class
 from core.catalogue.overhead import overhead
@@ -96,6 +97,9 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
         return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
         return False
+    group = sizing.placement_group
+    if group is not None and group.strategy not in shape.placement_group_info.supported_strategies:
+        return False
     return _interfaces_fit(shape, sizing)
 
 
@@ -105,9 +109,10 @@ def _name(manifest: Mapping[str, Any]) -> str:
 
 def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType:
     size = capacity(shape, sizing)
+    placed = {} if sizing.placement_group is None else group_labels(sizing.placement_group)
     return InstanceType(
         name=shape.instance_type,
-        labels=type_labels(shape, sizing.family, market.region),
+        labels=type_labels(shape, sizing.family, market.region) | placed,
         capacity=size,
         overhead=overhead(shape, sizing, size),
         offerings=_offerings(shape, market, sizing),

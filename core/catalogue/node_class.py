@@ -100,11 +100,25 @@ class CpuOptions(_Wire, frozen=True, kw_only=True):
     nested_virtualization: str = ""
 
 
-class PlacementGroup(_Wire, frozen=True, kw_only=True):
+class PlacementGroupSelector(_Wire, frozen=True, kw_only=True):
     """`placementGroupSelector`: one of both."""
 
     name: str = ""
     id: str = ""
+
+
+class PlacementGroup(_Wire, frozen=True, kw_only=True):
+    """What the selector resolves to.
+
+    Attributes:
+        strategy: `cluster`, `spread` or `partition`.
+        partitions: How many a group of strategy `partition` has.
+    """
+
+    id: str
+    name: str = ""
+    strategy: str = ""
+    partitions: int = 0
 
 
 class NodeClassSpec(_Wire, frozen=True, kw_only=True):
@@ -130,7 +144,7 @@ class NodeClassSpec(_Wire, frozen=True, kw_only=True):
     connection_tracking: ConnectionTracking | None = None
     context: str = ""
     cpu_options: CpuOptions | None = None
-    placement_group_selector: PlacementGroup | None = None
+    placement_group_selector: PlacementGroupSelector | None = None
 
     @property
     def efa_only_interfaces(self) -> int:
@@ -191,13 +205,18 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
 
 
 class NodeClassStatus(_Wire, frozen=True, kw_only=True):
-    """`status`, as far as it was resolved."""
+    """`status`, as far as it was resolved.
+
+    Attributes:
+        placement_group: It is not part of the written status (`labels.PLACEMENT_GROUP`).
+    """
 
     subnets: tuple[Subnet, ...] = ()
     security_groups: tuple[SecurityGroup, ...] = ()
     amis: tuple[Ami, ...] = ()
     capacity_reservations: tuple[CapacityReservation, ...] = ()
     instance_profile: str = ""
+    placement_group: PlacementGroup | None = None
 
 
 class Metadata(_Wire, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class Neuron(_Wire, frozen=True, kw_only=True):
     neuron_devices: tuple[NeuronDevice, ...] = ()
 
 
-class PlacementGroups(_Wire, frozen=True, kw_only=True):
+class PlacementGroupInfo(_Wire, frozen=True, kw_only=True):
     """`PlacementGroupInfo`."""
 
     supported_strategies: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Shape(_Wire, frozen=True, kw_only=True):
     inference_accelerator_info: Accelerators | None = None
     neuron_info: Neuron | None = None
     nitro_enclaves_support: str = ""
-    placement_group_info: PlacementGroups = PlacementGroups()
+    placement_group_info: PlacementGroupInfo = PlacementGroupInfo()
 
     @property
     def architecture(self) -> str:

@@ -7,8 +7,9 @@ import msgspec
 from core.ami_families.al2023 import AL2023
 from core.ami_families.family import AmiFamily
 from core.catalogue.discovered.node_memory import discovered_memory
+from core.catalogue.discovered.placement_group import placement_group_of
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
-from core.catalogue.node_class import RAID0, BlockDevice, EC2NodeClass, NetworkInterface
+from core.catalogue.node_class import RAID0, BlockDevice, EC2NodeClass, NetworkInterface, PlacementGroup
 from core.errors import InvalidInputError
 from core.model.values import quantity
 from core.model.values.sizing_settings import SizingSettings
@@ -21,6 +22,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
         zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
         delegates_prefixes: Whether each of an interface's addresses for pods is a prefix of addresses.
         discovered: Instance type → memory in MiB that nodes of this class have shown, by type.
+        placement_group: The group that its nodes are launched into.
         needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
     """
 
@@ -35,6 +37,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     nested_virtualization: bool = False
     needs_nitro: bool = False
     delegates_prefixes: bool = False
+    placement_group: PlacementGroup | None = None
     discovered: tuple[tuple[str, int], ...] = ()
     settings: SizingSettings = SizingSettings()
 
@@ -62,6 +65,7 @@ def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
         nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
         needs_nitro=spec.connection_tracking is not None,
         delegates_prefixes=node_class.delegates_prefixes,
+        placement_group=placement_group_of(node_class),
         discovered=discovered_memory(node_class),
         settings=settings,
     )

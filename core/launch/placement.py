@@ -30,12 +30,24 @@ def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, An
     return tenancy(requirements) != SHARED or any(spec.get(field) for field in _CONFINING)
 
 
-def placement(spec: NodeClassSpec, node_tenancy: str) -> dict[str, Any]:
+def partition(requirements: Iterable[Requirement]) -> int:
+    """Return the partition of its placement group that a claim asks for: the lowest of several, 0 for any.
+
+    Karpenter takes the first in the order of letters, so `10` before `2`.
+    """
+    asked = next((one for one in requirements if one.key == labels.PLACEMENT_GROUP_PARTITION), None)
+    if asked is None or not asked.is_finite:
+        return 0
+    return min((int(value) for value in asked.values if value.isdecimal()), default=0)
+
+
+def placement(spec: NodeClassSpec, node_tenancy: str, partition_number: int = 0) -> dict[str, Any]:
     """Return `Placement` of a launch template; empty where EC2's default applies."""
     group = spec.placement_group_selector
     fields = {
         "Tenancy": node_tenancy if node_tenancy != SHARED else "",
         "GroupName": group.name if group else "",
         "GroupId": group.id if group else "",
+        "PartitionNumber": partition_number if group else 0,
     }
     return {name: value for name, value in fields.items() if value}

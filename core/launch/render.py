@@ -106,6 +106,7 @@ def _template(
         efa_count=group.efa_count,
         enclaves=order.requests.get(NITRO_SANDBOX, 0) > 0,
         tenancy=order.tenancy,
+        partition=order.partition,
         is_ipv6=cluster.is_ipv6,
         uses_reservations=order.uses_reservations,
     )

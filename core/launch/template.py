@@ -44,6 +44,7 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
         efa_count: EFA interfaces, for a claim that requests them.
         enclaves: The claim asks for Nitro Enclaves.
         tenancy: Whether the machine is shared with other accounts, in EC2's words.
+        partition: The partition of its placement group, 0 where EC2 chooses.
         uses_reservations: Whether reservations are managed here; otherwise EC2 fills open ones by itself.
     """
 
@@ -54,6 +55,7 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
     efa_count: int = 0
     enclaves: bool = False
     tenancy: str = SHARED
+    partition: int = 0
     is_ipv6: bool = False
     uses_reservations: bool = True
 
@@ -107,7 +109,7 @@ def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
         del data["BlockDeviceMappings"]
     if parts.uses_reservations:
         data |= reservation_settings(parts.offering)
-    where = placement(spec, parts.tenancy)
+    where = placement(spec, parts.tenancy, parts.partition)
     if where:
         data["Placement"] = where
     if spec.cpu_options is not None and spec.cpu_options.nested_virtualization:

@@ -132,9 +132,15 @@ class Catalogue(msgspec.Struct, frozen=True):
         return self.by_node_class.get(node_class, self.default)
 
     def label_keys(self) -> frozenset[str]:
-        """Labels that any type carries: well known like zone or arch, so pods may select them although no NodePool does."""
+        """Labels that any type carries: well known like zone or arch, so pods may select them although no NodePool does.
+
+        Those of placement groups are among them although few classes have one: nothing else gives a node such a label.
+        """
         every = (self.default, *self.by_node_class.values())
-        return frozenset().union(*(_label_keys(types) for types in every))
+        return _OF_PLACEMENT.union(*(_label_keys(types) for types in every))
+
+
+_OF_PLACEMENT: Final = frozenset({labels.PLACEMENT_GROUP_ID, labels.PLACEMENT_GROUP_PARTITION})
 
 
 def _keys_of(types: tuple[InstanceType, ...]) -> frozenset[str]:

@@ -26,6 +26,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 goes by them and not by its own.
         avoided_subnets: Ids of subnets that recently had no free addresses.
         uses_reservations: Whether what is not launched into a capacity reservation is kept out of all of them.
+        partition: The partition of the class' placement group, 0 where EC2 chooses.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
 
@@ -43,4 +44,5 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     is_ranked: bool = False
     avoided_subnets: tuple[str, ...] = ()
     tenancy: str = "default"
+    partition: int = 0
     uses_reservations: bool = True

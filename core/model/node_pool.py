@@ -114,6 +114,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).
         subnets: (subnet id, zone).
         reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
+        placement_group: Id of the group that it launches into, empty where it selects none or that is not known.
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
@@ -127,6 +128,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     subnets: tuple[tuple[str, str], ...] = ()
     reservations: tuple[str, ...] | None = None
+    placement_group: str = ""
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""

@@ -18,4 +18,8 @@ class DriftReason(ReasonCode):
         "CapacityReservationDrift",
         "It was launched into a capacity reservation that the class no longer selects.",
     )
+    PLACEMENT_GROUP_DRIFT = (
+        "PlacementGroupDrift",
+        "It was launched into another placement group than the class selects today.",
+    )
     SUBNET_DRIFT = ("SubnetDrift", "It was launched into a subnet that the class no longer selects.")

@@ -249,7 +249,7 @@ class Permissions:
         self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], {**ours, **names})
 
     def _resolves_node_classes(self, role: iam.Role) -> None:
-        describes = ["CapacityReservations", "Images", "SecurityGroups", "Subnets"]
+        describes = ["CapacityReservations", "Images", "PlacementGroups", "SecurityGroups", "Subnets"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
         self._allow(role, ["ssm:GetParameters"], [service_parameters])

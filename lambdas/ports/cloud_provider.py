@@ -23,6 +23,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         state: EC2's state of the instance, such as running or terminated.
         reservation_id, reservation_type, interruptible: As of an offering; set for capacity type `reserved`.
         efa_interfaces: Network interfaces that carry EFA traffic; a type that supports them has none unless requested.
+        placement_group, partition: Id of the placement group, and its partition; empty and 0 where there is none, or EC2 has
+            not said so yet.
         security_groups: The ids of its interfaces' security groups.
     """
 
@@ -39,6 +41,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     image_id: str = ""
     efa_interfaces: int = 0
     subnet_id: str = ""
+    placement_group: str = ""
+    partition: int = 0
     security_groups: tuple[str, ...] = ()
     tags: dict[str, str] = {}
 

@@ -20,6 +20,7 @@ from simulator.aws.ec2.images import Images
 from simulator.aws.ec2.instances import Bus, Instances
 from simulator.aws.ec2.launch_checks import LaunchChecks
 from simulator.aws.ec2.network import Network, subnets_in
+from simulator.aws.ec2.placement_groups import PlacementGroups
 from simulator.aws.ec2.request_rates import RequestRates
 from simulator.aws.ec2.reservations import DEFAULT, Reservation, Reservations
 from simulator.aws.ec2.templates import Templates
@@ -104,8 +105,15 @@ class Account:
         self._templates = Templates(clock, stream(seed, "templates"))
         self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
         self._quotas = VcpuQuotas(region.vcpu_quotas, self.exchange, self.instances)
+        self._placement_groups = PlacementGroups()
         checks = LaunchChecks(
-            self.exchange, self.images, self.network, self._profiles.arn_of, self._denies, self._quotas
+            self.exchange,
+            self.images,
+            self.network,
+            self._profiles.arn_of,
+            self._denies,
+            self._quotas,
+            self._placement_groups,
         )
         self.reservations = Reservations(clock, self.exchange, self.instances)
         for reservation in _reservations_of(region):
@@ -158,6 +166,7 @@ class Account:
             "ec2:DescribeInstanceTypeOfferings": self._prices.describe_offerings,
             "ec2:DescribeSpotPriceHistory": self._prices.spot_price_history,
             "ec2:DescribeSubnets": self.network.describe_subnets,
+            "ec2:DescribePlacementGroups": self._placement_groups.describe,
             "ec2:DescribeSecurityGroups": self.network.describe_security_groups,
             "ec2:DescribeImages": self.images.describe,
             "ec2:CreateLaunchTemplate": self._templates.create,

@@ -34,6 +34,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "ec2:DescribeInstanceTypes": _MARKET,
     "ec2:DescribeInstances": "Finds the cluster's instances by their tags; counts what the account runs, for quotas.",
     "ec2:DescribeLaunchTemplates": "Prunes launch templates that are long out of use.",
+    "ec2:DescribePlacementGroups": _LOOKS_UP,
     "ec2:DescribeSecurityGroups": _LOOKS_UP,
     "ec2:DescribeSpotPriceHistory": _MARKET,
     "ec2:DescribeSubnets": _LOOKS_UP,
@@ -142,9 +143,11 @@ BY_LAMBDA: Final[Mapping[str, str]] = {
 
 _MISSING: Final = "A missing object is reported as missing, not as denied."
 _CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
+_GROUP: Final = "An EC2NodeClass selects a placement group."
 _RESOLVES: Final = {
     "ec2:DescribeCapacityReservations": _CLASS,
     "ec2:DescribeImages": _CLASS,
+    "ec2:DescribePlacementGroups": _GROUP,
     "ec2:DescribeSecurityGroups": _CLASS,
     "ec2:DescribeSubnets": _CLASS,
     "iam:AddRoleToInstanceProfile": _CLASS,
@@ -165,6 +168,7 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
     "reconcile": {
         "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
         "s3:ListBucket": _MISSING,
+        "ec2:DescribePlacementGroups": _GROUP,
         "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
         "iam:DeleteInstanceProfile": "An EC2NodeClass is gone, or has another role.",
         "iam:RemoveRoleFromInstanceProfile": "IAM deletes no profile that has a role.",

@@ -9,15 +9,12 @@ from core import labels
 RESTRICTED: Final = "is a restricted label: its domain belongs to the provisioner"
 
 _FREE_IN_CORE: Final = frozenset({labels.CAPACITY_TYPE, labels.NODEPOOL})
-_PLACEMENT: Final = frozenset(
-    {f"{labels.AWS_GROUP}/placement-group-id", f"{labels.AWS_GROUP}/placement-group-partition"}
-)
-_FREE_IN_AWS: Final = (
-    frozenset(key for key in labels.WELL_KNOWN if key.startswith(f"{labels.AWS_GROUP}/"))
-    | _PLACEMENT
-    | {labels.NODECLASS}
-)
-_NOT_IN_OVERLAYS: Final = _PLACEMENT | {
+_FREE_IN_AWS: Final = frozenset(key for key in labels.WELL_KNOWN if key.startswith(f"{labels.AWS_GROUP}/")) | {
+    labels.NODECLASS
+}
+_NOT_IN_OVERLAYS: Final = {
+    labels.PLACEMENT_GROUP_ID,
+    labels.PLACEMENT_GROUP_PARTITION,
     labels.RESERVATION_ID,
     labels.RESERVATION_TYPE,
     labels.RESERVATION_INTERRUPTIBLE,

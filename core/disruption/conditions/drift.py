@@ -64,7 +64,11 @@ class DriftCheck:
         wanted = _image_for(node_class, claim, instance_type)
         if wanted and claim.image_id and claim.image_id != wanted:
             return DriftReason.AMI_DRIFT
-        return _network_reason(node_class, claim) or _reservation_reason(node_class, claim)
+        return (
+            _network_reason(node_class, claim)
+            or _reservation_reason(node_class, claim)
+            or _placement_reason(node_class, claim)
+        )
 
 
 def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
@@ -81,6 +85,14 @@ def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:
     if node_class.reservations is None or not held or held in node_class.reservations:
         return ""
     return DriftReason.CAPACITY_RESERVATION_DRIFT
+
+
+def _placement_reason(node_class: NodeClass, claim: NodeClaim) -> str:
+    """A group that is not known, on either side, does not count as drift; a change of the selector changes the hash."""
+    held = claim.labels.get(labels.PLACEMENT_GROUP_ID, "")
+    if not node_class.placement_group or not held or held == node_class.placement_group:
+        return ""
+    return DriftReason.PLACEMENT_GROUP_DRIFT
 
 
 def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:

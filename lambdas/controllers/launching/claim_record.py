@@ -9,7 +9,7 @@ import msgspec
 
 from core import labels
 from core.labels import HASH_VERSION
-from core.launch.placement import tenancy
+from core.launch.placement import partition, tenancy
 from core.launch.selection import Selection, select_offerings
 from core.lifecycle.launching.shared_launch import launch_name
 from core.lifecycle.rebuilding import claim_tags
@@ -83,6 +83,7 @@ def order_of(
         is_ranked=record.is_ranked,
         avoided_subnets=avoided_subnets,
         tenancy=tenancy(plan.requirements),
+        partition=partition(plan.requirements),
         uses_reservations=uses_reservations,
     )
 

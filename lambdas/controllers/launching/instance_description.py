@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core import labels
 from core.catalogue.capacity import EFA
 from core.launch.placement import tenancy
@@ -22,6 +24,7 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         labels.CAPACITY_TYPE: instance.capacity_type,
         labels.TENANCY: tenancy(plan.requirements),
         **offering.reservation_labels(),
+        **_placement_labels(instance),
     }
     return Machine(
         instance_id=instance.instance_id,
@@ -30,7 +33,7 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         image_id=instance.image_id,
         subnet_id=instance.subnet_id,
         security_groups=instance.security_groups,
-        labels=(_type_labels(found, plan) if found else {}) | own,
+        labels=(_unknown_partition(found) | _type_labels(found, plan) if found else {}) | own,
         capacity=_attached(found.capacity, instance) if found else {},
         allocatable=_attached(found.allocatable(), instance) if found else {},
     )
@@ -47,6 +50,27 @@ def offering_of(instance: Instance, found: InstanceType | None) -> Offering:
         reservation_type=instance.reservation_type,
         interruptible=instance.interruptible,
     )
+
+
+def with_partition(machine: Machine, instance: Instance) -> Machine:
+    """Return the machine with the placement group and the partition that EC2 chose for the instance."""
+    return msgspec.structs.replace(machine, labels={**machine.labels, **_placement_labels(instance)})
+
+
+def lacks_partition(machine: Machine) -> bool:
+    """Whether the machine is in one of several partitions and EC2 has not said yet in which."""
+    return machine.labels.get(labels.PLACEMENT_GROUP_PARTITION) == ""
+
+
+def _unknown_partition(found: InstanceType) -> dict[str, str]:
+    return {labels.PLACEMENT_GROUP_PARTITION: ""} if labels.PLACEMENT_GROUP_PARTITION in found.labels else {}
+
+
+def _placement_labels(instance: Instance) -> dict[str, str]:
+    """Return what the instance itself says; otherwise they follow from the type's labels and the claim's requirements."""
+    partition = str(instance.partition) if instance.partition else ""
+    found = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
+    return {key: value for key, value in found.items() if value}
 
 
 def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:

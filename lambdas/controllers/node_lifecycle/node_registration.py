@@ -17,6 +17,7 @@ from core.model.values.taints import HELD
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.brakes.joining import became_ready
+from lambdas.controllers.launching.instance_description import lacks_partition, with_partition
 from lambdas.controllers.nodes.node_lists import ObservedNode
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -48,9 +49,10 @@ class NodeRegistration:
     ) -> ClaimRecord:
         """Give the node that joined its labels, annotations and taints; nominate its pods unless we bind them.
 
-        Raises ConflictError if it is gone.
+        Raises ConflictError if it is gone, or if EC2 has not said yet in which partition of its placement group it is.
         """
-        record = self._patched_with_retries(step.node, reader, report, lambda seen: self._give_marks(record, seen))
+        placed = _with_partition(record, reader)
+        record = self._patched_with_retries(step.node, reader, report, lambda seen: self._give_marks(placed, seen))
         reader.refresh(step.node)
         seen = reader.node(step.node)
         # Not before: the scheduler clears nominations for a node that is still closed.
@@ -142,3 +144,19 @@ class NodeRegistration:
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
         return self._claims.change(record, after)
+
+
+def _with_partition(record: ClaimRecord, reader: NodeStateReader) -> ClaimRecord:
+    """Return the claim with the partition that EC2 chose, where it is in one: pods may select on the label (Karpenter).
+
+    Raises:
+        ConflictError: If EC2 does not know it yet.
+    """
+    machine = record.machine
+    if machine is None or not lacks_partition(machine):
+        return record
+    instance = reader.instance(machine.instance_id)
+    found = machine if instance is None else with_partition(machine, instance)
+    if lacks_partition(found):
+        raise ConflictError("ec2:DescribeInstances", f"the partition of {machine.instance_id} is not known yet")
+    return msgspec.structs.replace(record, machine=found)

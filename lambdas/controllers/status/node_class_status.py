@@ -7,6 +7,7 @@ from typing import Final
 
 from core import labels
 from core.catalogue.discovered.node_memory import with_seen
+from core.catalogue.discovered.placement_group import written_group
 from core.catalogue.node_class import read_node_class
 from core.catalogue.reservations import selects_reservations, written_places
 from core.errors import InvalidInputError
@@ -58,6 +59,7 @@ class NodeClassStatus:
             return True
         status, places = _without_places(self._cloud.resolve(manifest, node_pools))
         validated = str(status.pop("launchValidation", ""))
+        group = status.pop("placementGroup", None)
         status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[_revision(manifest)] = self._clock.now()
         if self._objects.write_status(kinds.EC2_NODE_CLASSES, manifest, status):
@@ -66,6 +68,7 @@ class NodeClassStatus:
             labels.NODECLASS_HASH: node_class.spec_hash,
             labels.NODECLASS_HASH_VERSION: HASH_VERSION,
             labels.RESERVATION_PLACES: written_places(places) if places else None,
+            labels.PLACEMENT_GROUP: None if group is None else written_group(group),
         }
         if validated:
             own[labels.LAUNCH_VALIDATION] = validated

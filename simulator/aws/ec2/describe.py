@@ -106,7 +106,7 @@ class InstanceCalls:
 
     def _reservation(self, instance: Instance) -> dict[str, Any]:
         groups = [{"GroupId": group, "GroupName": "fleetwright-nodes"} for group in instance.security_groups]
-        described = {
+        described: dict[str, Any] = {
             "InstanceId": instance.id,
             "InstanceType": instance.pool.instance_type,
             "ImageId": instance.image_id,
@@ -132,6 +132,10 @@ class InstanceCalls:
         }
         if instance.instance_profile:
             described["IamInstanceProfile"] = {"Arn": instance.instance_profile}
+        if instance.placement_group:
+            described["Placement"]["GroupId"] = instance.placement_group
+        if instance.partition:
+            described["Placement"]["PartitionNumber"] = instance.partition
         if instance.reservation:
             described["CapacityReservationId"] = instance.reservation
             described["CapacityReservationSpecification"] = {

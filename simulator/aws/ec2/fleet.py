@@ -210,6 +210,7 @@ class Fleets:
         if subnet is None:
             return
         self._exchange.take(choice.pool)
+        group, partition = self._checks.placement_groups.place(template.placement)
         instance = Instance(
             id=self._instances.new_id(),
             pool=choice.pool,
@@ -223,6 +224,8 @@ class Fleets:
             user_data=template.user_data,
             security_groups=template.security_groups,
             instance_profile=self._checks.profile_arn(template.instance_profile),
+            placement_group=group,
+            partition=partition,
         )
         self._reservations.take(instance, template)
         choice.launched.append(instance.id)

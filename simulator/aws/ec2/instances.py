@@ -57,6 +57,7 @@ class Instance(msgspec.Struct, kw_only=True):
         price: Nano-dollars per hour at its launch.
         user_data: As in its launch template, base64.
         reservation: Id of the capacity reservation that it was launched into and still is in; empty for none.
+        placement_group, partition: Id of the placement group and the number of its partition; empty and 0 for none.
         market: The market type of its launch: `capacity-block` among others; empty for the usual ones.
         impaired_since: Since when it fails its status check; None while it is well.
     """
@@ -78,6 +79,8 @@ class Instance(msgspec.Struct, kw_only=True):
     impaired_since: datetime | None = None
     reservation: str = ""
     market: str = ""
+    placement_group: str = ""
+    partition: int = 0
 
     @property
     def is_alive(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from simulator.aws.ec2.images import Images
 from simulator.aws.ec2.network import Network
+from simulator.aws.ec2.placement_groups import PlacementGroups
 from simulator.aws.ec2.templates import Template
 from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
 from simulator.aws.exchange import Exchange, Pool
@@ -23,6 +24,7 @@ class LaunchChecks:
     Args:
         profile_arn: Returns the ARN of an instance profile by its name or ARN; empty for none.
         denies: The code with which a fault denies a pool, empty where none does.
+        placement_groups: Those that exist; None: the usual ones.
         quotas: The account's vCPU quotas; None: none has a limit.
     """
 
@@ -34,7 +36,9 @@ class LaunchChecks:
         profile_arn: Callable[[str], str],
         denies: Callable[[Pool], str] = lambda _: "",
         quotas: VcpuQuotas | None = None,
+        placement_groups: PlacementGroups | None = None,
     ) -> None:
+        self.placement_groups = placement_groups or PlacementGroups()
         self._exchange = exchange
         self._images = images
         self._network = network
@@ -62,6 +66,8 @@ class LaunchChecks:
         for group in template.security_groups:
             if group != self._network.group_id:
                 return "InvalidGroup.NotFound", f"The security group '{group}' does not exist"
+        if unknown := self.placement_groups.problem(template.placement):
+            return unknown
         if len(template.user_data) * 3 // 4 > USER_DATA_MAX:
             return "InvalidUserData.Malformed", f"User data is limited to {USER_DATA_MAX} bytes"
         if template.instance_profile and not self.profile_arn(template.instance_profile):

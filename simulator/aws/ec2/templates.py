@@ -33,6 +33,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
     reservation: str = ""
     market: str = ""
+    placement: dict[str, Any] = {}
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,4 +156,5 @@ def read_template(template_id: str, name: str, number: int, data: Mapping[str, A
         tags=tags_of(data, "instance"),
         reservation=target.get("CapacityReservationId", ""),
         market=(data.get("InstanceMarketOptions") or {}).get("MarketType", ""),
+        placement=dict(data.get("Placement") or {}),
     )

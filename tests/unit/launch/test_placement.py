@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
-from core.launch.placement import tenancy
+from core.launch.placement import partition, tenancy
 from core.model.values.requirements import Requirement
 from tests.builders import a_type
 from tests.unit.launch.orders import (
@@ -42,3 +42,25 @@ def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
     """Otherwise, they are placed anywhere in the zone, far from each other or on the same rack."""
     launch = rendered(a_type("m5.large"), node_class=a_node_class({"placementGroupSelector": selector}))
     assert template_data(launch)["Placement"] == expected
+
+
+@pytest.mark.parametrize(
+    ("demanded", "expected"),
+    [
+        (Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "2"), 2),
+        (Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "10", "2"), 2),
+        (Requirement.of(labels.PLACEMENT_GROUP_PARTITION, "Exists"), 0),
+        (Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "rack"), 0),
+        (Requirement.one_of(labels.ZONE, "us-east-1a"), 0),
+    ],
+)
+def test_a_claim_is_launched_into_the_lowest_partition_that_it_admits(demanded: Requirement, expected: int) -> None:
+    """Its label is promised to pods: EC2 would choose any of the group's partitions."""
+    node_class = a_node_class({"placementGroupSelector": {"name": "racks"}})
+    launch = rendered(a_type("m5.large"), node_class=node_class, partition=partition([demanded]))
+    assert template_data(launch)["Placement"].get("PartitionNumber", 0) == expected
+
+
+def test_without_a_group_there_is_no_partition() -> None:
+    """EC2 refuses a launch with a partition of no group."""
+    assert "Placement" not in template_data(rendered(a_type("m5.large"), partition=2))

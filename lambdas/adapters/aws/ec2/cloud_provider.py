@@ -25,6 +25,7 @@ from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
+from lambdas.adapters.aws.node_class.placement_groups import PlacementGroups
 from lambdas.adapters.aws.node_class.unused_profiles import UnusedProfiles
 from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, Impairment, Instance, JsonObject, Launched
@@ -76,6 +77,7 @@ class Ec2Cloud:
             NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             profiles,
+            PlacementGroups(services.ec2),
             CapacityReservations(services.ec2, self._instances.in_reservations) if uses_reservations else None,
             validator.validate,
             clock,

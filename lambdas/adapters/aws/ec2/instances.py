@@ -108,6 +108,8 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         image_id=described.get("ImageId") or "",
         efa_interfaces=efa_interfaces(described.get("NetworkInterfaces") or ()),
         subnet_id=described.get("SubnetId") or "",
+        placement_group=described["Placement"].get("GroupId") or "",
+        partition=described["Placement"].get("PartitionNumber") or 0,
         security_groups=tuple(sorted(group["GroupId"] for group in described.get("SecurityGroups") or ())),
         tags={tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()},
         **_reservation(described),

@@ -25,6 +25,7 @@ from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.capacity_reservations import CapacityReservations
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
+from lambdas.adapters.aws.node_class.placement_groups import PlacementGroups
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
 
 READY: Final = "Ready"
@@ -53,6 +54,7 @@ class NodeClassResolver:
         network: NetworkSelection,
         images: Images,
         profiles: InstanceProfiles,
+        placement_groups: PlacementGroups,
         reservations: CapacityReservations | None,
         validate: Validate,
         clock: Clock,
@@ -63,6 +65,7 @@ class NodeClassResolver:
         self._network = network
         self._images = images
         self._profiles = profiles
+        self._placement_groups = placement_groups
         self._reservations = reservations
         self._clock = clock
 
@@ -70,6 +73,8 @@ class NodeClassResolver:
         self, manifest: JsonObject, node_pools: Sequence[NodePool] = (), *, is_validated: bool = True
     ) -> JsonObject:
         """Return the whole status, the `places` of each capacity reservation, and what EC2 said as `launchValidation`.
+
+        Besides, the placement group as `placementGroup` where the class selects one.
 
         A part that AWS denies or does not find makes its condition False.
 
@@ -90,6 +95,7 @@ class NodeClassResolver:
             return {"conditions": self._conditions(manifest, verdicts)}
         found: JsonObject = {}
         verdicts = self._selected(found, node_class, described, now)
+        verdicts["PlacementGroupReady"] = self._placed(found, node_class)
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
         found["capacityReservations"] = None  # nothing is said of them where the gate is off
         if self._reservations is not None:
@@ -124,6 +130,19 @@ class NodeClassResolver:
                 found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
             ),
         }
+
+    def _placed(self, found: JsonObject, node_class: EC2NodeClass) -> _Verdict:
+        """Resolve the placement group; a class that selects none is fine (Karpenter)."""
+        selector = node_class.spec.placement_group_selector
+        if selector is None:
+            return _Verdict()
+        try:
+            found["placementGroup"] = self._placement_groups.resolve(selector)
+        except NotFoundError as error:
+            return _Verdict("PlacementGroupNotFound", str(error))
+        except DeniedError as error:
+            return _Verdict("PlacementGroupResolutionFailed", str(error))
+        return _Verdict()
 
     def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
         problem = family_of("", node_class.alias).why_not_published(described.version)

@@ -162,6 +162,23 @@ def test_network(launched: dict[str, Any], selected: dict[str, Any], expected: s
 
 
 @pytest.mark.parametrize(
+    ("launched", "selected", "expected"),
+    [
+        ("pg-1", "pg-1", ""),
+        ("pg-1", "pg-2", DriftReason.PLACEMENT_GROUP_DRIFT),
+        ("pg-1", "", ""),
+        ("", "pg-1", ""),
+    ],
+)
+def test_a_placement_group_that_is_not_selected_any_more(launched: str, selected: str, expected: str) -> None:
+    """Where one of both is not known, all nodes of the class would be replaced."""
+    pool = a_pool()
+    claim = changed(labels={**CLAIM.labels, **({labels.PLACEMENT_GROUP_ID: launched} if launched else {})})
+    node_class = NodeClass(name=pool.node_class.name, placement_group=selected)
+    assert reason(claim, pool, node_classes=(node_class,)) == expected
+
+
+@pytest.mark.parametrize(
     ("selected", "expected"),
     [
         (("cr-1", "cr-2"), ""),

@@ -59,10 +59,13 @@ def test_a_launch_follows_our_prices_where_they_rank_otherwise_than_ec2s(own: bo
 
 def test_every_field_of_an_order_comes_from_the_claim() -> None:
     """EC2 launches what a lost field would have kept it from."""
-    dedicated = Requirement.one_of(labels.TENANCY, "dedicated")
+    asked = (
+        Requirement.one_of(labels.TENANCY, "dedicated"),
+        Requirement.one_of(labels.PLACEMENT_GROUP_PARTITION, "2"),
+    )
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
-    planned = msgspec.structs.replace(planned, requirements=(dedicated,))
+    planned = msgspec.structs.replace(planned, requirements=asked)
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
     record = msgspec.structs.replace(record, shares=2, is_ranked=True)
