@@ -16,5 +16,5 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Read instance types, zones, prices and quotas again."""
     app = application()
-    app.catalogue_refresh.refresh(report)
-    app.quota_refresh.refresh(report)
+    quotas = app.quota_refresh.refresh(report)
+    app.catalogue_refresh.refresh(report, is_used=quotas is not None and quotas.has_own_instances)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:  # most functions read neither
 class CatalogueSource(Protocol):
     """The source of shapes, zones and prices: EC2 and the Pricing service."""
 
-    def read(self, previous: MarketFacts | None) -> MarketFacts:
+    def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         """Return the current facts. What cannot be read, and what was read a short while ago, is kept from `previous`.
+
+        `is_used`: Spot prices are read in any case. Where none has moved, the facts are those of `previous`.
 
         Raises PortError where a part fails that has no previous value.
         """

@@ -22,7 +22,7 @@ class OwnCatalogue:
         self._facts: MarketFacts | None = None
         self._present: tuple[int, Catalogue] | None = None
 
-    def read(self, previous: MarketFacts | None) -> MarketFacts:  # noqa: ARG002 - nothing needs to be kept
+    def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:  # noqa: ARG002 - nothing is kept
         """A reading without shapes: `catalogue` has the types."""
         now = self._clock.now()
         return MarketFacts(shapes=(), market=Market(region=self._region), shapes_read_at=now, prices_read_at=now)

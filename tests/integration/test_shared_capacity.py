@@ -27,7 +27,7 @@ class ReadOnce:
         self._clock = lab.clock
         self.readings = 0
 
-    def read(self, previous: MarketFacts | None) -> MarketFacts:
+    def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         if previous is not None:
             return previous
         self.readings += 1

@@ -48,6 +48,11 @@ class QuotaReading(msgspec.Struct, frozen=True, kw_only=True):
         """Whether both parts are recent enough to bound plans: EC2 applies its quotas itself."""
         return now - self.used_read_at <= USED_FRESH_FOR and now - self.limits_read_at <= LIMITS_FRESH_FOR
 
+    @property
+    def has_own_instances(self) -> bool:
+        """Whether instances run that Fleetwright launched, for whichever cluster of the account and region."""
+        return any(self.used[owner] for owner in sorted(self.used) if owner)
+
     def is_short(self, code: str) -> bool:
         """Whether most of a quota runs; never for one without a known limit, or with none at all."""
         limit = self.limits.get(code, 0)

@@ -41,13 +41,15 @@ class AwsMarket:
         self._region = region
         self._clock = clock
 
-    def read(self, previous: MarketFacts | None) -> MarketFacts:
+    def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         """Return the current facts.
 
         A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
         removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
         (`Market.unlisted_spot`). On-demand prices that could never be read are those of the shipped list, and estimates
         for what it lacks, until they can be read: some regions have no Pricing service, some accounts no permission.
+
+        `is_used` reads spot prices in any case; `prices_read_at` stays that of all prices.
 
         Raises:
             PortError: If types or zones cannot be read and were never read before.
@@ -72,6 +74,8 @@ class AwsMarket:
                 problems.append(problem)
             market = _with_prices(market, listed or {}, spot)
             prices_at = now if listed is not None and spot is not None else prices_at
+        elif is_used:
+            market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_vital=False))
         return MarketFacts(
             shapes=shapes,
             market=market,

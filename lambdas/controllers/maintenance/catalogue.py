@@ -1,4 +1,4 @@
-"""Keeps the market current: types and zones twice a day, prices every hour, and missing parts at once."""
+"""Keeps the market current: types twice a day, prices every hour, spot every five minutes while used, missing parts at once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ class CatalogueRefresh:
         self._store = store
         self._clock = clock
 
-    def refresh(self, report: RunReport) -> None:
+    def refresh(self, report: RunReport, *, is_used: bool = False) -> None:
         """Read what is due and store it; parts that cannot be read keep their values and are reported.
+
+        Args:
+            report: Counts what is known.
+            is_used: Whether instances of ours run, so that spot prices are read at every run (docs/adr/0209).
 
         Raises:
             PortError: If there is no market to fall back on, or it cannot be stored.
         """
         previous = self._store.facts()
-        facts = self._source.read(previous)
+        facts = self._source.read(previous, is_used=is_used)
         if facts != previous:
             self._store.save(facts)
             report.count("catalogueSaved")

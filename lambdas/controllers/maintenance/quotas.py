@@ -25,8 +25,9 @@ class QuotaRefresh:
         self._source = source
         self._store = store
 
-    def refresh(self, report: RunReport) -> None:
-        """Read what is due and store it; what cannot be read is reported."""
+    def refresh(self, report: RunReport) -> QuotaReading | None:
+        """Read what is due and store it; what cannot be read is reported. Return the reading, None where there is none."""
+        reading = None
         try:
             previous = self._store.reading()
             reading = self._source.read(previous)
@@ -38,6 +39,7 @@ class QuotaRefresh:
         for problem in problems:
             report.count("quotaProblems")
             report.decide(DecisionKind.SKIP, "quotas", RunReason.QUOTAS_NOT_READ, problem)
+        return reading
 
 
 def _is_worth_writing(previous: QuotaReading, reading: QuotaReading) -> bool:

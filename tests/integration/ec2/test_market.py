@@ -174,6 +174,42 @@ def test_a_spot_price_that_vanishes_is_launched_at_no_more(market: AwsMarket, re
     assert offering(market.read(facts)) == (31_000_000, True)
 
 
+def test_spot_prices_are_read_at_every_run_while_instances_run(
+    market: AwsMarket, region: Region, clock: Clock, bucket: str
+) -> None:
+    """A price that rose half an hour ago decided where nodes were bought. A reading that says the same is not stored."""
+    refresh, store = CatalogueRefresh(market, a_store(bucket), clock), a_store(bucket)
+    refresh.refresh(RunReport(), is_used=True)
+    read, saved = [], []
+    for is_used, price in ((False, "0.031"), (True, "0.031"), (False, "0.04"), (True, "0.04"), (True, "0.04")):
+        clock.time += timedelta(minutes=5)
+        region.asked.clear()
+        region.spot[("m5.large", "us-east-1a")] = price
+        report = RunReport()
+        refresh.refresh(report, is_used=is_used)
+        read.append(tuple(region.asked))
+        saved.append(report.counts.get("catalogueSaved", 0))
+    assert read == [() if one in (0, 2) else ("DescribeSpotPriceHistory",) for one in range(5)]
+    assert saved == [0, 0, 0, 1, 0]
+    facts = store.facts()
+    assert facts is not None
+    assert (facts.market.spot_price("m5.large", "us-east-1a"), facts.prices_read_at) == (40_000_000, NOW)
+
+
+def test_a_failed_reading_between_the_hours_is_reported_and_changes_no_price(
+    market: AwsMarket, region: Region, clock: Clock
+) -> None:
+    """The hourly reading says when prices are too old."""
+    facts = market.read(None)
+    clock.time += timedelta(minutes=5)
+    region.broken.add("DescribeSpotPriceHistory")
+    again = market.read(facts, is_used=True)
+    assert again.market == facts.market
+    assert ["DescribeSpotPriceHistory" in problem for problem in again.problems] == [True]
+    region.broken.clear()
+    assert market.read(again).problems == ()
+
+
 def test_a_first_reading_without_types_fails(market: AwsMarket, region: Region) -> None:
     """With an empty catalogue, every pod would be reported as unschedulable."""
     region.broken.add("DescribeInstanceTypes")

@@ -43,3 +43,9 @@ def test_a_quota_is_short_from_nine_tenths_on() -> None:
     assert READING.is_short("L-34B43A08")
     fewer = msgspec.structs.replace(READING, limits={"L-1216C47A": 101, "L-34B43A08": 0})
     assert not any(fewer.is_short(code) for code in (*fewer.limits, "L-unknown"))
+
+
+def test_instances_of_others_are_not_ours() -> None:
+    """Spot prices are read every five minutes for our own instances only."""
+    assert READING.has_own_instances
+    assert not msgspec.structs.replace(READING, used={"": {"L-1216C47A": 30}, "ours": {}}).has_own_instances
