@@ -58,3 +58,7 @@ def test_nodes_go_together_only_if_their_pods_disruption_budgets_let_all_pods_go
     assert budgets.allow([second], REASON)
     assert not budgets.allow([first, second], REASON)
     assert budgets.within([first, second], REASON) == [first]
+    budgets.take(first)
+    later = budgets.evictions_left(is_first=False)
+    assert not budgets.evictions_left().allows_together([second.state.pods])
+    assert later.allows_together([second.state.pods]), "what moved before runs again by then"

@@ -21,6 +21,7 @@ from tests.unit.disruption.nodes_for_tests import (
     KARPENTER,
     LARGE,
     MIDDLE,
+    ON_DEMAND,
     OPEN,
     SMALL,
     blocked,
@@ -98,3 +99,15 @@ def test_several_nodes_are_not_replaced_by_one_of_their_own_types() -> None:
     assert found.reason is NodeReason.NO_CHEAPER_OPTION
     alone = [candidate for candidate in this_pass.survey.candidates if candidate.name == "b"]
     assert not isinstance(consolidated(alone, this_pass, method="single"), Refusal)
+
+
+def test_too_few_cheaper_types_for_min_values_are_none() -> None:
+    for least, says in (
+        (2, ""),
+        (3, "too few cheaper instance types for minValues of node.kubernetes.io/instance-type"),
+    ):
+        some = Requirement(labels.INSTANCE_TYPE, False, ("t-1", "t-16", "t-4"), min_values=least)
+        pool = a_pool("default", ON_DEMAND, some, disruption=OPEN)
+        this_pass = DisruptionPass(world(a_node_of(LARGE), pods=(pod_on("node-1"),), node_pools=(pool,)))
+        found = consolidated(this_pass.survey.candidates, this_pass, method="single")
+        assert (found.message if isinstance(found, Refusal) else "") == says

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
-from core.model.plan import Command, Move
-from tests.builders import a_node_of
+from core.model.plan import Command, Move, PlannedClaim
+from tests.builders import CLASS_REF, ZONES, a_node_of
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 
 
@@ -25,3 +28,33 @@ def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
 def test_a_node_that_is_no_candidate_does_not_go() -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),)))
     assert holding([deleting("gone", "a")], this_pass, worthwhile=20) == []
+
+
+def replacing(node: str, new: str, *, price: int, saves: int) -> Command:
+    """Replace a node by a new one of its own type."""
+    where = {"zones": ZONES, "capacity_types": (labels.ON_DEMAND,), "instance_types": ("t-4",)}
+    claim = PlannedClaim(name=new, node_pool="default", node_class=CLASS_REF, price=price, **where)
+    return msgspec.structs.replace(deleting(node, new), replacements=(claim,), savings=saves)
+
+
+def test_a_replacement_by_choice_saves_one_part_in_so_many() -> None:
+    """What has to go is replaced whatever that costs."""
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="3"),)))
+    price = 2 * 10**8
+    enough, little = (replacing("a", "new", price=price - saves, saves=saves) for saves in (10**7, 10**7 - 1))
+    assert holding([enough], this_pass, worthwhile=20) == [enough]
+    assert holding([little], this_pass, worthwhile=20) == []
+    assert holding([little], this_pass, worthwhile=19) == []
+    assert holding([little], this_pass, worthwhile=21) == [little]
+    drifts = msgspec.structs.replace(little, reason="Drifted", method="drift", savings=-1)
+    assert holding([drifts], this_pass, worthwhile=20) == [drifts]
+
+
+def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_either() -> None:
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"), pod_on("c", cpu="3"))
+    this_pass = DisruptionPass(world(*nodes, pods=pods))
+    bad = replacing("a", "new", price=2 * 10**8, saves=0)
+    needs = deleting("b", "new")
+    assert holding([bad, needs], this_pass, worthwhile=20) == []
+    assert holding([deleting("b", "a")], this_pass, worthwhile=20) == [deleting("b", "a")]
