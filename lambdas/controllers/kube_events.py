@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Final
 
 from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.webhook_errors import is_of_webhook
 from lambdas.observability import logger
 from lambdas.parallel_tasks import RunTasks
-from lambdas.ports import ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.ports import Clock, ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
 
 NODE_NAMESPACE: Final = "default"
 """The namespace of events about nodes."""
@@ -21,6 +23,8 @@ _LONGEST_NAME: Final = 253
 """A pod's own name may be that long."""
 
 WRITE_WITHIN: Final = timedelta(seconds=5)
+"""How long the events of one occasion may take: a webhook that hangs may hold each up for as long as a call may take."""
+
 AT_A_TIME: Final = 25
 """Most events that one task writes in sequence."""
 
@@ -91,9 +95,10 @@ def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetim
 
 
 def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
-    """Write the events, up to the first call that fails; return how many are written or need not be.
+    """Write the events, up to the first call that the server fails; return how many are written or need not be.
 
-    One that is refused is not tried again, and keeps no other back: a namespace that is being deleted takes no events.
+    One that is refused, or that a webhook fails, is not tried again, and keeps no other back: a namespace that is being deleted
+    takes no events.
     """
     count = 0
     for event in events:
@@ -103,11 +108,18 @@ def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
             logger.debug("event exists already, or its namespace is gone", extra={"event": event["metadata"]["name"]})
         except DeniedError:
             logger.exception("event was refused", extra={"event": event["metadata"]["name"]})
-        except PortError:
+        except PortError as error:
             logger.exception("event could not be written", extra={"event": event["metadata"]["name"]})
-            return count
+            if not is_of_webhook(error):
+                return count
         count += 1
     return count
+
+
+def in_time(events: Iterable[JsonObject], clock: Clock) -> Iterator[JsonObject]:
+    """Yield the events as long as `WRITE_WITHIN` has not passed since the first."""
+    until = clock.now() + WRITE_WITHIN
+    return takewhile(lambda _: clock.now() < until, events)
 
 
 def write_together(kubernetes: Kubernetes, events: Sequence[JsonObject], run_tasks: RunTasks) -> None:

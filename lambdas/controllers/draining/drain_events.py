@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.lifecycle.steps import Escalate
-from lambdas.controllers.kube_events import about_node, about_pod, warning, write
+from lambdas.controllers.kube_events import about_node, about_pod, in_time, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PODS_WITH_EVENT_MAX: Final = 10
@@ -30,10 +30,8 @@ class DrainEvents:
             return warning(about, "FailedDraining", message, now, identity=f"{message}/{step.escalation_level}")
 
         pods = [(found.pod, found.message) for found in step.blockers[:PODS_WITH_EVENT_MAX]]
-        write(
-            self._kubernetes,
-            [
-                event(about_node(node), step.message),
-                *(event(about_pod(pod.namespace, pod.name, pod.uid), message) for pod, message in pods),
-            ],
-        )
+        events = [
+            event(about_node(node), step.message),
+            *(event(about_pod(pod.namespace, pod.name, pod.uid), message) for pod, message in pods),
+        ]
+        write(self._kubernetes, in_time(events, self._clock))

@@ -15,6 +15,7 @@ from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.webhook_errors import is_of_webhook
 from lambdas.ports import (
     Clock,
     ConflictError,
@@ -31,9 +32,6 @@ from lambdas.run_report import RunReport
 
 ROUND_FOR: Final = timedelta(seconds=10)
 """Time for one round: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
-
-_WEBHOOK: Final = ' webhook "'
-"""Text in every message of the API server about an admission webhook that failed or refused."""
 
 
 class EvictionRound(msgspec.Struct):
@@ -107,12 +105,7 @@ class Evictor:
 
 def _is_gone(error: PortError) -> bool:
     """Whether the pod has ended, or another has its name."""
-    return isinstance(error, NotFoundError | ConflictError) and not _is_of_webhook(error)
-
-
-def _is_of_webhook(error: PortError) -> bool:
-    """Whether an admission webhook is the cause: the API server passes on whatever status code and delay a webhook answers."""
-    return _WEBHOOK in error.detail
+    return isinstance(error, NotFoundError | ConflictError) and not is_of_webhook(error)
 
 
 def _refusal(error: PortError) -> EvictionRefusal:
@@ -121,7 +114,7 @@ def _refusal(error: PortError) -> EvictionRefusal:
         return EvictionRefusal(EvictionReason.POD_DISRUPTION_BUDGET)
     if isinstance(error, SeveralBudgetsError):
         return EvictionRefusal(EvictionReason.SEVERAL_BUDGETS)
-    if _is_of_webhook(error):
+    if is_of_webhook(error):
         return EvictionRefusal(EvictionReason.WEBHOOK_FAILED)
     if isinstance(error, ThrottledError):
         return EvictionRefusal(EvictionReason.THROTTLED, error.retry_after)

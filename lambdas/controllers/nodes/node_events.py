@@ -9,7 +9,7 @@ from typing import Final
 from core.lifecycle.steps import ReportNode
 from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, warning, write
+from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, in_time, warning, write
 from lambdas.ports import Clock, Kubernetes
 from lambdas.run_report import Decision
 
@@ -29,13 +29,9 @@ class NodeEvents:
         now = self._clock.now()
         pods = list(islice(waiting, PODS_WITH_EVENT_MAX))
         about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]
-        write(
-            self._kubernetes,
-            [
-                warning(found, step.reason, step.message, now, identity=f"{step.reason}/{step.message}")
-                for found in about
-            ],
-        )
+        identity = f"{step.reason}/{step.message}"
+        events = [warning(found, step.reason, step.message, now, identity=identity) for found in about]
+        write(self._kubernetes, in_time(events, self._clock))
 
     def not_launched(self, claim: str, decisions: Iterable[Decision]) -> None:
         """Write on a NodeClaim that was made by hand why it is given up: its object goes with the claim (Karpenter)."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.model.plan import Unschedulable
 from lambdas.controllers.decision_events import with_decision_id
-from lambdas.controllers.kube_events import about_pod, warning, write
+from lambdas.controllers.kube_events import about_pod, in_time, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PER_RUN: Final = 10
@@ -30,7 +30,7 @@ class UnschedulableEvents:
         fresh = [event for event in events if _key(event) not in self._written][:PER_RUN]
         if len(self._written) > REMEMBERED:
             self._written.clear()
-        written = write(self._kubernetes, fresh)
+        written = write(self._kubernetes, in_time(fresh, self._clock))
         self._written.update(_key(event) for event in fresh[:written])
 
     def _event(self, found: Unschedulable, decision: str) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -33,6 +34,7 @@ def test_a_run_writes_few_events_and_the_next_runs_write_the_others() -> None:
     ("error", "told"),
     [
         pytest.param(DeniedError("kube:create events", "403 the namespace is being terminated"), ["b"], id="refused"),
+        pytest.param(TransientError("kube:create events", '500 failed calling webhook "guard"'), ["b"], id="webhook"),
         pytest.param(TransientError("kube:create events", "500"), [], id="overloaded"),
     ],
 )
@@ -51,6 +53,19 @@ def test_a_refused_event_keeps_no_other_back(error: Exception, told: list[str]) 
     events.publish([Unschedulable(f"{n}/p", PodReason.NO_NODE_POOL, "no NodePool") for n in "ab"], "decision")
     written = [kubernetes.raw(kinds.EVENTS, name, "b") for name in kubernetes.names(kinds.EVENTS)]
     assert [event["involvedObject"]["namespace"] for event in written] == told
+
+
+def test_a_webhook_that_hangs_does_not_use_up_the_run() -> None:
+    """Ten events of 19 seconds each outlasted `provision`, which was cut off in each run; now others follow in later runs."""
+    clock = FakeClock(NOW)
+    kubernetes = FakeKubernetes(clock)
+    events = UnschedulableEvents(kubernetes, clock)
+    kubernetes.before_call = lambda _: clock.advance(seconds=19)
+    waiting = [Unschedulable(f"default/p{n}", PodReason.NO_NODE_POOL, "no NodePool") for n in range(3)]
+    for run in range(1, 4):
+        events.publish(waiting, "decision")
+        assert clock.now() == NOW + run * timedelta(seconds=19)
+    assert len(kubernetes.names(kinds.EVENTS)) == 3
 
 
 def test_events_about_the_longest_names_are_valid_and_distinct() -> None:
