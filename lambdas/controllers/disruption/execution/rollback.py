@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from core.lifecycle import steps
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import staying, untainted
@@ -19,7 +21,7 @@ from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.resting.run_requests import request_run
 from lambdas.messages import work_on_claim
 from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, FunctionQueues, Kubernetes
+from lambdas.ports import Clock, FunctionQueues, Kubernetes, PortError
 from lambdas.run_report import RunReport
 
 
@@ -43,20 +45,32 @@ class CommandRollback:
         step: steps.Abandon,
         report: RunReport,
     ) -> None:
-        """Undo the command. Raises PortError; another call continues where it stopped."""
-        for name, node in zip(record.command.claims, record.command.nodes, strict=True):
-            claim = facts.claims.get(name)
-            if claim is not None and claim.deletion is None:
-                self._free(claim, node if record.has_started else "", reader)
-        for name in replacement_names(record):
-            claim = facts.claims.get(name)
-            if claim is not None and claim.deletion is None and not self._is_wanted(claim, reader):
-                message = f"command {record.id} was given up: {step.message}"
-                has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
-                # Only a replacement that did not become ready counts in its NodePool's breaker.
-                not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
-                self._deletion.begin(claim, not_ready if has_failed else unused, message, report)
-                self._work.send([work_on_claim(name, self._clock.now())])
+        """Undo the command.
+
+        Raises:
+            PortError: If a node or a replacement could not be given up, once that is done with all others; another call
+                continues with those that are left.
+        """
+        kept = {name: claim for name, claim in facts.claims.items() if claim.deletion is None}
+        candidates = zip(record.command.claims, record.command.nodes, strict=True)
+        pieces = [
+            partial(self._free, kept[name], node if record.has_started else "", reader)
+            for name, node in candidates
+            if name in kept
+        ]
+        pieces += [
+            partial(self._give_up, kept[name], record, step, reader, report)
+            for name in replacement_names(record)
+            if name in kept
+        ]
+        failures: list[PortError] = []
+        for undo in pieces:
+            try:
+                undo()
+            except PortError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
         failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)
         request_run(self._run_requests, "command abandoned")
@@ -79,6 +93,24 @@ class CommandRollback:
             release_node(self._kubernetes, seen)
         if held.is_disrupting:
             self._stores.claims.change(held, staying(held))
+
+    def _give_up(
+        self,
+        claim: ClaimRecord,
+        record: CommandRecord,
+        step: steps.Abandon,
+        reader: NodeStateReader,
+        report: RunReport,
+    ) -> None:
+        """Remove a replacement that nobody needs."""
+        if self._is_wanted(claim, reader):
+            return
+        message = f"command {record.id} was given up: {step.message}"
+        has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
+        # Only a replacement that did not become ready counts in its NodePool's breaker.
+        not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
+        self._deletion.begin(claim, not_ready if has_failed else unused, message, report)
+        self._work.send([work_on_claim(claim.name, self._clock.now())])
 
     def _is_wanted(self, claim: ClaimRecord, reader: NodeStateReader) -> bool:
         """Whether pods run on a replacement, or are expected there."""

@@ -11,6 +11,7 @@ from core.lifecycle.records import CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Command
 from core.model.values.taints import DISRUPTED
+from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 LATE = timedelta(minutes=11)
@@ -136,3 +137,32 @@ def test_a_command_that_never_started_leaves_the_taint_of_another_hand() -> None
     report = lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
     assert [(decision.kind, decision.reason) for decision in report.decisions] == [("abandon", "Stale")]
     assert [found["key"] for found in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]] == [DISRUPTED.key]
+
+
+def test_a_node_that_a_webhook_keeps_closed_keeps_no_other_of_its_command_closed() -> None:
+    """Its neighbours stayed tainted, and the replacements were paid for, as long as the webhook refused."""
+    lab = drifted_fleet()
+    claims = tuple(claim.name for claim in lab.claims)
+    nodes = tuple(claim.node_name for claim in lab.claims)
+    record = a_late_command(lab, "late", *claims)
+    command = msgspec.structs.replace(record.command, nodes=nodes)
+    commands = lab.app.adapters.stores.commands
+    commands.add(msgspec.structs.replace(record, command=command))
+    taint = {"key": DISRUPTED.key, "effect": DISRUPTED.effect}
+    for node in nodes:
+        lab.kubernetes.amend(kinds.NODES, node, {"spec": {"taints": [taint]}})
+    refusals = iter([DeniedError("kube:patch nodes", "403")])
+
+    def refuse_first(call: str) -> None:
+        error = next(refusals, None) if call == "patch nodes" else None
+        if error is not None:
+            raise error
+
+    lab.kubernetes.before_call = refuse_first
+    lab.execute({"command": "late"})
+    closed = [bool(lab.kubernetes.raw(kinds.NODES, node)["spec"].get("taints")) for node in nodes]
+    assert closed == [True, False]
+    assert commands.get("late") is not None
+    lab.execute({"command": "late"})
+    assert not lab.kubernetes.raw(kinds.NODES, nodes[0])["spec"].get("taints")
+    assert commands.get("late") is None
