@@ -8,7 +8,8 @@ import msgspec
 
 from core.explain_node import explain_node_now
 from core.model.node_pool import Budget, Disruption
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
+from core.model.values.commitment import ReservedInstances
 from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
@@ -32,6 +33,14 @@ def test_a_node_that_budgets_keep_says_what_it_costs_and_when_they_change() -> N
     assert "the budgets let go now: 0 Drifted, 0 Empty, 0 Underutilized" in text
     assert "the budgets change at " in text
     assert "23:00 UTC" in text
+
+
+def test_a_node_that_a_commitment_covers_says_so() -> None:
+    """Zero dollars an hour alone look like a mistake."""
+    reserved = ReservedInstances(name="bought", instance_type="m5.large", count=1)
+    snapshot = msgspec.structs.replace(closed(), options=Options(commitments=(reserved,)))
+    text = str(explain_node_now(snapshot, "busy"))
+    assert "costs 0.0000 $/h in NodePool default, covered by commitment bought" in text
 
 
 def test_a_node_that_is_not_ours_has_no_price() -> None:

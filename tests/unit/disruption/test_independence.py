@@ -61,6 +61,12 @@ def a_command(node: str, to: str, *types: str, **claim: Any) -> Command:
             a_command("node-2", "y", "t-4", capacity_types=(labels.RESERVED,)),
             False,
         ),
+        (
+            {},
+            a_command("node-1", "x", "t-4", annotations={labels.COMMITMENT: "ri"}),
+            a_command("node-2", "y", "t-4", annotations={labels.COMMITMENT: "ri"}),
+            False,
+        ),
     ],
 )
 def test_two_commands(world_of: dict[str, Any], first: Command, second: Command, are: bool) -> None:
