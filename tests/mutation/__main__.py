@@ -3,7 +3,8 @@
 A first run notes which test executes which lines (minutes; kept in build/mutants-map.json until code or tests change), and then
 only those tests are asked, the cheapest first. Prints a line for each mutant that survives; all figures go to `--json`. Mutants
 that are listed as equivalent are not drawn. `--named` plays the faults of named.toml instead of a sample, those of the areas
-asked for. Exit code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
+asked for. `--module` asks the mutants of one module of its own tests alone: less than its area would kill, in seconds. Exit
+code 1 where fewer than `--wanted` per cent are killed, 2 where a list no longer fits the code.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from random import Random
 from typing import Any, Final
 
 from tests.mutation import equivalent, named
-from tests.mutation.areas import ROOT, SUITES, area_of, modules
+from tests.mutation.areas import ROOT, SUITES, area_of, modules, own_tests
 from tests.mutation.fates import Fate, fates_of
 from tests.mutation.mutants import BY_TEXT, Mutant, mutants
+from tests.mutation.selection import suites_of
 
 _PROCESSES: Final = 2
 
@@ -38,6 +40,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=_PROCESSES)
     parser.add_argument("--area", action="append", choices=sorted(SUITES), help="only these; all where none is named")
+    parser.add_argument("--module", action="append", help="only this module, asked of the tests at its own path alone")
     parser.add_argument("--named", action="store_true", help="the faults of named.toml")
     parser.add_argument(
         "--tests", type=int, default=0, help="ask each mutant of so many tests at most, the cheapest; 0: of all"
@@ -45,15 +48,18 @@ def main() -> int:
     parser.add_argument("--wanted", type=int, default=0, help="per cent")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    own = [own_tests(path) for path in arguments.module or ()]
     problems = [*equivalent.stale(equivalent.entries()), *named.stale(named.named())]
+    problems += [f"--module: there are no tests at {path}" for path in own if not (ROOT / path).is_file()]
     if problems:
         _say("\n".join(problems))
         return 2
     areas = arguments.area or sorted(SUITES)
-    chosen = faults(areas) if arguments.named else sample(areas, arguments.sample, arguments.seed)
+    paths = arguments.module or [path for area in areas for path in modules(area)]
+    chosen = faults(areas) if arguments.named else sample(paths, arguments.sample, arguments.seed)
     began = time.monotonic()
     fates = []
-    for fate in fates_of(chosen, arguments.processes, arguments.tests or None):
+    for fate in fates_of(chosen, own or suites_of(chosen), arguments.processes, arguments.tests or None):
         fates.append(fate)
         if not fate.killer:
             ran = f"{fate.asked} tests run it" if fate.asked else "no test runs it"
@@ -75,9 +81,9 @@ def faults(areas: Sequence[str]) -> list[Mutant]:
     return [fault for fault in named.as_mutants(named.named()) if area_of(fault.path) in areas]
 
 
-def sample(areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """A sample of all mutants of these areas that can be killed, the same for a seed, in the order of the modules."""
-    every = [m for area in areas for path in modules(area) for m in mutants(path, (ROOT / path).read_text())]
+def sample(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """A sample of all mutants of these modules that can be killed, the same for a seed, in the order of the modules."""
+    every = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_text())]
     draw = Random(seed)  # noqa: S311 - a sample
     listed = equivalent.entries()
     chosen: list[Mutant] = []

@@ -22,8 +22,10 @@ class Fate(msgspec.Struct, frozen=True):
     asked: int
 
 
-def fates_of(chosen: Sequence[Mutant], processes: int, tests_max: int | None = None) -> Iterator[Fate]:
-    """Each mutant's fate, as it becomes known; each is asked of `tests_max` tests at most.
+def fates_of(
+    chosen: Sequence[Mutant], suites: Sequence[str], processes: int, tests_max: int | None = None
+) -> Iterator[Fate]:
+    """Each mutant's fate, as it becomes known; each is asked of `tests_max` tests of these suites at most.
 
     Raises:
         RuntimeError: If the session ends before it has answered for all.
@@ -33,7 +35,7 @@ def fates_of(chosen: Sequence[Mutant], processes: int, tests_max: int | None = N
     import_libraries()
     late: list[Answer] = []
     answered = 0
-    for answer in _answers(chosen, min(processes, len(chosen)), tests_max):
+    for answer in _answers(chosen, suites, min(processes, len(chosen)), tests_max):
         answered += 1
         if answer.left is None:
             yield _fate(chosen[answer.number], answer.killer, answer.asked)
@@ -50,14 +52,16 @@ def _fate(mutant: Mutant, killer: str, asked: int) -> Fate:
     return Fate(mutant, area_of(mutant.path), killer, asked)
 
 
-def _answers(chosen: Sequence[Mutant], processes: int, tests_max: int | None) -> Iterator[Answer]:
+def _answers(
+    chosen: Sequence[Mutant], suites: Sequence[str], processes: int, tests_max: int | None
+) -> Iterator[Answer]:
     """What a forked session says, line by line."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
         try:
-            status = run_session(chosen, processes, write, tests_max)
+            status = run_session(chosen, suites, processes, write, tests_max)
         finally:
             os._exit(status if "status" in locals() else 70)
     os.close(write)

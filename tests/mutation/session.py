@@ -16,7 +16,7 @@ from tests.mutation.coverage_map import kept_map
 from tests.mutation.forks import forked
 from tests.mutation.mutants import Mutant
 from tests.mutation.places import place_of
-from tests.mutation.selection import suites_of, tests_at_import, tests_for
+from tests.mutation.selection import tests_at_import, tests_for
 from tests.mutation.tracing import Tracing
 from tests.mutation.warm import Warm
 
@@ -129,6 +129,12 @@ class Session:
                 yield Answer(number, left=tuple(tests))
 
 
-def run_session(chosen: Sequence[Mutant], processes: int, write: int, tests_max: int | None) -> int:
-    """Play these mutants in this process, which must not have imported the project; returns pytest's status."""
-    return int(pytest.main([*OPTIONS, *suites_of(chosen)], plugins=[Session(chosen, processes, write, tests_max)]))
+def run_session(
+    chosen: Sequence[Mutant], suites: Sequence[str], processes: int, write: int, tests_max: int | None
+) -> int:
+    """Play these mutants on tests of these suites in this process, which must not have imported the project.
+
+    Returns:
+        pytest's status.
+    """
+    return int(pytest.main([*OPTIONS, *suites], plugins=[Session(chosen, processes, write, tests_max)]))

@@ -81,10 +81,19 @@ def test_a_missing_place_is_an_error() -> None:
         broken(SOURCE, Mutant("m.py", 1, 0, 0, "gone", "here"))
 
 
-def test_the_sample_depends_on_seed_and_areas_only() -> None:
-    first = sample(["core/brakes", "core/pools"], 20, 1)
-    assert first == sample(["core/brakes", "core/pools"], 20, 1) != sample(["core/brakes", "core/pools"], 20, 2)
+def test_the_sample_depends_on_seed_and_modules_only() -> None:
+    paths = [*modules("core/brakes"), *modules("core/pools")]
+    first = sample(paths, 20, 1)
+    assert first == sample(paths, 20, 1) != sample(paths, 20, 2)
     assert {area_of(mutant.path) for mutant in first} == {"core/brakes", "core/pools"}
+
+
+def test_a_module_without_tests_of_its_own_cannot_be_asked_of_them() -> None:
+    """Pytest would collect all tests there are."""
+    command = [sys.executable, "-m", "tests.mutation", "--module", "core/labels.py"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert ended.returncode == 2
+    assert "there are no tests at tests/unit/test_labels.py" in ended.stdout
 
 
 def test_every_area_has_modules_and_tests() -> None:
