@@ -45,7 +45,7 @@ class DisruptionPass:
         self.planner = planner or Planner(snapshot)
         self._states = self.planner.context.states
         self._pool_of = {state.name: state.node_pool for state in self._states}
-        self.budgets = PassBudgets(snapshot, self._states)
+        self.budgets = PassBudgets(snapshot, self._states, self.planner.context.budgets)
         self._simulations = 0
         self._adopted_savings = 0
         self._names = ReplacementNames(snapshot)

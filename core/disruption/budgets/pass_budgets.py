@@ -33,12 +33,12 @@ class PassBudgets:
         pod_budgets: The PodDisruptionBudgets.
     """
 
-    def __init__(self, snapshot: Snapshot, states: Sequence[StateNode]) -> None:
+    def __init__(self, snapshot: Snapshot, states: Sequence[StateNode], pod_budgets: DisruptionBudgets) -> None:
         self._snapshot = snapshot
         self._states = states
         self.remaining: Remaining = remaining(snapshot, states)
         self.node_counts: dict[str, int] = counted_nodes(snapshot, states)
-        self.pod_budgets = DisruptionBudgets.of(snapshot)
+        self.pod_budgets = pod_budgets
         self._ledger = BudgetLedger(self.remaining, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(self.pod_budgets)
         self._rate = EvictionRate.of(snapshot, states)
