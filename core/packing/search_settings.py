@@ -301,9 +301,10 @@ class RepackSettings:
     entangled_per_machine_min: int = 2
     # What an even mix of items in every zone may cost over the best one, which rounds worse: few pods of each item in a zone.
     even_zones_cost_relative_max: float = 2e-3
-    # Pods are counted in one over this when shares of them are rounded, and shares are rounded to so many decimal digits.
+    # Corrections that give every zone the same mix of resources: each is exact unless a zone would get less than nothing.
+    zone_balance_rounds: int = 4
+    # Pods are counted in one over this when a bound is computed for shares of them.
     zone_share_steps_per_pod: int = 100
-    zone_share_digits: int = 6
     # With pods held to fewer zones there is nothing to split.
     zones_min: int = 2
     # Items without a place for which another item is moved: each looks at all machines.

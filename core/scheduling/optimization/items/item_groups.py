@@ -2,7 +2,7 @@
 
 A hostname group whose counted pods all obey one cap is a resource of which each machine has that much; where there are too many
 such groups, it is a cap on each item group by itself. The rest is settled when packing items get their machines
-(`claims.item_assignment`): an item group only says how many other hostname rules concern its members.
+(`claims.item_assignment`): items that differ in such rules alone are alike for the solver.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ItemGroup:
         is_fixed: Whether a node holds at most one of all such items.
         hostname_requests: How much they take of hostname groups that are resources.
         per_machine_max: Most of them on one machine, zero for no cap.
-        distinguished_by: What else keeps them apart from other groups.
+        capped_by: The hostname groups that the cap is of: two groups with a cap each are not one with a common cap.
     """
 
     requests: Vector
@@ -52,7 +52,7 @@ class ItemGroup:
     is_fixed: bool = False
     hostname_requests: Amounts = ()
     per_machine_max: int = 0
-    distinguished_by: tuple[int, ...] = ()
+    capped_by: tuple[TopologyGroupId, ...] = ()
 
     def restricted_to(self, option: LaunchOption) -> ItemGroup:
         """The same group where it may run in one way only."""
@@ -92,20 +92,15 @@ class ItemGrouping:
         """The group of an item that may run in one way."""
         resources = tuple((number, amount) for number, amount in item.counted if number in self.hostname_capacity)
         capped = [(number, amount) for number, amount in item.counted if number in self._capped]
-        unsettled = self._unsettled(item.counted), self._unsettled(item.caps)
-        is_entangled = bool(unsettled[1])
+        is_entangled = any(number not in self._uniform for number, _ in item.caps)
         return ItemGroup(
             requests=item.requests,
             options=(option,),
             is_fixed=item.is_fixed,
             hostname_requests=(*resources, (ENTANGLED, 1)) if is_entangled else resources,
             per_machine_max=min((self._capped[number] // amount for number, amount in capped), default=0),
-            distinguished_by=(*unsettled, *(number for number, _ in capped)) if capped or any(unsettled) else (),
+            capped_by=tuple(number for number, _ in capped),
         )
-
-    def _unsettled(self, amounts: Amounts) -> int:
-        """How many of these hostname groups are neither a resource nor a cap."""
-        return sum(number not in self._uniform for number, _ in amounts)
 
 
 def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:

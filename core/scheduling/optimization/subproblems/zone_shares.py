@@ -12,6 +12,7 @@ from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import ItemGroup
 from core.scheduling.optimization.subproblems.packing_columns import problem_of
+from core.scheduling.optimization.subproblems.zone_balance import balanced_shares, whole_pods
 from core.scheduling.primitives.handles import TopologyGroupId
 
 
@@ -44,29 +45,38 @@ class ZoneShares:
         blocks = [_block(templates, groups, counts, hostname_capacity) for groups in by_zone.values()]
         self._blocks = [block.restricted(block.undominated()) for block in blocks]
 
-    def best(self) -> Floats:
-        """[group, zone], which share of the group each zone gets; zones in the order in which they were given.
+    def best(self) -> Ints:
+        """[group, zone], how many pods of the group each zone gets; zones in the order in which they were given.
 
         Where zones cost the same, the program's solution is an extreme one, with few pods of each group in a zone, and machines
-        that hold few pods of each group are harder to fill. So an even mix is preferred where it costs next to nothing.
+        that hold few pods of each group are harder to fill. So a mix like that of all zones is preferred where it costs next to
+        nothing.
         """
         joint = self._joint()
         merged = _with_equal_offers_merged(joint)
         fluid = relax(merged, self._settings)
-        even = self._even_shares(fluid.item_values)
+        even = self._even_shares(fluid.item_values, joint.requests)
         if self._bound(even) <= fluid.lower_bound * (1 + self._settings.repack.even_zones_cost_relative_max):
-            return even
+            return self._whole_pods(even, joint.requests)
         is_smaller = len(merged.prices) < len(joint.prices)
         pods = relax(joint, self._settings).pods if is_smaller else fluid.pods
         ends = np.cumsum([len(block.prices) for block in self._blocks])[:-1]
-        return _normalised(np.stack([part.sum(axis=1) for part in np.split(pods, ends, axis=1)], axis=1))
+        shares = _normalised(np.stack([part.sum(axis=1) for part in np.split(pods, ends, axis=1)], axis=1))
+        return self._whole_pods(shares, joint.requests)
 
-    def by_size(self) -> Floats:
+    def by_size(self) -> Ints:
         """As `best`, without any program: each zone gets of every group what its held pods have of all held pods' size."""
         # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of all that is requested, over resources.
         requests = self._joint().requests
-        sizes = (requests / np.maximum(self._counts @ requests, 1)).sum(axis=1)
-        return self._even_shares(sizes)
+        return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
+
+    def _whole_pods(self, shares: Floats, requests: Ints) -> Ints:
+        return whole_pods(shares, sizes=self._sizes(requests), counts=self._counts)
+
+    def _sizes(self, requests: Ints) -> Floats:
+        """[group, resource], what one pod requests, over all that is requested."""
+        sizes: Floats = requests / np.maximum(self._counts @ requests, 1)
+        return sizes
 
     def _joint(self) -> PackingProblem:
         """The zones' problems as one: the types of each zone, and groups that may run in several."""
@@ -86,11 +96,14 @@ class ZoneShares:
             allowed=np.concatenate(columns, axis=1),
         )
 
-    def _even_shares(self, item_values: Floats) -> Floats:
-        """[group, zone], the same shares for every group: by the value of the pods that may run in that zone only.
+    def _even_shares(self, item_values: Floats, requests: Ints) -> Floats:
+        """[group, zone], about the same shares for every group: by the value of the pods that may run in that zone only.
+
+        They differ as far as it takes to give every zone the mix of resources of all zones together.
 
         Args:
             item_values: [group], what one item of it is worth.
+            requests: [group, resource].
         """
         # held[z] = Σ counts[g] item_values[g] over groups g that may run in z alone; group g gets held[z] over the sum of held
         # of its zones. A zone without such pods gets next to nothing, but more than zero: a group may have no other zone.
@@ -99,7 +112,15 @@ class ZoneShares:
             may[users, zone] = True
         in_one_zone = (may.sum(axis=1) == 1)[:, None]
         held = np.where(in_one_zone, may * (self._counts * item_values)[:, None], 0.0).sum(axis=0)
-        return _normalised(np.where(may, np.maximum(held, 1e-9 * held.max(initial=1.0)), 0.0))
+        held = np.maximum(held, 1e-9 * held.max(initial=1.0))
+        return balanced_shares(
+            _normalised(np.where(may, held, 0.0)),
+            sizes=self._sizes(requests),
+            counts=self._counts,
+            may=may,
+            weights=held / held.sum(),
+            rounds=self._settings.repack.zone_balance_rounds,
+        )
 
     def _bound(self, shares: Floats) -> int:
         """What the zones cost at least if groups are divided so; shares of pods are rounded to a hundredth of a pod."""

@@ -67,7 +67,7 @@ class ZoneSplit:
         group_of: Mapping[PackingItem, ItemGroup],
         hostname_capacity: Mapping[TopologyGroupId, int],
     ) -> dict[ItemGroup, _ZoneAllocation]:
-        """Group → its allocation; one for all groups that take the same hostname groups in the same shares."""
+        """Group → its allocation."""
         totals: dict[ItemGroup, int] = {}
         by_zone: dict[str, dict[ItemGroup, ItemGroup]] = {}
         for item, count in counts.items():
@@ -82,15 +82,11 @@ class ZoneSplit:
             hostname_capacity=hostname_capacity,
             settings=self._settings,
         )
-        shares = zone_shares.by_size() if self._budget.is_spent else zone_shares.best()
-        digits = self._settings.repack.zone_share_digits
-        allocations: dict[tuple[object, ...], _ZoneAllocation] = {}
-        found: dict[ItemGroup, _ZoneAllocation] = {}
-        for group, row in zip(totals, shares.tolist(), strict=True):
-            of_group = {zone: round(share, digits) for zone, share in zip(by_zone, row, strict=True)}
-            key = (group.hostname_requests, *of_group.items())
-            found[group] = allocations.setdefault(key, _ZoneAllocation(of_group))
-        return found
+        pods = zone_shares.by_size() if self._budget.is_spent else zone_shares.best()
+        return {
+            group: _ZoneAllocation(dict(zip(by_zone, row, strict=True)))
+            for group, row in zip(totals, pods.tolist(), strict=True)
+        }
 
 
 def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[MovablePods]]:
@@ -101,17 +97,23 @@ def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[Mov
 
 
 class _ZoneAllocation:
-    """Allocates items to zones one by one, so that each zone has its share of every few of them."""
+    """Allocates a group's items to zones one by one, so that each zone has its share of every few of them."""
 
-    def __init__(self, shares: Mapping[str, float]) -> None:
-        self._shares = {zone: share for zone, share in shares.items() if share > 0}
-        self._allocated = dict.fromkeys(self._shares, 0)
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        """Take how many items each zone gets."""
+        self._counts = counts
+        self._total = sum(counts.values())
+        self._allocated = dict.fromkeys(counts, 0)
         self._items = 0
 
     def next_zone(self) -> str:
         """The zone that is furthest behind its share, ties to the last name."""
         self._items += 1
-        behind = {zone: share * self._items - self._allocated[zone] for zone, share in self._shares.items()}
+        behind = {
+            zone: count * self._items - self._allocated[zone] * self._total
+            for zone, count in self._counts.items()
+            if self._allocated[zone] < count
+        }
         zone = max(behind, key=lambda one: (behind[one], one))
         self._allocated[zone] += 1
         return zone

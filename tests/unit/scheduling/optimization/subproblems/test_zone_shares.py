@@ -1,4 +1,4 @@
-"""Which share of each item group goes to which zone."""
+"""How many pods of each item group go to which zone."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def a_cluster(price_in_b: float) -> Snapshot:
     )
 
 
-def shares(price_in_b: float) -> tuple[list[list[float]], list[list[float]]]:
-    """[group, zone], of ten pods that may run in both zones, thirty that must run in the first and ten in the second.
+def pods_by_zone(price_in_b: float) -> tuple[list[list[int]], list[list[int]]]:
+    """[group, zone], of twelve pods that may run in both zones, thirty that must run in the first and ten in the second.
 
     The first two groups are equal in the first zone. By the fluid program, and by size.
     """
@@ -45,24 +45,24 @@ def shares(price_in_b: float) -> tuple[list[list[float]], list[list[float]]]:
     }
     found = ZoneShares(
         context.templates,
-        counts={free: 10, first: 30, second: 10},
+        counts={free: 12, first: 30, second: 10},
         by_zone=by_zone,
         hostname_capacity={},
         settings=DEFAULT_SETTINGS,
     )
-    return found.best().round(6).tolist(), found.by_size().round(6).tolist()
+    return found.best().tolist(), found.by_size().tolist()
 
 
 def test_with_equal_prices_free_pods_go_where_the_others_are() -> None:
     """Groups that are equal in a zone were counted once and stopped the planner; a small zone would get odd mixes."""
-    best, by_size = shares(price_in_b=1.0)
-    assert best == by_size == [[0.75, 0.25], [1, 0], [0, 1]]
+    best, by_size = pods_by_zone(price_in_b=1.0)
+    assert best == by_size == [[9, 3], [30, 0], [0, 10]]
 
 
 def test_with_a_cheaper_zone_free_pods_go_there() -> None:
     """Otherwise, pods pay for the more expensive zone's nodes only because others have to."""
-    best, _ = shares(price_in_b=0.5)
-    assert best == [[0, 1], [1, 0], [0, 1]]
+    best, _ = pods_by_zone(price_in_b=0.5)
+    assert best == [[0, 12], [30, 0], [0, 10]]
 
 
 def _type(cpu: int, price_in_b: float) -> InstanceType:
