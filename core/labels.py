@@ -120,6 +120,9 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
 TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
+SHARED_TENANCY: Final = "default"
+"""Tenancy of hardware that is shared with other accounts, in EC2's words."""
+
 NITRO_SANDBOX: Final = f"{AWS_GROUP}/nitro-sandbox"
 
 _AWS_TYPE_LABELS: Final = tuple(

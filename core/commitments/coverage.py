@@ -91,9 +91,10 @@ coverage_of: Final = ByIdentity(_coverage, size=SNAPSHOTS_REMEMBERED)
 
 
 def _is_on_demand(state: StateNode) -> bool:
-    """Whether commitments can cover the node. EKS labels nodes of others in its own way."""
+    """Whether commitments can cover the node, on hardware that is shared. EKS labels nodes of others in its own way."""
     kind = state.labels.get(labels.CAPACITY_TYPE) or state.labels.get(labels.EKS_CAPACITY_TYPE, labels.ON_DEMAND)
-    return kind.lower().replace("_", "-") == labels.ON_DEMAND
+    is_shared = state.labels.get(labels.TENANCY, labels.SHARED_TENANCY) == labels.SHARED_TENANCY
+    return is_shared and kind.lower().replace("_", "-") == labels.ON_DEMAND
 
 
 def _removed_last(state: StateNode) -> tuple[bool, int, str]:
@@ -125,7 +126,8 @@ def _covered(
 def _hold(claim: NodeClaim, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]) -> None:
     """Hold for a claim on its way what the largest of its types would take, where it can only become on-demand capacity."""
     admitted: Mapping[str, tuple[str, ...]] = {r.key: r.values for r in claim.requirements if not r.complement}
-    if admitted.get(labels.CAPACITY_TYPE) != (labels.ON_DEMAND,):
+    is_shared = labels.SHARED_TENANCY in admitted.get(labels.TENANCY, (labels.SHARED_TENANCY,))
+    if not is_shared or admitted.get(labels.CAPACITY_TYPE) != (labels.ON_DEMAND,):
         return
     node_class = claim.node_class.name if claim.node_class is not None else ""
     known = types.by_name(claim.labels.get(labels.NODEPOOL, ""), node_class)

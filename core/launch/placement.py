@@ -9,7 +9,7 @@ from core import labels
 from core.catalogue.node_class import NodeClassSpec
 from core.model.values.requirements import Requirement
 
-SHARED: Final = "default"
+SHARED: Final = labels.SHARED_TENANCY
 DEDICATED: Final = "dedicated"
 
 _CONFINING: Final = ("placementGroupSelector", "cpuOptions")

@@ -72,13 +72,16 @@ class Commitments(Constraint):
     def choices(self, draft: ClaimDraft) -> Iterator[CoveredDraft]:
         """Yield the draft of a new claim held to each commitment that covers some of its types as a whole.
 
-        None where a capacity reservation would do: its places cover nothing else.
+        None where a capacity reservation would do: its places cover nothing else. None on dedicated hardware either.
         """
         return self._choices(draft, self.left)
 
     def _choices(self, draft: ClaimDraft, left: Sequence[int]) -> Iterator[CoveredDraft]:
         table = self._table
-        if draft.narrowed(table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)).is_possible:
+        tenancy = table[draft.reqs].get(labels.TENANCY)
+        is_shared = tenancy is None or tenancy.has(labels.SHARED_TENANCY)
+        reserved = draft.narrowed(table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED))
+        if not is_shared or reserved.is_possible:
             return
         on_demand = table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.ON_DEMAND)
         for position, commitment in enumerate(self._start.charges.commitments):

@@ -76,17 +76,29 @@ def test_nodes_of_others_are_covered_first() -> None:
                        ).nodes["n0"].price == DOLLAR // 10  # fmt: skip
 
 
-def test_nodes_that_leave_and_spot_take_nothing() -> None:
-    """Their replacements are planned with what they free."""
+def test_nodes_that_leave_and_spot_and_dedicated_nodes_take_nothing() -> None:
+    """What leaves is replaced with what it frees; the others are not what was bought."""
     leaving = _world(RESERVED, machines=[(LARGE, "n0")])
     leaving = msgspec.structs.replace(leaving, marked_for_deletion=(leaving.node_claims[0].name,))
     spot = _world(RESERVED, machines=[(LARGE, a_node_of(LARGE, "n0", capacity_type=labels.SPOT))])
-    for world in (leaving, spot):
+    claim, node = a_node_of(LARGE, "n0")
+    alone = msgspec.structs.replace(node, labels={**node.labels, labels.TENANCY: "dedicated"})
+    dedicated = _world(RESERVED, machines=[(LARGE, (claim, alone))])
+    for world in (leaving, spot, dedicated):
         assert coverage_of(world).left == {"ri": RESERVED.amount}
 
 
-@pytest.mark.parametrize(("capacity_types", "left"), [(("on-demand",), 0), (("on-demand", "spot"), RESERVED.amount)])
-def test_a_claim_on_its_way_holds_what_its_largest_type_takes(capacity_types: tuple[str, ...], left: int) -> None:
+@pytest.mark.parametrize(
+    ("capacity_types", "tenancy", "left"),
+    [
+        (("on-demand",), "default", 0),
+        (("on-demand", "spot"), "default", RESERVED.amount),
+        (("on-demand",), "dedicated", RESERVED.amount),
+    ],
+)
+def test_a_claim_on_its_way_holds_what_its_largest_type_takes(
+    capacity_types: tuple[str, ...], tenancy: str, left: int
+) -> None:
     """Otherwise, the next plan counts on the same hour again."""
     claim = NodeClaim(
         name="c",
@@ -95,6 +107,7 @@ def test_a_claim_on_its_way_holds_what_its_largest_type_takes(capacity_types: tu
         requirements=(
             Requirement.one_of(labels.INSTANCE_TYPE, "m7.large", "m7.xlarge"),
             Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types),
+            Requirement.one_of(labels.TENANCY, tenancy),
         ),
     )
     assert coverage_of(_world(RESERVED, node_claims=(claim,))).left == {"ri": left}

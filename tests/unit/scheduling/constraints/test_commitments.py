@@ -94,6 +94,17 @@ def test_a_pool_that_may_not_use_it_does_without() -> None:
     assert (claim.commitment, claim.capacity_types) == ("", ("spot",))
 
 
+def test_dedicated_hardware_is_not_covered() -> None:
+    """Reserved instances are bought for one tenancy."""
+    types = tuple(
+        msgspec.structs.replace(one, labels={**one.labels, labels.TENANCY: ("dedicated", "default")}) for one in TYPES
+    )
+    for tenancy, commitment in (("dedicated", ""), ("default", "one")):
+        pool = a_pool("default", Requirement.one_of(labels.TENANCY, tenancy))
+        (claim,) = _plan(ONE, pods=1, types=types, node_pools=(pool,)).claims
+        assert claim.commitment == commitment
+
+
 def test_a_short_quota_of_on_demand_capacity_keeps_no_pod_out() -> None:
     """Where the covered nodes do not fit the quota, spot still does."""
     plan = _plan(ONE, pods=2, vcpu_quotas={STANDARD.on_demand: 4})
