@@ -30,8 +30,8 @@ def drawn(found: Mapping[str, Any]) -> str:
 
 def _parts(results: Sequence[Result], conditions: Mapping[str, Any]) -> Iterator[str]:
     taken = sorted({result.taken_at[:10] for result in results})
-    where = f"on {conditions['cores']} processors; a node boots for {conditions['bootSeconds']:g} s."
-    yield f"Taken on {' and '.join(taken)} {where}"
+    where = f"on {conditions['cores']} processors; a node boots for {conditions['bootSeconds']:g} s"
+    yield f"Taken on {' and '.join(taken)} {where}, and settled is {conditions['quietSeconds']:g} s without a change."
     yield table(results)
     sizes = sorted({result.pods for result in results})
     ratios = [line for pods in sizes for line in _ratios(pods, results)]

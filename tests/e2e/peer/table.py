@@ -23,6 +23,7 @@ COLUMNS: Final[tuple[tuple[str, Cell], ...]] = (
     ("peak MB", lambda r: r.halved and f"{max(r.halved.footprint.memory_mb.values(), default=0):.0f}"),
     ("CPU s", lambda r: r.halved and (r.halved.footprint.cpu_seconds or "")),
     ("billed s", lambda r: r.halved and (round(sum(r.halved.footprint.billed_ms.values()) / 1000) or "")),
+    ("GB-s burst", lambda r: r.burst and (r.burst.footprint.gb_seconds or "")),
     ("GB-s", lambda r: r.halved and (r.halved.footprint.gb_seconds or "")),
     ("load", lambda r: " ".join(map(str, r.load))),
 )

@@ -43,7 +43,7 @@ def result(side: str, *, last_pod: float, dollars: float) -> Result:
 def test_ratios_and_moments_are_those_of_the_run() -> None:
     """Hand-written ratios would stay when the figures change."""
     results = [result("fleetwright", last_pod=30.0, dollars=3.0), result("karpenter", last_pod=40.0, dollars=8.0)]
-    written = figures(msgspec.json.decode(to_json(results, {"cores": 2, "bootSeconds": 20.0})))
+    written = figures(msgspec.json.decode(to_json(results, {"cores": 2, "bootSeconds": 20.0, "quietSeconds": 90.0})))
     assert "| 300 | 1 and 1 | 0.75 | 0.38 | 0.38 | 1.00 | 1.00 |" in written
     assert "| 300 | karpenter | pod bound | 1 | 2 | 3.5 |" in written
     assert "on 2 processors; a node boots for 20 s" in written
@@ -52,7 +52,11 @@ def test_ratios_and_moments_are_those_of_the_run() -> None:
 def test_one_side_alone_has_no_ratio() -> None:
     """It cannot be compared."""
     written = figures(
-        msgspec.json.decode(to_json([result("karpenter", last_pod=1.0, dollars=1.0)], {"cores": 2, "bootSeconds": 20}))
+        msgspec.json.decode(
+            to_json(
+                [result("karpenter", last_pod=1.0, dollars=1.0)], {"cores": 2, "bootSeconds": 20, "quietSeconds": 90}
+            )
+        )
     )
     assert "Ours over" not in written
 
@@ -61,7 +65,9 @@ def test_medians_of_the_runs_are_compared() -> None:
     """One disturbed run of three decides nothing."""
     ours = [result("fleetwright", last_pod=last_pod, dollars=4.0) for last_pod in (30.0, 90.0, 33.0)]
     theirs = [result("karpenter", last_pod=last_pod, dollars=8.0) for last_pod in (30.0, 36.0, 20.0)]
-    written = figures(msgspec.json.decode(to_json([*ours, *theirs], {"cores": 2, "bootSeconds": 20})))
+    written = figures(
+        msgspec.json.decode(to_json([*ours, *theirs], {"cores": 2, "bootSeconds": 20, "quietSeconds": 90}))
+    )
     assert "| 300 | 3 and 3 | 1.10 | 0.50 |" in written
 
 
