@@ -161,6 +161,24 @@ RULES: Final = (
         advice="Correct the snapshot in blockDeviceMappings of the EC2NodeClass.",
         begins=True,
     ),
+    *(
+        LaunchErrorRule(
+            code=code,
+            remembered=Remembered.REQUEST,
+            advice="Correct blockDeviceMappings of the EC2NodeClass, or admit instance types that go with it.",
+        )
+        for code in ("InvalidBlockDeviceMapping", "EncryptedVolumesNotSupported")
+    ),
+    LaunchErrorRule(
+        code="TagPolicyViolation",
+        remembered=Remembered.NODE_CLASS,
+        advice="Correct spec.tags of the EC2NodeClass: a tag policy of the organization refuses one of the tags.",
+    ),
+    LaunchErrorRule(
+        code="UnsupportedOperation",
+        remembered=Remembered.REQUEST,
+        advice="Correct the field of the EC2NodeClass that the message is about, or admit other instance types.",
+    ),
     LaunchErrorRule(
         code="InvalidUserData.",
         remembered=Remembered.REQUEST,
