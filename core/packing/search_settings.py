@@ -303,6 +303,8 @@ class RepackSettings:
     even_zones_cost_relative_max: float = 2e-3
     # Corrections that give every zone the same mix of resources: each is exact unless a zone would get less than nothing.
     zone_balance_rounds: int = 4
+    # Shares times pods may fall short of whole numbers by as much, in floating point.
+    whole_pods_slack_relative: float = 1e-9
     # Pods are counted in one over this when a bound is computed for shares of them.
     zone_share_steps_per_pod: int = 100
     # With pods held to fewer zones there is nothing to split.

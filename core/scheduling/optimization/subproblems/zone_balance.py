@@ -6,14 +6,9 @@ fluid program does not see that whole pods fill such machines badly.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
-
-_INTEGRALITY_TOLERANCE: Final = 1e-9
-"""Shares times pods may fall short of whole numbers by as much."""
 
 
 def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, weights: Floats, rounds: int) -> Floats:
@@ -42,16 +37,17 @@ def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, 
     return shares
 
 
-def whole_pods(shares: Floats, *, sizes: Floats, counts: Ints) -> Ints:
+def whole_pods(shares: Floats, *, sizes: Floats, counts: Ints, slack: float) -> Ints:
     """[group, zone], shares in whole pods: what rounding leaves over goes where the most of what it requests is lacking.
 
     Args:
         shares: [group, zone], which part of the group each zone gets.
         sizes: [group, resource], what one pod requests, over all that is requested.
         counts: [group], pods.
+        slack: How far below a whole number a product counts as that number.
     """
     wanted = shares * counts[:, None]
-    pods: Ints = np.floor(wanted + _INTEGRALITY_TOLERANCE).astype(np.int64)
+    pods: Ints = np.floor(wanted + slack).astype(np.int64)
     lacking = (wanted - pods).T @ sizes
     left = counts - pods.sum(axis=1)
     for group in np.argsort(-sizes.max(axis=1), kind="stable"):

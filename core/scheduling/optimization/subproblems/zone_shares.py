@@ -71,7 +71,8 @@ class ZoneShares:
         return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
 
     def _whole_pods(self, shares: Floats, requests: Ints) -> Ints:
-        return whole_pods(shares, sizes=self._sizes(requests), counts=self._counts)
+        slack = self._settings.repack.whole_pods_slack_relative
+        return whole_pods(shares, sizes=self._sizes(requests), counts=self._counts, slack=slack)
 
     def _sizes(self, requests: Ints) -> Floats:
         """[group, resource], what one pod requests, over all that is requested."""
