@@ -8,6 +8,7 @@ from typing import Any, Final
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from tests.access.iam import Policy, read_statement
+from tests.infra.policies import KINDS
 
 ACCOUNT: Final = "123456789012"
 REGION: Final = "us-east-1"
@@ -49,10 +50,7 @@ class Deployment:
         role = self._role(function)
         statements = [
             read_statement(self._value(statement))
-            for kind in (
-                "AWS::IAM::Policy",
-                "AWS::IAM::ManagedPolicy",
-            )  # what does not fit into the first is in the second
+            for kind in KINDS
             for resource in self._of(kind).values()
             if {"Ref": role} in resource["Properties"]["Roles"]
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]

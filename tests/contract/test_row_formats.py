@@ -104,7 +104,7 @@ def test_refusals_of_a_later_release_do_not_hide_those_that_are_known() -> None:
 
 
 def lost(before: Any, after: Any, path: str = "$") -> list[str]:
-    """Fields of `before` that are missing or different in `after`; a default may be missing."""
+    """Fields of `before` that are missing or different in `after`; a default may be missing, and a tuple may have grown."""
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             found
@@ -112,6 +112,6 @@ def lost(before: Any, after: Any, path: str = "$") -> list[str]:
             if value not in (None, "", [], {}, False, 0) or key in after
             for found in lost(value, after.get(key), f"{path}.{key}")
         ]
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+    if isinstance(before, list) and isinstance(after, list) and len(before) <= len(after):
         return [found for n, value in enumerate(before) for found in lost(value, after[n], f"{path}[{n}]")]
     return [] if before == after else [f"{path}: {before} is {after}"]

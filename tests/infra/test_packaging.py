@@ -25,6 +25,7 @@ from infra.packaging.dependencies import LOCK, ROOT, locked
 from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
 from infra.packaging.sources import digest
 from lambdas.wiring import FUNCTIONS
+from tests.infra.policies import actions_of, statements_of
 
 MODULE_OF = {
     "backports-zstd": "backports",
@@ -178,16 +179,10 @@ def test_the_bundles_describe_every_service_that_functions_call() -> None:
 
 @pytest.mark.parametrize("service", sorted(pruning.OPERATIONS))
 def test_every_granted_action_is_an_operation_of_the_bundle(templates: dict[str, dict[str, Any]], service: str) -> None:
-    policies = [
-        r["Properties"]["PolicyDocument"]
-        for r in templates["fleetwright-fleetwright"]["Resources"].values()
-        if r["Type"] == "AWS::IAM::Policy"
-    ]
     granted = {
         action.removeprefix(f"{service}:")
-        for policy in policies
-        for statement in policy["Statement"]
-        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        for statement in statements_of(templates["fleetwright-fleetwright"])
+        for action in actions_of(statement)
         if action.startswith(f"{service}:")
     }
     assert granted - NO_OPERATIONS <= set(pruning.OPERATIONS[service])

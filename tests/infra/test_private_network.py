@@ -11,6 +11,7 @@ from infra.vpc import ENDPOINTS
 from lambdas.wiring import BY_NAME
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
+from tests.infra.policies import actions_of, policies_of, statements_of
 
 VPC = {
     "id": "vpc-0a1b2c3d",
@@ -51,13 +52,15 @@ def test_only_who_asks_the_api_server_is_in_the_vpc(resources: dict[str, dict[st
     assert all(functions[BY_NAME[name].handler]["SubnetIds"] == VPC["subnets"] for name in inside)
 
 
-def test_every_service_that_they_ask_has_an_endpoint_and_no_other(resources: dict[str, dict[str, Any]]) -> None:
+def test_every_service_that_they_ask_has_an_endpoint_and_no_other(templates: dict[str, dict[str, Any]]) -> None:
     """A call without one hangs until its time-out; an unused one costs $7 a month and zone."""
     roles = {f"{name.replace('_', '')}Role" for name in RULES_OF}
-    policies = [p for p in of_type(resources, "AWS::IAM::Policy") if any(r["Ref"][:-8] in roles for r in p["Roles"])]
-    assert len(policies) == len(RULES_OF)
+    template = templates["fleetwright-fleetwright"]
+    resources = dict(template["Resources"])
+    policies = [p for p in policies_of(template).values() if any(r["Ref"][:-8] in roles for r in p["Roles"])]
+    assert {r["Ref"][:-8] for p in policies for r in p["Roles"]} == roles
     allowed = [s for p in policies for s in p["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
-    actions = [a for s in allowed for a in ([s["Action"]] if isinstance(s["Action"], str) else s["Action"])]
+    actions = [action for statement in allowed for action in actions_of(statement)]
     services = {action.partition(":")[0] for action in actions} - NEEDS_NO_ENDPOINT.keys()
     assert {NAMES.get(service, service) for service in services} == set(ENDPOINTS)
     made = [str(endpoint["ServiceName"]) for endpoint in of_type(resources, "AWS::EC2::VPCEndpoint")]
@@ -73,10 +76,9 @@ def test_the_cluster_lets_their_group_in(resources: dict[str, dict[str, Any]]) -
         assert function.get("VpcConfig", {"SecurityGroupIds": [own]})["SecurityGroupIds"] == [own]
 
 
-def test_lambda_may_keep_interfaces_and_our_code_may_not(resources: dict[str, dict[str, Any]]) -> None:
+def test_lambda_may_keep_interfaces_and_our_code_may_not(templates: dict[str, dict[str, Any]]) -> None:
     """Otherwise, an attacker who controls a function could listen in any subnet of the account."""
-    policies = of_type(resources, "AWS::IAM::Policy")
-    denies = [s for p in policies for s in p["PolicyDocument"]["Statement"] if s["Effect"] == "Deny"]
+    denies = [s for s in statements_of(templates["fleetwright-fleetwright"]) if s["Effect"] == "Deny"]
     assert len(denies) == len(RULES_OF)
     for statement in denies:
         assert "ec2:CreateNetworkInterface" in statement["Action"]

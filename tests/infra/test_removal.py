@@ -13,6 +13,7 @@ from moto import mock_aws
 from lambdas.handlers import provision
 from tests.fakes.lab import a_pending_pod
 from tests.infra.conftest import ROOT
+from tests.infra.policies import actions_of, statements_of
 from tests.infra.test_in_moto import Account
 from tests.integration.test_handlers import Context
 
@@ -54,10 +55,8 @@ def test_whatever_functions_make_is_removed_by_somebody(templates: dict[str, dic
     page = PAGE.read_text(encoding="utf-8")
     makes = {
         action
-        for resource in templates["fleetwright-fleetwright"]["Resources"].values()
-        if resource["Type"] == "AWS::IAM::Policy"
-        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
-        for action in (statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]])
+        for statement in statements_of(templates["fleetwright-fleetwright"])
+        for action in actions_of(statement)
         if action.partition(":")[2].startswith(("Create", "Put", "Run", "Tag", "Add")) and "codedeploy" not in action
     }
     assert makes <= set(REMOVED_BY)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.infra.conftest import synthesize
+from tests.infra.policies import actions_of, statements_of
 
 pytestmark = pytest.mark.slow  # `make lint-templates` runs it: twelve stacks take as long as all other tests here
 
@@ -80,9 +81,7 @@ def test_each_may_end_only_what_is_its_own(templates: dict[str, dict[str, Any]])
     ends = [
         statement["Condition"]["StringEquals"]["aws:ResourceTag/eks:eks-cluster-name"]
         for template in templates.values()
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::IAM::Policy"
-        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
-        if "ec2:TerminateInstances" in json.dumps(statement["Action"])
+        for statement in statements_of(template)
+        if "ec2:TerminateInstances" in actions_of(statement)
     ]
     assert sorted(ends) == sorted(cluster["cluster"] for cluster in CLUSTERS)

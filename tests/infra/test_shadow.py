@@ -14,6 +14,7 @@ from simulator.run import run
 from tests.access.playing import held_to
 from tests.access.template import Deployment
 from tests.infra.conftest import synthesize
+from tests.infra.policies import KINDS, actions_of
 from tests.simulation.karpenter import Karpenter, beside_karpenter
 from tests.simulation.operated import operated
 from tests.simulation.test_shadow import Site
@@ -50,7 +51,7 @@ def statements(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[s
             if not resource["Type"].startswith("AWS::IAM::"):
                 continue
             properties = resource["Properties"]
-            assert resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::Policy")
+            assert resource["Type"] in ("AWS::IAM::Role", *KINDS)
             for arn in properties.get("ManagedPolicyArns", ()):
                 assert any(f"policy/service-role/{name}'" in str(arn) for name in MANAGED)
             documents = [
@@ -64,9 +65,8 @@ def statements(templates: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[s
 
 
 def actions(statement: Mapping[str, Any]) -> list[str]:
-    found = statement["Action"]
     assert "NotAction" not in statement
-    return [found] if isinstance(found, str) else found
+    return actions_of(statement)
 
 
 def test_no_role_may_change_anything_but_our_own_records(templates: Mapping[str, Mapping[str, Any]]) -> None:

@@ -19,6 +19,7 @@ from lambdas import metric_names
 from lambdas.settings import Settings
 from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
+from tests.infra.policies import actions_of, policies_of, statements_of
 
 Templates = dict[str, dict[str, Any]]
 
@@ -78,7 +79,7 @@ def test_the_market_is_read_before_a_deployment_is_done(provisioner: Template) -
     versions = of_type(provisioner, "AWS::Lambda::Version")
     version = versions[trigger["Properties"]["HandlerArn"]["Ref"]]
     assert version["Properties"]["FunctionName"] == {"Ref": reader}
-    policies = of_type(provisioner, "AWS::IAM::Policy")
+    policies = policies_of(provisioner.to_json())
     assert [name for name in trigger["DependsOn"] if name in policies], "the role must be whole before the first call"
 
 
@@ -204,19 +205,9 @@ def test_both_dashboards_show_what_the_functions_tell(provisioner: Template) -> 
     assert names <= set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 
-def statements(template: Template) -> list[dict[str, Any]]:
-    policies = of_type(template, "AWS::IAM::Policy").values()
-    return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
-
-
-def actions(statement: dict[str, Any]) -> list[str]:
-    listed = statement["Action"]
-    return listed if isinstance(listed, list) else [listed]
-
-
 def test_nothing_is_allowed_by_wildcard(provisioner: Template) -> None:
-    for statement in statements(provisioner):
-        assert not [action for action in actions(statement) if action.endswith(":*") or action == "*"]
+    for statement in statements_of(provisioner.to_json()):
+        assert not [action for action in actions_of(statement) if action.endswith(":*") or action == "*"]
 
 
 READ_ONLY = (
@@ -230,13 +221,13 @@ READ_ONLY = (
 
 
 def test_whatever_changes_something_names_its_resources(provisioner: Template) -> None:
-    for statement in statements(provisioner):
+    for statement in statements_of(provisioner.to_json()):
         if statement["Resource"] == "*":
-            assert all(action.startswith(READ_ONLY) for action in actions(statement)), statement
+            assert all(action.startswith(READ_ONLY) for action in actions_of(statement)), statement
 
 
 def test_instances_are_terminated_only_with_our_tags(provisioner: Template) -> None:
-    found = [s for s in statements(provisioner) if "ec2:TerminateInstances" in actions(s)]
+    found = [s for s in statements_of(provisioner.to_json()) if "ec2:TerminateInstances" in actions_of(s)]
     assert found
     for statement in found:
         assert statement["Condition"]["StringEquals"] == {"aws:ResourceTag/eks:eks-cluster-name": "fleetwright"}
@@ -264,7 +255,7 @@ def test_roles_keep_their_names_and_are_told(provisioner: Template) -> None:
 
 
 def test_only_the_node_role_is_passed_to_ec2(provisioner: Template) -> None:
-    to_ec2 = [s for s in statements(provisioner) if "iam:PassRole" in actions(s) and "Condition" in s]
+    to_ec2 = [s for s in statements_of(provisioner.to_json()) if "iam:PassRole" in actions_of(s) and "Condition" in s]
     assert to_ec2
     for statement in to_ec2:
         assert "FleetwrightNodeRole" in json.dumps(statement["Resource"])
