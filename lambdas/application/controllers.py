@@ -51,6 +51,7 @@ class Application:
         from lambdas.controllers.launching.launch_waves import LaunchWaves
         from lambdas.controllers.provisioning.claim_records import ClaimRecords
         from lambdas.controllers.provisioning.lost_rows import LostRows
+        from lambdas.controllers.provisioning.next_run import NextRun
         from lambdas.controllers.provisioning.observed_plans import ObservedPlans
         from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.plan_decision import PlanDecision
@@ -81,7 +82,7 @@ class Application:
             replacing=Replacing(stores.claims),
             observed=ObservedPlans(decision, given.ledger),
             absent=AbsentClaims(stores.changes),
-            wake_ups=given.queues.wake_ups,
+            next_run=NextRun(given.queues.wake_ups, clock),
             settings=settings,
             clock=clock,
         )

@@ -20,18 +20,19 @@ from lambdas.controllers.launching.launch_waves import MARGIN
 from lambdas.controllers.provisioning.claim_records import ClaimRecords
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
+from lambdas.controllers.provisioning.next_run import NextRun
 from lambdas.controllers.provisioning.observed_plans import ObservedPlans
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.plan_decision import PlanDecision
 from lambdas.controllers.provisioning.plan_launches import PlanLaunches
 from lambdas.controllers.provisioning.plan_publisher import PlanPublisher
 from lambdas.controllers.resting.absent_claims import AbsentClaims
-from lambdas.messages import WokenBy, wake_up
+from lambdas.messages import WokenBy
 from lambdas.metric_names import LAUNCH_DENIALS, QUOTA_DENIALS
 from lambdas.observation.observer import Observer
 from lambdas.observation.plan_cache import snapshot_digest
 from lambdas.observation.stores import Stores
-from lambdas.ports import Clock, PortError, Queue
+from lambdas.ports import Clock, PortError
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases, Requested
@@ -59,7 +60,7 @@ class Provisioning:
     replacing: Replacing
     observed: ObservedPlans
     absent: AbsentClaims
-    wake_ups: Queue
+    next_run: NextRun
     settings: Settings
     clock: Clock
     _recorded_digest: str = field(default="", init=False)
@@ -76,6 +77,9 @@ class Provisioning:
             cause: What started the run. After an event static NodePools may lack nodes.
         """
         heard_at = self.clock.now()
+        if self.next_run.is_too_early(cause):
+            report.count("spacedRuns")
+            return
         if cause is WokenBy.SCHEDULE and self._is_quiet():
             return  # brakes are not read either: they would stop nothing
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
@@ -87,11 +91,12 @@ class Provisioning:
             report.decide(
                 DecisionKind.SKIP, self.settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning"
             )
-            self._run_again("planner was busy", until, BUSY)
+            self.next_run.ask("planner was busy", until, BUSY)
             return
         try:
             if self._has_work(report, deadline, until) or (cause is WokenBy.NEWS and self._lacks_static_nodes()):
                 self._plan_in_rounds(lease, report, heard_at, deadline, until)
+                self.next_run.planned()
         except Exception:
             self.leases.release(lease)
             raise
@@ -124,7 +129,7 @@ class Provisioning:
         report.count("pendingPods", found.marked + found.awaited)
         report.count("awaitedPods", found.awaited)
         if found.unmarked and not found.is_any:
-            self._run_again("pods that the scheduler has not looked at", until)
+            self.next_run.ask("pods that the scheduler has not looked at", until, self._poll())
         if found.is_any or displaces_pods(self.observer, records, self.clock.now()) or self.observer.keeps_room():
             return True
         if found.awaited:
@@ -170,7 +175,7 @@ class Provisioning:
                 return
             if self.clock.now() + MARGIN > deadline or number == self.settings.plan_rounds:
                 self.publisher.report(plan, (), report)
-                self._run_again("EC2 had no capacity", until)
+                self.next_run.ask("EC2 had no capacity", until, self._poll())
                 return
 
     def _record_if_new(self, digest: str) -> None:
@@ -179,7 +184,5 @@ class Provisioning:
             self._recorded_digest = digest
             self.record_change()
 
-    def _run_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
-        delay = delay or timedelta(seconds=self.settings.poll_seconds)
-        if self.clock.now() + delay <= until:
-            self.wake_ups.send([wake_up(reason, until)], delay=delay)
+    def _poll(self) -> timedelta:
+        return timedelta(seconds=self.settings.poll_seconds)

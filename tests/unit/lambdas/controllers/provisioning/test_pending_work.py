@@ -168,6 +168,7 @@ def test_nothing_is_planned_if_every_pending_pod_has_a_node_in_flight(lab: Lab) 
     lab.provision()
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
+    lab.clock.advance(seconds=1)
     report = lab.provision({"wakeUp": "PodUnschedulable"})
     assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
     assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
