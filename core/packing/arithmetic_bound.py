@@ -6,7 +6,8 @@ This module imports no numpy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from core.packing.search_settings import ArithmeticBoundSettings
 
@@ -14,8 +15,7 @@ Offer = tuple[int, Sequence[int]]
 """Price in nano-dollars per hour, and capacity by resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedItem:
+class OfferedItem(msgspec.Struct, frozen=True):
     """An item to pack, for bounds without arrays.
 
     Attributes:

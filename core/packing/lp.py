@@ -5,9 +5,8 @@ Every program is silent, runs on one thread and has a fixed seed, so that it giv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import highspy
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +18,7 @@ UNBOUNDED = highspy.kHighsInf
 """For a bound that does not bind."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LpRows:
+class LpRows(msgspec.Struct, frozen=True, eq=False):
     """Constraints: lower ≤ (A x) ≤ upper.
 
     Attributes:
@@ -42,8 +40,7 @@ class LpRows:
         return cls(np.full(len(upper), -UNBOUNDED), upper)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LpColumns:
+class LpColumns(msgspec.Struct, frozen=True, eq=False):
     """Variables 0 ≤ x ≤ upper with their costs and coefficients, compressed by column.
 
     Attributes:
@@ -68,8 +65,7 @@ class LpColumns:
         return cls(costs, np.full(len(costs), UNBOUNDED), starts, row.astype(np.int32), matrix[column, row])
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerLimits:
+class IntegerLimits(msgspec.Struct, frozen=True):
     """When a mixed-integer search stops.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from core.packing.column_generation.dive import Diving
@@ -19,8 +19,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings, StageSettings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OptimizedPacking:
+class OptimizedPacking(msgspec.Struct, frozen=True, eq=False):
     """The best packing found, and a proven lower bound on the cost of any packing.
 
     Attributes:

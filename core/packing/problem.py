@@ -6,9 +6,9 @@ pods (`counts` says how many), a *type* is a type of machine with a price, and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NewType
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ NO_TYPE: Final = MachineTypeIndex(-1)
 """No machine type holds the load."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PackingProblem:
+class PackingProblem(msgspec.Struct, frozen=True, eq=False):
     """Items to pack, and the types of machine to pack them on.
 
     Attributes:
@@ -137,8 +136,7 @@ class PackingProblem:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Packing:
+class Packing(msgspec.Struct, frozen=True, eq=False):
     """Machines and what each holds.
 
     Attributes:

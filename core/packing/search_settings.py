@@ -7,20 +7,19 @@ benchmark's cases (docs/reference/benchmarks.md); ADR numbers are those of docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class ArithmeticBoundSettings:
+
+class ArithmeticBoundSettings(msgspec.Struct, frozen=True):
     """Lower bounds without a solver (`arithmetic_bound`)."""
 
     # Weights of two resources are multiples of one over this: finer ones cost time in Python and raise the bound little.
     weight_steps: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class FluidSettings:
+class FluidSettings(msgspec.Struct, frozen=True):
     """The fluid relaxation (`relaxation.fluid_lp`)."""
 
     # Taken off the bound for what floating point may have gained in evaluating it: far above 2^-53 times any count of terms.
@@ -37,8 +36,7 @@ class FluidSettings:
     stop_gap_relative: float = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveTypeSettings:
+class ActiveTypeSettings(msgspec.Struct, frozen=True):
     """Which types the fluid relaxation is solved over (`relaxation.active_types`)."""
 
     # Types at first, evenly from the cheapest to the most expensive, beside the best one for each item alone.
@@ -53,8 +51,7 @@ class ActiveTypeSettings:
     item_value_min: float = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFlexibilitySettings:
+class LaunchFlexibilitySettings(msgspec.Struct, frozen=True):
     """Machines as small as the smallest of a bundle of like types (`relaxation.launch_flexibility`, `.preparation`)."""
 
     # Types in a bundle: a launch should have fifteen others or more to fall back on (ADR 20).
@@ -70,8 +67,7 @@ class LaunchFlexibilitySettings:
     pods_per_machine_min: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ValuePackingSettings:
+class ValuePackingSettings(msgspec.Struct, frozen=True):
     """Greedy knapsacks by value (`heuristics.value_packing`)."""
 
     # Ways of weighing resources against each other that each type is tried with.
@@ -82,8 +78,7 @@ class ValuePackingSettings:
     weight_deviation_log: float = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class RoundingSettings:
+class RoundingSettings(msgspec.Struct, frozen=True):
     """Guided rounding of the fluid relaxation (`heuristics.guided_rounding`)."""
 
     # A type of which the relaxation buys fewer machines than this is left to packing by value.
@@ -101,8 +96,7 @@ class RoundingSettings:
     pod_integrality_tolerance: float = 1e-7
 
 
-@dataclass(frozen=True, slots=True)
-class TwoTypeSettings:
+class TwoTypeSettings(msgspec.Struct, frozen=True):
     """Rounding over two types at a time (`heuristics.two_type_rounding`)."""
 
     # Types on each side of the average machine's price that are tried with each other.
@@ -116,8 +110,7 @@ class TwoTypeSettings:
     pairs_lost_max: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class CoverExchangeSettings:
+class CoverExchangeSettings(msgspec.Struct, frozen=True):
     """Swapping a few machines for a cheaper set (`heuristics.cover_exchange`)."""
 
     # Random sets of types that are drawn, and how many of the cheapest that cover the demand are tried to fill.
@@ -131,8 +124,7 @@ class CoverExchangeSettings:
     portions_per_machine: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RuinAndRecreateSettings:
+class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
     """Large-neighbourhood search (`heuristics.ruin_and_recreate`)."""
 
     # How often a cover exchange is tried rather than packing by value, which takes twenty times as long.
@@ -160,8 +152,7 @@ class RuinAndRecreateSettings:
     value_packing_items_max: int = 600
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyPricingSettings:
+class GreedyPricingSettings(msgspec.Struct, frozen=True):
     """Columns by greedy knapsacks (`column_generation.greedy_pricing`)."""
 
     # Noise on the logarithm of resource prices, one knapsack for each type and noise.
@@ -170,8 +161,7 @@ class GreedyPricingSettings:
     columns_max: int = 80
 
 
-@dataclass(frozen=True, slots=True)
-class BeamPricingSettings:
+class BeamPricingSettings(msgspec.Struct, frozen=True):
     """Columns by beam search (`column_generation.beam_pricing`)."""
 
     # Partial loads that are kept after each decision, for all types and for each.
@@ -185,8 +175,7 @@ class BeamPricingSettings:
     columns_per_type_max: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnGenerationSettings:
+class ColumnGenerationSettings(msgspec.Struct, frozen=True):
     """Column generation (`column_generation.generation`)."""
 
     # A column joins only where its value is at least this many times its price: reduced costs nearer to zero are noise.
@@ -204,8 +193,7 @@ class ColumnGenerationSettings:
     budget_share: float = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class DivingSettings:
+class DivingSettings(msgspec.Struct, frozen=True):
     """Diving for whole columns (`column_generation.dive`)."""
 
     # Share of the machines that each step of a dive buys at least, in turn for successive dives.
@@ -223,8 +211,7 @@ class DivingSettings:
     integrality_tolerance: float = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class DualBoundSettings:
+class DualBoundSettings(msgspec.Struct, frozen=True):
     """The lower bound from column generation (`column_generation.dual_bound`)."""
 
     # Rounds in which dual prices are corrected by columns with more value than price.
@@ -239,8 +226,7 @@ class DualBoundSettings:
     knapsack_row_scale: float = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class StageSettings:
+class StageSettings(msgspec.Struct, frozen=True):
     """Which stages of the search follow which (`optimize`)."""
 
     # Cost over bound at which rounding the fluid relaxation stops.
@@ -256,8 +242,7 @@ class StageSettings:
     roundings_sure: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerSettings:
+class OptimizerSettings(msgspec.Struct, frozen=True):
     """When a greedy plan is searched at all (`core.scheduling.optimization.optimizer`)."""
 
     # With fewer pods and fewer claims, the greedy plan stands unless its cost is far from what arithmetic can prove.
@@ -277,8 +262,7 @@ class OptimizerSettings:
     bound_hostname_groups_max: int = 4
 
 
-@dataclass(frozen=True, slots=True)
-class RepackSettings:
+class RepackSettings(msgspec.Struct, frozen=True):
     """From claims to packing problems and back (`core.scheduling.optimization`)."""
 
     # Claims with pods that must stay together, in one search: each set is an item of its own.
@@ -319,27 +303,26 @@ class RepackSettings:
     claim_types_min: int = 30
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSettings:
+class SearchSettings(msgspec.Struct, frozen=True):
     """All groups of settings; `DEFAULT_SETTINGS` is the only instance outside of tests."""
 
-    arithmetic_bound: ArithmeticBoundSettings = field(default_factory=ArithmeticBoundSettings)
-    fluid: FluidSettings = field(default_factory=FluidSettings)
-    active_types: ActiveTypeSettings = field(default_factory=ActiveTypeSettings)
-    launch_flexibility: LaunchFlexibilitySettings = field(default_factory=LaunchFlexibilitySettings)
-    value_packing: ValuePackingSettings = field(default_factory=ValuePackingSettings)
-    rounding: RoundingSettings = field(default_factory=RoundingSettings)
-    two_type: TwoTypeSettings = field(default_factory=TwoTypeSettings)
-    cover_exchange: CoverExchangeSettings = field(default_factory=CoverExchangeSettings)
-    ruin_and_recreate: RuinAndRecreateSettings = field(default_factory=RuinAndRecreateSettings)
-    greedy_pricing: GreedyPricingSettings = field(default_factory=GreedyPricingSettings)
-    beam_pricing: BeamPricingSettings = field(default_factory=BeamPricingSettings)
-    column_generation: ColumnGenerationSettings = field(default_factory=ColumnGenerationSettings)
-    diving: DivingSettings = field(default_factory=DivingSettings)
-    dual_bound: DualBoundSettings = field(default_factory=DualBoundSettings)
-    stages: StageSettings = field(default_factory=StageSettings)
-    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
-    repack: RepackSettings = field(default_factory=RepackSettings)
+    arithmetic_bound: ArithmeticBoundSettings = msgspec.field(default_factory=ArithmeticBoundSettings)
+    fluid: FluidSettings = msgspec.field(default_factory=FluidSettings)
+    active_types: ActiveTypeSettings = msgspec.field(default_factory=ActiveTypeSettings)
+    launch_flexibility: LaunchFlexibilitySettings = msgspec.field(default_factory=LaunchFlexibilitySettings)
+    value_packing: ValuePackingSettings = msgspec.field(default_factory=ValuePackingSettings)
+    rounding: RoundingSettings = msgspec.field(default_factory=RoundingSettings)
+    two_type: TwoTypeSettings = msgspec.field(default_factory=TwoTypeSettings)
+    cover_exchange: CoverExchangeSettings = msgspec.field(default_factory=CoverExchangeSettings)
+    ruin_and_recreate: RuinAndRecreateSettings = msgspec.field(default_factory=RuinAndRecreateSettings)
+    greedy_pricing: GreedyPricingSettings = msgspec.field(default_factory=GreedyPricingSettings)
+    beam_pricing: BeamPricingSettings = msgspec.field(default_factory=BeamPricingSettings)
+    column_generation: ColumnGenerationSettings = msgspec.field(default_factory=ColumnGenerationSettings)
+    diving: DivingSettings = msgspec.field(default_factory=DivingSettings)
+    dual_bound: DualBoundSettings = msgspec.field(default_factory=DualBoundSettings)
+    stages: StageSettings = msgspec.field(default_factory=StageSettings)
+    optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)
+    repack: RepackSettings = msgspec.field(default_factory=RepackSettings)
 
 
 DEFAULT_SETTINGS: Final = SearchSettings()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -53,8 +52,7 @@ def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(msgspec.Struct, frozen=True):
     """The parts of a planned claim that other claims may share."""
 
     blank: PlannedClaim

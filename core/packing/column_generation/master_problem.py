@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from core.packing.column_generation.columns import Columns
@@ -12,8 +11,7 @@ from core.packing.lp import LinearProgram, LpColumns, LpRows
 from core.packing.problem import Floats, Ints, Packing, PackingProblem
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MasterSolution:
+class MasterSolution(msgspec.Struct, frozen=True, eq=False):
     """An optimum over the columns known so far.
 
     Attributes:

@@ -5,15 +5,13 @@ In the master problem each such pair is a column without cost, a dual-optimal in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, ItemIndex, PackingProblem, dealt
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Substitutions:
+class Substitutions(msgspec.Struct, frozen=True, eq=False):
     """The partial order of items by what they request.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
@@ -13,8 +12,7 @@ from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem
 from core.packing.search_settings import SearchSettings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FluidSolution:
+class FluidSolution(msgspec.Struct, frozen=True, eq=False):
     """The relaxation's solution.
 
     Attributes:
@@ -30,8 +28,7 @@ class FluidSolution:
     item_values: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Optimum:
+class _Optimum(msgspec.Struct, frozen=True, eq=False):
     """The program's optimum over some types, in scaled units.
 
     Attributes:

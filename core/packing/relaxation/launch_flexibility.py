@@ -6,16 +6,15 @@ A load that fits such a machine fits every type of the bundle, so a launch can f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, MachineTypeIndex, PackingProblem
 from core.packing.search_settings import LaunchFlexibilitySettings
 
 
-@dataclass(frozen=True, slots=True)
-class DistinctValues:
+class DistinctValues(msgspec.Struct, frozen=True):
     """How many values of one label the types that hold a load must have (minValues of a NodePool).
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from core.packing.problem import Ints, PackingProblem
 from core.packing.relaxation.fluid_lp import FluidSolution, relax
@@ -11,8 +11,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedProblem:
+class PreparedProblem(msgspec.Struct, frozen=True, eq=False):
     """A problem, ready for searching.
 
     Attributes:

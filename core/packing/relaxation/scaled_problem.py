@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, PackingProblem
 from core.packing.search_settings import FluidSettings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScaledProblem:
+class ScaledProblem(msgspec.Struct, frozen=True, eq=False):
     """A packing problem in floating point.
 
     Attributes:
@@ -52,8 +50,7 @@ class ScaledProblem:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedItems:
+class JoinedItems(msgspec.Struct, frozen=True, eq=False):
     """A scaled problem in which like items are one.
 
     Attributes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from core.packing.problem import Floats, Ints
 from core.packing.target.fleet_problem import FleetProblem, PodCells

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
@@ -14,8 +14,7 @@ NO_GROUP: Final = -1
 """A node that takes no pods."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FleetProblem:
+class FleetProblem(msgspec.Struct, frozen=True, eq=False):
     """Which nodes to keep, and which pods to put where if the others go.
 
     Attributes:
@@ -81,8 +80,7 @@ class FleetProblem:
         return np.maximum(sizes.mean(axis=0), 1.0) if len(sizes) else np.ones(self.requests.shape[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodCells:
+class PodCells(msgspec.Struct, frozen=True, eq=False):
     """Items of nearly equal requests that may run in the same places, as one.
 
     Attributes:

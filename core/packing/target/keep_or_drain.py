@@ -13,9 +13,9 @@ stay is in [0, 1] and comes out whole for all but a few nodes, at most as many a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
@@ -27,8 +27,7 @@ DOLLARS: Final = 1e-9
 """Dollars in a nano-dollar: the program counts in dollars, so that its coefficients are of one order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TargetRules:
+class TargetRules(msgspec.Struct, frozen=True, eq=False):
     """What a target has to keep to besides room.
 
     Attributes:
@@ -42,12 +41,11 @@ class TargetRules:
     fill: float = FILL
     keep_discount: float = 0.0
     is_gated: bool = False
-    pools: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    drains_max: Floats = field(default_factory=lambda: np.zeros(0))
+    pools: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    drains_max: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FleetTarget:
+class FleetTarget(msgspec.Struct, frozen=True, eq=False):
     """The program's solution.
 
     Attributes:

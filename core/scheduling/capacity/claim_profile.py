@@ -6,15 +6,15 @@ Many claims of a plan share a profile: adding a pod has the same result for all 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector, within
 
 
-@dataclass(eq=False, slots=True)
-class ClaimProfile:
+class ClaimProfile(msgspec.Struct, eq=False):
     """A NodePool, requirements, and the types that limits, ports and volumes leave.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from core.model.pod import HostPort
 from core.model.policy import DaemonSet
@@ -17,8 +18,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE, Requirement
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class DaemonPod:
+class DaemonPod(msgspec.Struct, frozen=True, eq=False):
     """One DaemonSet's pod.
 
     Attributes:

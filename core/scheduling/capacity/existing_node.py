@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from core import labels
 from core.model.node_claim import INITIALIZED
@@ -23,8 +24,7 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, min
 Attachments = frozenset[tuple[str, str]]
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class ExistingNode:
+class ExistingNode(msgspec.Struct, frozen=True, eq=False):
     """One node as every plan of a snapshot begins with it.
 
     Attributes:

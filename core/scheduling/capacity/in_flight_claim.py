@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from core.catalogue.reservations import paid_for
 from core.model.pod import Pod
@@ -13,8 +14,7 @@ from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 
-@dataclass(eq=False, slots=True)
-class InFlightClaim:
+class InFlightClaim(msgspec.Struct, eq=False):
     """One claim of the plan.
 
     Attributes:
@@ -34,12 +34,12 @@ class InFlightClaim:
     reqs: RequirementId
     allowed: TypeMask
     used: Vector
-    pods: list[Pod] = field(default_factory=list)
-    pod_groups: list[PodGroup] = field(default_factory=list)
+    pods: list[Pod] = msgspec.field(default_factory=list)
+    pod_groups: list[PodGroup] = msgspec.field(default_factory=list)
     charged: TypeMask = NO_TYPES
     reservations: tuple[str, ...] = ()
     commitment: str = ""
-    min_values: Mapping[str, int] = field(default_factory=dict)
+    min_values: Mapping[str, int] = msgspec.field(default_factory=dict)
     min_values_relaxed: bool = False
 
     @property

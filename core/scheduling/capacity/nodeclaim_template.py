@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from core import labels
 from core.model.node_pool import NodeClass, NodePool
@@ -22,8 +24,7 @@ from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class NodeClaimTemplate:
+class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
     """One NodePool that may launch nodes for pods.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_draft import ClaimDraft
@@ -19,8 +20,7 @@ from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.requirement_table import RequirementTable
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStart:
+class PlanStart(msgspec.Struct, frozen=True):
     """The initial state of one plan's constraints.
 
     Attributes:
@@ -35,8 +35,8 @@ class PlanStart:
     templates: Sequence[NodeClaimTemplate]
     limits: Sequence[RemainingLimits]
     table: RequirementTable
-    quotas: Mapping[str, int] = field(default_factory=dict)
-    charges: CommitmentCharges = field(default_factory=lambda: CommitmentCharges((), ()))
+    quotas: Mapping[str, int] = msgspec.field(default_factory=dict)
+    charges: CommitmentCharges = msgspec.field(default_factory=lambda: CommitmentCharges((), ()))
     uncommitted: Sequence[int] = ()
 
 

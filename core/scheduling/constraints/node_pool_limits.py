@@ -5,7 +5,7 @@ Limits are never exceeded: each new claim is charged its largest type until it i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from core.model.values import quantity
 from core.reasons.pod import PodReason

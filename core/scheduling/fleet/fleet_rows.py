@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from core import labels
@@ -26,8 +26,7 @@ ROOM_SHAPES: Final = 32
 room for a third more pods than actually find any."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrainableNode:
+class DrainableNode(msgspec.Struct, frozen=True, eq=False):
     """A node that may go.
 
     Attributes:

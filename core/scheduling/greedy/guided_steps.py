@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep

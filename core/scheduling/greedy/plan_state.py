@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.constraints.plan_constraints import PlanConstraints
@@ -11,8 +13,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.topology.domain_counts import DomainCounts
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class PlanState:
+class PlanState(msgspec.Struct, frozen=True, eq=False):
     """Changes with every placed pod; shared by all searches that place pods.
 
     Attributes:

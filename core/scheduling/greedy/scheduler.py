@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from core.model.pod import Pod
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -25,8 +27,7 @@ from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
 
 
-@dataclass(eq=False, slots=True)
-class Solution:
+class Solution(msgspec.Struct, eq=False):
     """The places of all pods.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
@@ -16,8 +18,7 @@ from core.scheduling.greedy.scheduler import Solution
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrainedFleet(Generic[R]):
+class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
     """One answer of the scheduler.
 
     Attributes:

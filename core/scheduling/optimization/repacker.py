@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
@@ -25,8 +27,7 @@ from core.scheduling.optimization.subproblems.zone_split import ZoneSplit
 from core.scheduling.optimization.template_demand import templates_in_demand
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Replaceable:
+class _Replaceable(msgspec.Struct, frozen=True, eq=False):
     """Claims of one scope that may be replaced, and the pods of each as movable sets."""
 
     scope: RepackScope

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -17,8 +16,7 @@ ConstraintFacts = tuple[tuple[type, Hashable], ...]
 """Constraint → what it reads of a pod beside its spec, namespace and labels."""
 
 
-@dataclass(eq=False, slots=True)
-class PodSignature:
+class PodSignature(msgspec.Struct, eq=False):
     """Pods of one namespace with equal labels, as far as any selector reads them, and equal specs but for what they request.
 
     Attributes:
@@ -36,12 +34,12 @@ class PodSignature:
     labels: Mapping[str, str]
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
-    facts: Mapping[type, Hashable] = field(default_factory=dict)
+    facts: Mapping[type, Hashable] = msgspec.field(default_factory=dict)
     selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[TopologyGroupId, ...] = ()
     avoids: tuple[TopologyGroupId, ...] = ()
-    bound: dict[int, int] = field(default_factory=dict)
+    bound: dict[int, int] = msgspec.field(default_factory=dict)
 
     def may_run_anywhere(self, key: str) -> bool:
         """Whether the pods' own required node affinity says nothing of a label."""
@@ -54,8 +52,7 @@ class PodSignature:
         return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class TopologyRule:
+class TopologyRule(msgspec.Struct, frozen=True, eq=False):
     """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
 
     group: TopologyGroupId
@@ -65,8 +62,7 @@ class TopologyRule:
     selects_self: bool
 
 
-@dataclass(eq=False, slots=True)
-class RelaxationStep:
+class RelaxationStep(msgspec.Struct, eq=False):
     """What pods demand after giving up some of their preferences.
 
     Attributes:
@@ -96,8 +92,7 @@ def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationSte
     return tuple(step for step in steps if msgspec.structs.replace(step.demands, terms=()) == whole)
 
 
-@dataclass(eq=False, slots=True)
-class PodGroup:
+class PodGroup(msgspec.Struct, eq=False):
     """Equal pods, for which one answer serves all: a signature, what one pod requests, and what its volumes demand.
 
     Attributes:
@@ -116,8 +111,7 @@ class PodGroup:
     is_plain: bool = True
 
 
-@dataclass(eq=False, slots=True)
-class PendingGroup:
+class PendingGroup(msgspec.Struct, eq=False):
     """Equal pods that wait for a place, in the order in which they get one.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
@@ -13,8 +14,7 @@ from core.scheduling.pods.pod_group import ConstraintFacts, PodGroup, PodSignatu
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
-@dataclass(eq=False, slots=True)
-class SizedSignature:
+class SizedSignature(msgspec.Struct, eq=False):
     """Everything that pods of a group have in common except their volumes.
 
     Attributes:

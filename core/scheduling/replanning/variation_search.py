@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from core.scheduling.replanning.plan_variation import PlanVariation
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
@@ -23,8 +24,7 @@ class VariationOutcome(NamedTuple):
     signatures: tuple[int, ...]
 
 
-@dataclass(eq=False)
-class VariationSearch:
+class VariationSearch(msgspec.Struct, eq=False):
     """Repeatedly changes the variation that leaves the fewest pods so far by one more step.
 
     Attributes:
@@ -40,7 +40,7 @@ class VariationSearch:
     plans_max: int
     idle_max: int
     others: Iterator[PlanVariation]
-    _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = field(default_factory=list)
+    _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = msgspec.field(default_factory=list)
 
     def best(self, start: VariationOutcome) -> PlanVariation | None:
         """The variation that leaves the fewest pods, the earliest found among equals; None where none leaves fewer."""

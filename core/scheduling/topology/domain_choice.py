@@ -7,7 +7,8 @@ the first pod that any hard rule concerns, so every later count is exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_draft import ClaimDraft
@@ -29,8 +30,7 @@ _Preference = tuple[int, int, int, int, int, str]
 pods there by other spreads, the value; smaller is better."""
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class _PreferenceGroups:
+class _PreferenceGroups(msgspec.Struct, frozen=True, eq=False):
     """The groups that make pods prefer one value of a key to another.
 
     Attributes:

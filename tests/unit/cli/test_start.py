@@ -19,6 +19,14 @@ from cli.__main__ import main
 code = main(sys.argv[1:])
 print(code, *sorted(sys.modules), file=sys.stderr)
 """
+DATACLASSES: Final = """
+import dataclasses, sys
+from cli.__main__ import main
+main(sys.argv[1:])
+ours = [module for name, module in sys.modules.items() if name.startswith(("core.", "cli."))]
+classes = {one for module in ours for one in vars(module).values() if dataclasses.is_dataclass(one) and isinstance(one, type)}
+print(*sorted(one.__name__ for one in classes if one.__module__.startswith(("core.", "cli."))), file=sys.stderr)
+"""
 TASKS: Final = Path("/proc/self/task")
 THREADS: Final = """
 import os, sys
@@ -36,6 +44,8 @@ OURS_AND_LIBRARIES: Final = ("core", "msgspec", "yaml")
 OURS: Final = ("core", "cli", "simulator", "lambdas")
 MODULES_MAX: Final = 235
 """Of our own modules, what a plan needs; a fifth of a millisecond each."""
+SET_AT_CONSTRUCTION: Final = ["GreedyScheduler", "PackingItem"]
+"""Classes with attributes that they compute from others, which structs take as arguments."""
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("help",)])
@@ -62,6 +72,14 @@ def test_a_plan_takes_one_thread() -> None:
         [sys.executable, "-c", THREADS, *PLAN], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert answer.stderr.splitlines()[-1] == "True 1"
+
+
+def test_a_plan_loads_no_other_dataclasses() -> None:
+    """A dataclass compiles its methods whenever it is loaded (ADR 217)."""
+    answer = subprocess.run(  # noqa: S603 - the program and its arguments are ours
+        [sys.executable, "-c", DATACLASSES, *PLAN], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert answer.stderr.splitlines()[-1].split() == SET_AT_CONSTRUCTION
 
 
 def test_a_code_is_explained_without_models_and_solver(tmp_path: Path) -> None:

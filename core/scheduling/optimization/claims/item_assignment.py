@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from core.packing.problem import NO_TYPE, Ints, ItemIndex, MachineTypeIndex, Packing, PackingProblem, largest_first
@@ -12,8 +12,7 @@ from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import HostnameRuleState, PackingItem
 
 
-@dataclass(slots=True)
-class AssignedMachine:
+class AssignedMachine(msgspec.Struct):
     """One machine and its items.
 
     Attributes:
@@ -25,8 +24,8 @@ class AssignedMachine:
 
     type_index: MachineTypeIndex
     load: Ints
-    items: list[tuple[ItemIndex, PackingItem]] = field(default_factory=list)
-    rules: HostnameRuleState = field(default_factory=HostnameRuleState)
+    items: list[tuple[ItemIndex, PackingItem]] = msgspec.field(default_factory=list)
+    rules: HostnameRuleState = msgspec.field(default_factory=HostnameRuleState)
 
     def add(self, index: ItemIndex, item: PackingItem) -> None:
         """Take in an item."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from core import labels
 from core.model.pod import Pod
@@ -26,8 +27,7 @@ _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
 """Places in reservations stay with the claims that the greedy planner gave them to."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RepackScope:
+class RepackScope(msgspec.Struct, frozen=True, eq=False):
     """Claims between which pods may be moved: of one NodePool, with the same labels of their own.
 
     Attributes:

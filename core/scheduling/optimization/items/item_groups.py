@@ -8,8 +8,10 @@ such groups, it is a cap on each item group by itself. The rest is settled when 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
@@ -34,8 +36,7 @@ class LaunchOption(NamedTuple):
     allowed: TypeMask
 
 
-@dataclass(frozen=True, slots=True)
-class ItemGroup:
+class ItemGroup(msgspec.Struct, frozen=True):
     """Packing items that are alike for the solver.
 
     Attributes:

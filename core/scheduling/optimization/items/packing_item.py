@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from core.model.pod import Pod
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
@@ -52,8 +54,7 @@ class MovablePods(NamedTuple):
     pods: list[Pod]
 
 
-@dataclass(slots=True)
-class HostnameRuleState:
+class HostnameRuleState(msgspec.Struct):
     """How the hostname rules of all pods on one new node stand.
 
     They hold in whatever order pods are bound: while a pod that has a rule is there, no more are counted than it allows.
@@ -63,8 +64,8 @@ class HostnameRuleState:
         caps: Hostname group → how many the pods on the node allow.
     """
 
-    counted: dict[TopologyGroupId, int] = field(default_factory=dict)
-    caps: dict[TopologyGroupId, int] = field(default_factory=dict)
+    counted: dict[TopologyGroupId, int] = msgspec.field(default_factory=dict)
+    caps: dict[TopologyGroupId, int] = msgspec.field(default_factory=dict)
 
     def admits(self, item: PackingItem) -> bool:
         """Whether the item may join."""

@@ -8,8 +8,8 @@ machine costs at least.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Ints, PackingProblem
@@ -20,8 +20,7 @@ from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 _NOT_OFFERED = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _MachineTypes:
+class _MachineTypes(msgspec.Struct, frozen=True, eq=False):
     """Some machine types: [type] instance type of the NodePool, [type, resource], [type], and [group, type]."""
 
     instance_types: Ints

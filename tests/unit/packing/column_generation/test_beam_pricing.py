@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.column_generation.beam_pricing import BeamPricing
 from core.packing.column_generation.columns import Columns

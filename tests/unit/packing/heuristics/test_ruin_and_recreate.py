@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.heuristics.ruin_and_recreate import RuinAndRecreate, promising_types
 from core.packing.problem import Packing, PackingProblem

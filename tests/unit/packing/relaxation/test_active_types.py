@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from core.packing.relaxation.active_types import InactiveTypes, first_types, joining_types
 from core.packing.relaxation.preparation import prepared

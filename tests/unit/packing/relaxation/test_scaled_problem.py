@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem
 from tests.unit.packing.problems import SETTINGS, SIZES, a_problem

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from core.packing.target.fleet_problem import FleetProblem, PodCells
 from core.packing.target.keep_or_drain import FleetTarget, KeepOrDrain, TargetRules, rounded

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from core.packing.target.seat_filling import Rooms, SeatFilling, whole_pods
 from tests.unit.packing.target.fleets import a_fleet

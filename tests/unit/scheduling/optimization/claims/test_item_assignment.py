@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from core.packing.problem import ItemIndex, MachineTypeIndex, Packing
 from core.packing.search_settings import DEFAULT_SETTINGS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling.optimization.items.item_groups import ENTANGLED, ItemGrouping, LaunchOption
