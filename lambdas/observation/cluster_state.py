@@ -35,8 +35,3 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     denials: tuple[LaunchDenial, ...] = ()
     problems: tuple[ObjectProblem, ...] = ()
-
-
-def name_of(manifest: JsonObject) -> str:
-    """Return the name in a manifest, empty where it has none."""
-    return str((manifest.get("metadata") or {}).get("name", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from core.api.objects import name_of
 from core.catalogue.reservations import selects_reservations
 from core.disruption.budgets.recent_evictions import recently
 from core.lifecycle.pod_events import with_pod_events
@@ -17,7 +18,7 @@ from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
-from lambdas.observation.cluster_state import ClusterState, name_of
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
 from lambdas.observation.open_market import OpenMarket
 from lambdas.observation.own_state import displaced_pods, with_own_state

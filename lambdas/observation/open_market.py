@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from core.api.objects import name_of
 from core.catalogue.reservations import with_reservations
 from core.launch.denials.denial import LaunchDenial, revision_of
 from core.launch.denials.subnets import subnets_of
@@ -17,7 +18,7 @@ from core.manifests.zone_ids import zones_by_id
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 from lambdas.brakes.ports import Brakes
-from lambdas.observation.cluster_state import ClusterState, name_of
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.unavailable_offerings import without_full_subnets, without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, JsonObject, PortError, QuotaStore
 from lambdas.store import LaunchDenials, UnavailableOfferings

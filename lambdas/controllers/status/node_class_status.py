@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
+from core.api.objects import name_of
 from core.catalogue.discovered.node_memory import with_seen
 from core.catalogue.discovered.placement_group import written_group
 from core.catalogue.node_class import read_node_class
@@ -18,7 +19,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.status.node_memory import seen_memory
 from lambdas.controllers.status.status_writer import condition
-from lambdas.controllers.status.user_objects import UserObjects, generation_of, is_ready, name_of
+from lambdas.controllers.status.user_objects import UserObjects, generation_of, is_ready
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core.api.objects import name_of
 from core.manifests.wire.api_resources import Resource
 from lambdas.controllers.status.status_writer import Present, StatusWriter, tolerate_gone
 from lambdas.ports import Clock, JsonObject, Kubernetes
@@ -31,7 +32,7 @@ class UserObjects:
 
 
 def is_ready(manifest: JsonObject) -> bool | None:
-    """Return the value of the condition Ready, None where there is none."""
+    """Return whether the condition Ready is True, None where it is absent or Unknown."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     found = next((c for c in conditions if c.get("type") == "Ready"), None)
     return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"
@@ -40,8 +41,3 @@ def is_ready(manifest: JsonObject) -> bool | None:
 def generation_of(manifest: JsonObject) -> int:
     """Return the generation of an object's spec, 0 where it has none."""
     return int((manifest.get("metadata") or {}).get("generation", 0))
-
-
-def name_of(manifest: JsonObject) -> str:
-    """Return an object's name."""
-    return str((manifest.get("metadata") or {}).get("name", ""))
