@@ -20,9 +20,24 @@ _ROWS_MAX: Final = 10
 
 def plan_table(document: JsonObject, *, shows_all: bool = False) -> str:
     """Format the plan in groups; with `shows_all` every node, every pod and every NodePool's finding."""
+    return _answer(document, _new_nodes(document, shows_all=shows_all), shows_all=shows_all)
+
+
+def plan_wide(document: JsonObject) -> str:
+    """Every new node with all its columns, and the rest as with `--all`."""
+    return _answer(document, _each_node(document), shows_all=True)
+
+
+def plan_names(document: JsonObject) -> str:
+    """The nodes to launch, as kubectl names objects."""
+    return "\n".join(f"nodeclaim.karpenter.sh/{claim['name']}" for claim in document["nodeClaims"])
+
+
+def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
+    """The parts that are not empty, in order."""
     parts = [
         _summary(document),
-        _new_nodes(document, shows_all=shows_all),
+        new_nodes,
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
@@ -30,25 +45,6 @@ def plan_table(document: JsonObject, *, shows_all: bool = False) -> str:
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def plan_wide(document: JsonObject) -> str:
-    """Every new node with all its columns, and the rest as with `--all`."""
-    parts = [
-        _summary(document),
-        _each_node(document),
-        _existing(document, shows_all=True),
-        _buffers(document),
-        _unplaced(document, shows_all=True),
-        brake_line(document.get("timing", {}).get("stoppedBy")),
-        prices_line(document),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def plan_names(document: JsonObject) -> str:
-    """The nodes to launch, as kubectl names objects."""
-    return "\n".join(f"nodeclaim.karpenter.sh/{claim['name']}" for claim in document["nodeClaims"])
 
 
 def prices_line(document: JsonObject) -> str:
