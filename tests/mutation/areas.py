@@ -7,13 +7,27 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 
-_NAIVE: Final = ("tests/property/scheduling/test_regressions.py", "tests/property/scheduling/test_from_manifests.py")
+CODE: Final = ("core", "lambdas", "cli")
+"""The packages that areas are parts of."""
+
+_EXPLANATIONS: Final = (
+    "tests/unit/test_explain.py",
+    "tests/unit/test_explain_group.py",
+    "tests/unit/test_explain_node.py",
+    "tests/property/test_explanations.py",
+)
 _LAMBDAS: Final = ("tests/unit/lambdas", "tests/integration/test_handlers.py")
 SUITES: Final = {
-    "core/scheduling": ("tests/unit/scheduling", "tests/unit/test_explain.py", *_NAIVE),
+    "cli": ("tests/unit/cli",),
+    "core/commitments": (
+        "tests/unit/commitments",
+        "tests/property/scheduling/test_commitments.py",
+        "tests/property/disruption/test_commitments.py",
+    ),
+    "core/scheduling": ("tests/unit/scheduling", *_EXPLANATIONS, "tests/property/scheduling"),
     "core/packing": ("tests/unit/packing", "tests/property/packing"),
     "core/disruption": ("tests/unit/disruption", "tests/property/disruption"),
-    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas"),
+    "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas", "tests/property/test_binding_rules.py"),
     "core/ami_families": ("tests/unit/ami_families",),
     "core/launch": ("tests/unit/launch",),
     "core/ledger": ("tests/unit/ledger", "tests/unit/lambdas/ledger"),
@@ -23,7 +37,13 @@ SUITES: Final = {
     "core/catalogue": ("tests/unit/catalogue",),
     "core/price_terms": ("tests/unit/price_terms",),
     "core/manifests": ("tests/unit/manifests", "tests/property/scheduling/test_from_manifests.py"),
-    "core/model": ("tests/unit/model", "tests/unit/scheduling", "tests/unit/disruption", "tests/unit/manifests"),
+    "core/model": (
+        "tests/unit/model",
+        "tests/property/test_requirement_algebra.py",
+        "tests/unit/scheduling",
+        "tests/unit/disruption",
+        "tests/unit/manifests",
+    ),
     "core/api": ("tests/unit/api",),
     "core/brakes": ("tests/unit/brakes",),
     "core/pods": ("tests/unit/pods", "tests/unit/disruption", "tests/unit/lifecycle", "tests/property/disruption"),

@@ -9,10 +9,9 @@ from typing import Final
 
 import msgspec
 
-from tests.mutation.areas import ROOT
+from tests.mutation.areas import CODE, ROOT
 
 FILE: Final = ROOT / "build" / "mutants-map.json"
-_CODE: Final = ("core", "lambdas")
 
 
 class TestRun(msgspec.Struct):
@@ -116,7 +115,7 @@ class CoverageMap(msgspec.Struct):
 
 def kept_map() -> CoverageMap:
     """What earlier runs found, as far as the code is still the same."""
-    files = sorted(file for folder in _CODE for file in (ROOT / folder).rglob("*.py"))
+    files = sorted(file for folder in CODE for file in (ROOT / folder).rglob("*.py"))
     code = {str(file.relative_to(ROOT)): _digest([file]) for file in files}
     try:
         kept = msgspec.json.decode(FILE.read_bytes(), type=CoverageMap)

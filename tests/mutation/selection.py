@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from tests.mutation.areas import ROOT, SUITES, area_of, is_of_area, own_tests
+from tests.mutation.areas import CODE, ROOT, SUITES, area_of, is_of_area, own_tests
 from tests.mutation.coverage_map import CoverageMap
 from tests.mutation.mutants import Mutant
 from tests.mutation.places import Place
@@ -67,5 +67,5 @@ def _text(file: str) -> str:
 
 @lru_cache(maxsize=1)
 def _code() -> tuple[tuple[str, str], ...]:
-    files = sorted(file for folder in ("core", "lambdas") for file in (ROOT / folder).rglob("*.py"))
+    files = sorted(file for folder in CODE for file in (ROOT / folder).rglob("*.py"))
     return tuple((str(file.relative_to(ROOT)), file.read_text()) for file in files)

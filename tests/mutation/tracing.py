@@ -14,7 +14,7 @@ from typing import Any
 import coverage
 import pytest
 
-from tests.mutation.areas import ROOT
+from tests.mutation.areas import CODE, ROOT
 from tests.mutation.coverage_map import TestRun
 
 
@@ -26,7 +26,7 @@ class Tracing:
         self._file = Path(self._folder.name) / "lines"
         self._coverage = coverage.Coverage(
             data_file=str(self._file),
-            source=[str(ROOT / "core"), str(ROOT / "lambdas")],
+            source=[str(ROOT / package) for package in CODE],
             branch=False,
             config_file=False,
         )

@@ -140,15 +140,22 @@ class NewNodeRefusal:
         )
 
     def _missing_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> dict[str, int]:
-        """Label key → how many values are left, where minValues cannot be met at one value of what the pod's rules speak of."""
+        """Label key → how many values are left, where minValues cannot be met at one value of what the pod's rules speak of.
+
+        Of several such values, the counts are those of the one that leaves most.
+        """
         if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
             return {}
         demanding = draft.demanding(draft.template.min_values)
-        held = DomainChoice(self._context.topology, self._state.domain_counts, ()).best(demanding, signature, step)
+        domain_choice = DomainChoice(self._context.topology, self._state.domain_counts, ())
+        held = domain_choice.best(demanding, signature, step)
         chosen = None if held is None else self._state.constraints.reservations.choose(demanding.narrowed(held))
         if chosen is not None:
             return demanding.narrowed(chosen[0]).missing_values()
-        return {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
+        everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
+        missing = (one.missing_values() for one in domain_choice.choices(demanding, signature, step, step.keys))
+        few = (counts for counts in missing if counts)
+        return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
 
     def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""

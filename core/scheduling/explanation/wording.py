@@ -33,6 +33,8 @@ def shown(requirement: Requirement) -> str:
 def own_conflict(template: NodeClaimTemplate) -> str:
     """Name the NodePool's own requirement that leaves it no instance type."""
     types, offered = template.types, template.types.table[template.offered]
+    if not types.full:
+        return "its EC2NodeClass has no instance type"
     for key, requirement in offered.items():
         if key in OFFERING_KEYS and not types.offerings.mask(Requirements([requirement])):
             return f"no instance type meets its own requirements: none is on offer with {shown(requirement)}"

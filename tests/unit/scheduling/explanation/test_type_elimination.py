@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core import labels
+from core.model.catalogue import InstanceType
+from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.explanation.type_elimination import TypeElimination
-from tests.builders import a_pod, a_type
-from tests.unit.scheduling.reading import context_of, group_of
+from tests.builders import ZONES, a_pod, a_pool, a_type
+from tests.unit.scheduling.reading import context_of, group_of, plan_of
 
 
 def test_the_last_rule_gives_the_reason_and_the_nearest_miss() -> None:
@@ -20,3 +25,69 @@ def test_the_last_rule_gives_the_reason_and_the_nearest_miss() -> None:
     found = TypeElimination(context, context.plan_constraints(()), template, group, reqs).finding()
     assert (found.reason, found.ruled_out) == (PodReason.NO_OFFERING_FITS, {labels.ARCH: 1, "cpu": 2})
     assert found.nearest == "b lacks 2 cpu"
+
+
+FIRST = (Requirement.one_of(labels.ZONE, ZONES[0]),)
+PLAIN = a_type("m", cpu="4", memory="16Gi")
+SOLD_OUT = msgspec.structs.replace(
+    PLAIN, offerings=tuple(msgspec.structs.replace(o, available=o.zone != ZONES[0]) for o in PLAIN.offerings)
+)
+ARM = a_type("arm", cpu="64", zones=ZONES[1:], **{labels.ARCH: "arm64"})
+SMALL = a_type("small", cpu="1", memory="64Gi")
+TIGHT = a_type("tight", cpu="3", memory="1Gi")
+DEVICES = {"example.com/a": "1", "example.com/b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("types", "pod", "message"),
+    [
+        (
+            (SOLD_OUT, ARM, SMALL, TIGHT),
+            a_pod("p", cpu="2", memory="4Gi", node_selector=FIRST),
+            (
+                "4 types: 1 ruled out by its own requirements, 1 by unavailable offerings, 1 by cpu, 1 by memory; "
+                "nearest: small lacks 1 cpu"
+            ),
+        ),
+        (
+            (SMALL, a_type("away", zones=ZONES[1:])),
+            a_pod("p", cpu="100", node_selector=FIRST),
+            "2 types: 1 ruled out by zone and capacity type, 1 by cpu; nearest: small lacks 99 cpu",
+        ),
+        (
+            (PLAIN,),
+            a_pod("p", node_selector=(Requirement.one_of(labels.CAPACITY_TYPE, "Spot"),)),
+            (
+                "1 type: 1 ruled out by zone and capacity type; "
+                "nearest: karpenter.sh/capacity-type In [Spot] is demanded, and its types are on offer with on-demand, spot"
+            ),
+        ),
+        (
+            (a_type("wide", cpu="4", memory="40Gi"), a_type("quick", cpu="8", memory="4Gi")),
+            a_pod("p", cpu="9", memory="8Gi"),
+            "2 types: 2 ruled out by cpu; nearest: wide lacks 5 cpu",
+        ),
+        (
+            (a_type("even", cpu="6", memory="8Gi"), a_type("most", cpu="9", memory="6Gi")),
+            a_pod("p", cpu="10", memory="10Gi"),
+            "2 types: 2 ruled out by cpu; nearest: most lacks 1 cpu",
+        ),
+        (
+            (PLAIN,),
+            a_pod("p", extra=DEVICES),
+            "1 type: 1 ruled out by example.com/a; nearest: none of its types has example.com/a, example.com/b",
+        ),
+        (
+            (PLAIN, a_type("one", extra={"example.com/a": "1"})),
+            a_pod("p", extra={"example.com/a": "2"}),
+            "2 types: 2 ruled out by example.com/a; nearest: one lacks 1 example.com/a",
+        ),
+    ],
+)
+def test_every_type_is_counted_once_and_the_nearest_is_named(
+    types: tuple[InstanceType, ...], pod: Pod, message: str
+) -> None:
+    """A type that lacks one resource is nearer than one that lacks two; of equals, the one that lacks the smaller shares."""
+    pool = a_pool("default", Requirement.one_of(labels.ARCH, "amd64"))
+    (entry,) = plan_of(types=types, node_pools=(pool,), pods=(pod,)).unschedulable
+    assert entry.message == f"NodePool default: {message}"

@@ -1,0 +1,148 @@
+"""An EC2NodeClass is resolved where that is due, and keeps what was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.labels import HASH_VERSION
+from core.launch.validation.launch_validation import next_validation, written_validation
+from core.manifests.wire import api_resources as kinds
+from core.model.node_pool import NodeClass
+from lambdas.controllers.status.node_class_status import RESERVATIONS_EVERY, RESOLVE_EVERY, NodeClassStatus
+from lambdas.controllers.status.status_writer import condition
+from lambdas.controllers.status.user_objects import UserObjects
+from lambdas.controllers.status.validation_events import ValidationEvents
+from lambdas.metric_names import CHANGED_NODE_CLASSES
+from lambdas.run_report import RunReport
+from tests.builders import NOW, a_class_manifest
+from tests.fakes.world import FakeClock, FakeCloud, FakeKubernetes
+
+CLASS = NodeClass(name="default", spec_hash="hash-1")
+MORE = condition("LaunchesAllowed", "True")
+
+
+class World:
+    """One class, and the controller of its status."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.clock = FakeClock(NOW)
+        self.kubernetes, self.cloud = FakeKubernetes(self.clock), FakeCloud(self.clock)
+        self.kubernetes.put(a_class_manifest(metadata={"generation": 1}, **spec))
+        events = ValidationEvents(self.kubernetes, self.clock)
+        objects = UserObjects(self.kubernetes, self.clock)
+        self.status = NodeClassStatus(self.cloud, objects, events, self.clock)
+        self.resolved = 0
+        self.cloud.before_call = self._count
+        self.report = RunReport()
+
+    def _count(self, call: str) -> None:
+        self.resolved += call == "resolve"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        found: dict[str, str] = self.manifest["metadata"].get("annotations", {})
+        return found
+
+    def conditions(self) -> dict[str, str]:
+        return {one["type"]: one["status"] for one in self.manifest["status"]["conditions"]}
+
+    def write(self, node_class: NodeClass = CLASS) -> bool | None:
+        return self.status.write(self.manifest, node_class, [], [MORE], self.report)
+
+
+def test_a_class_is_resolved_and_remembers_the_hash_of_its_spec() -> None:
+    world = World()
+    world.cloud.resolution = {**world.cloud.resolution, "amis": [{"id": "ami-1"}]}
+    assert world.write() is True
+    assert world.manifest["status"]["amis"] == [{"id": "ami-1"}]
+    assert world.conditions() == {"Ready": "True", "LaunchesAllowed": "True"}
+    assert world.annotations == {labels.NODECLASS_HASH: "hash-1", labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    assert world.report.counts == {CHANGED_NODE_CLASSES: 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "every"),
+    [({}, RESOLVE_EVERY), ({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}, RESERVATIONS_EVERY)],
+)
+def test_a_ready_class_is_resolved_again_after_a_while(spec: dict[str, Any], every: Any) -> None:
+    """Images change without an event; others use the same reservations."""
+    world = World(**spec)
+    world.write()
+    world.clock.advance(seconds=every.total_seconds() - 1)
+    assert (world.write(), world.resolved) == (True, 1)
+    world.clock.advance(seconds=1)
+    assert (world.write(), world.resolved) == (True, 2)
+    assert world.report.counts == {CHANGED_NODE_CLASSES: 1}
+
+
+def test_a_changed_class_is_resolved_at_once() -> None:
+    world = World()
+    world.write()
+    world.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", {"metadata": {"generation": 2}})
+    world.write()
+    assert world.resolved == 2
+
+
+def test_a_class_that_is_not_ready_is_resolved_every_time() -> None:
+    world = World()
+    world.cloud.resolution = {"conditions": [condition("Ready", "False", "no subnet")]}
+    assert (world.write(), world.write(), world.resolved) == (False, False, 2)
+
+
+def test_a_ready_class_between_two_looks_still_gets_the_other_conditions() -> None:
+    world = World()
+    world.write()
+    world.status.write(world.manifest, CLASS, [], [condition("LaunchesAllowed", "False")], world.report)
+    assert (world.conditions(), world.resolved) == ({"Ready": "True", "LaunchesAllowed": "False"}, 1)
+
+
+def test_an_invalid_class_says_what_is_wrong_and_is_not_resolved() -> None:
+    world = World()
+    assert world.write(NodeClass(name="default", problem="spec.role is missing")) is False
+    assert world.resolved == 0
+    assert world.conditions() == {"Ready": "False", "ValidationSucceeded": "False", "LaunchesAllowed": "True"}
+    assert world.report.counts == {"invalidNodeClasses": 1}
+    (decision,) = world.report.decisions
+    assert (decision.subject, decision.message) == ("EC2NodeClass default", "spec.role is missing")
+
+
+def test_places_of_reservations_are_kept_beside_the_status_in_karpenters_form() -> None:
+    """The schema of the status has no field for them."""
+    world = World()
+    found = [{"id": "cr-2", "places": 3}, {"id": "cr-1", "places": 0}]
+    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": found}
+    world.write()
+    assert world.manifest["status"]["capacityReservations"] == [{"id": "cr-2"}, {"id": "cr-1"}]
+    assert world.annotations[labels.RESERVATION_PLACES] == '{"cr-1":0,"cr-2":3}'
+    world.cloud.resolution = {**world.cloud.resolution, "capacityReservations": []}
+    world.clock.advance(hours=1)
+    world.write()
+    assert labels.RESERVATION_PLACES not in world.annotations
+
+
+def test_what_ec2_said_of_a_launch_is_kept_and_told_once() -> None:
+    world = World()
+    denied = ("ec2:RunInstances", "UnauthorizedOperation", "not authorized.")
+    answer = next_validation(None, {"ImageId": "1"}, denied, NOW)
+    world.cloud.resolution = {**world.cloud.resolution, "launchValidation": written_validation(answer)}
+    world.write()
+    assert "launchValidation" not in world.manifest["status"]
+    assert world.annotations[labels.LAUNCH_VALIDATION] == written_validation(answer)
+    (event,) = world.kubernetes.names(kinds.EVENTS)
+    written = world.kubernetes.raw(kinds.EVENTS, event, "default")
+    assert (written["type"], written["reason"]) == ("Warning", "LaunchNotValidated")
+    (decision,) = world.report.decisions
+    assert decision.message == written["message"]
+    assert decision.message.startswith("ec2:RunInstances (DryRun): UnauthorizedOperation: not authorized. ")
+    again = next_validation(answer, {"ImageId": "1"}, denied, world.clock.now())
+    world.cloud.resolution = {**world.cloud.resolution, "launchValidation": written_validation(again)}
+    world.clock.advance(hours=1)
+    world.write()
+    assert len(world.kubernetes.names(kinds.EVENTS)) == 1

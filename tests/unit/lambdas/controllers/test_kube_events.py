@@ -1,0 +1,152 @@
+"""Events reach the object they are about, once an hour, and never hold up what wrote them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers import kube_events
+from lambdas.controllers.kube_events import AT_A_TIME, WRITE_WITHIN, in_time, normal, warning, write, write_together
+from lambdas.parallel_tasks import in_turn
+from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError, TransientError
+from tests.builders import NOW
+from tests.fakes.world import FakeClock, FakeKubernetes
+
+POD = kube_events.about_pod("default", "web", "uid-1")
+
+
+def an_event(identity: str = "x", **changes: Any) -> dict[str, Any]:
+    arguments = {"about": POD, "reason": "NoOfferingFits", "message": "too large", "now": NOW, **changes}
+    return warning(**arguments, identity=identity)
+
+
+def name_of(event: dict[str, Any]) -> str:
+    return str(event["metadata"]["name"])
+
+
+def test_an_event_names_its_object_and_its_writer() -> None:
+    event = an_event()
+    assert {**event, "metadata": {**event["metadata"], "name": ""}} == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "", "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": "uid-1"},
+        "reason": "NoOfferingFits",
+        "message": "too large",
+        "type": "Warning",
+        "source": {"component": "fleetwright"},
+        "reportingComponent": "fleetwright",
+        "firstTimestamp": "2026-11-20T00:00:00Z",
+        "lastTimestamp": "2026-11-20T00:00:00Z",
+        "count": 1,
+    }
+    assert normal(POD, "NoOfferingFits", "too large", NOW, identity="x") == {**event, "type": "Normal"}
+
+
+@pytest.mark.parametrize(
+    ("about", "written"),
+    [
+        (kube_events.about_node("n"), {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}),
+        (kube_events.about_node_claim("c"), {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "c"}),
+        (
+            kube_events.about_node_pool({"metadata": {"name": "p", "uid": "u"}}),
+            {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "p", "uid": "u"},
+        ),
+        (
+            kube_events.about_node_class({"metadata": {"name": "p"}}),
+            {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "name": "p"},
+        ),
+        (kube_events.about_node_pool({}), {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": ""}),
+        (
+            kube_events.about_pod("ns", "p"),
+            {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "ns"},
+        ),
+    ],
+)
+def test_a_reference_is_found_by_kubectl_describe(about: dict[str, str], written: dict[str, str]) -> None:
+    assert about == written
+    event = warning(about, "r", "m", NOW, identity="x")
+    assert event["metadata"]["namespace"] == written.get("namespace", "default")
+
+
+def test_events_of_one_identity_share_a_name_for_an_hour() -> None:
+    """The API server then refuses the second; without this, every round adds one."""
+    name = name_of(an_event())
+    assert name == name_of(an_event(message="other words", now=NOW + timedelta(minutes=59)))
+    assert name != name_of(an_event("y"))
+    assert name != name_of(an_event(now=NOW + timedelta(hours=1)))
+    assert name.startswith("web.")
+
+
+def test_long_names_and_messages_are_cut_to_what_the_api_server_takes() -> None:
+    about = kube_events.about_pod("default", "a" * 241 + "." + "b" * 11)
+    event = an_event(about=about, message="m" * 1025)
+    stem, _, digest = name_of(event).rpartition(".")
+    assert (stem, len(digest)) == ("a" * 241, 10)
+    assert len(event["message"]) == 1024
+    assert len(name_of(an_event(about=kube_events.about_pod("default", "a" * 253)))) == 253
+
+
+class Refusing(FakeKubernetes):
+    """An API server that answers each creation with the next of these errors, None for success."""
+
+    def __init__(self, *errors: PortError | None) -> None:
+        super().__init__(FakeClock(NOW))
+        self._errors = iter(errors)
+
+    def create(self, resource: Any, body: Any, namespace: str = "") -> None:
+        error = next(self._errors, None)
+        if error is not None:
+            raise error
+        super().create(resource, body, namespace)
+
+
+@pytest.mark.parametrize(
+    ("error", "done", "written"),
+    [
+        (ConflictError("kube:create events", "already exists"), 2, 1),
+        (NotFoundError("kube:create events", "the namespace is gone"), 2, 1),
+        (DeniedError("kube:create events", "the namespace is being deleted"), 2, 1),
+        (TransientError("kube:create events", 'failed calling webhook "policy.example.com"'), 2, 1),
+        (TransientError("kube:create events", "503"), 0, 0),
+    ],
+)
+def test_only_a_failing_server_ends_the_writing(error: PortError, done: int, written: int) -> None:
+    """A webhook speaks for one object; a server that fails would fail the others, too, after long waits."""
+    server = Refusing(error)
+    assert write(server, [an_event("a"), an_event("b")]) == done
+    assert len(server.names(kinds.EVENTS)) == written
+
+
+def test_an_event_lies_in_the_namespace_of_its_object() -> None:
+    server = Refusing()
+    event = an_event(about=kube_events.about_pod("shop", "web"))
+    assert write(server, [event]) == 1
+    assert server.raw(kinds.EVENTS, name_of(event), "shop")["reason"] == "NoOfferingFits"
+
+
+def test_writing_stops_when_its_time_is_over() -> None:
+    clock = FakeClock(NOW)
+    taken = []
+    for event in in_time([an_event(str(number)) for number in range(9)], clock):
+        taken.append(event)
+        clock.advance(seconds=WRITE_WITHIN.total_seconds() / 2)
+    assert len(taken) == 2
+
+
+def test_many_events_are_written_in_parts() -> None:
+    """A task that fails leaves the events of the others."""
+    server = Refusing(TransientError("kube:create events", "503"))
+    asked: list[int] = []
+
+    def run_tasks(tasks: Any, patience: timedelta) -> tuple[bool, ...]:
+        asked.append(len(tasks))
+        assert patience == WRITE_WITHIN
+        return in_turn(tasks, patience)
+
+    write_together(server, [an_event(str(number)) for number in range(AT_A_TIME + 3)], run_tasks)
+    write_together(server, [], run_tasks)
+    assert (asked, len(server.names(kinds.EVENTS))) == ([2], 3)
