@@ -1,4 +1,4 @@
-"""How a cluster stands at one moment: each NodePool's nodes, what they cost, what its budgets let go, and who took them."""
+"""The status of a cluster at one moment: each NodePool's nodes, their cost, its budgets, and the nodes that use them up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_READY = "NotReady"
 
 
 class BudgetTaker(msgspec.Struct, frozen=True, order=True):
-    """A node that uses up a place in its NodePool's budgets: because it goes, or is not Ready."""
+    """A node that counts against its NodePool's budgets because it is leaving or not Ready."""
 
     node: str
     why: str
@@ -30,17 +30,17 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One NodePool.
 
     Attributes:
-        nodes: With those that are still to join.
-        starting: Those of them that are not ready for pods yet.
-        pods: That run for somebody: those of DaemonSets and the kubelet's own are left out.
-        hourly: Nano-dollars of its nodes, less what commitments cover; types that the catalogue does not know count nothing.
-        spot_hourly: The part of that which is spot's.
-        budgets: Reason → how many nodes may still go now, None for any number.
-        takers: Who has used up places.
-        next_change: When the budgets let another number go; None where they do not.
-        invalid_budget: What is wrong with a budget that cannot be read and so keeps all nodes; empty where all can.
-        paused: Why no node of it is disrupted at present, empty where nothing keeps them.
-        rollout: What its rollout waits for, empty where none is held back.
+        nodes: Number of nodes, including those that have not joined yet.
+        starting: Number of those that are not ready for pods yet.
+        pods: Number of pods, without DaemonSet pods and static pods.
+        hourly: Nano-dollars per hour of its nodes, less what commitments cover; types that the catalogue lacks count zero.
+        spot_hourly: The part of `hourly` for spot capacity.
+        budgets: Reason → how many more nodes may be disrupted now, None for any number.
+        takers: The nodes that count against the budgets.
+        next_change: When the budgets next allow a different number; None if they never do.
+        invalid_budget: What is wrong with an unreadable budget, which blocks all disruption; empty if all are readable.
+        paused: Why disruption of its nodes is paused, empty if it is not.
+        rollout: What its rollout waits for, empty if none is held back.
     """
 
     name: str
@@ -61,8 +61,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The whole cluster.
 
     Attributes:
-        pools: By name; those of which nodes run and that are gone come with them.
-        foreign_nodes: Nodes that are none of ours.
+        pools: By name, including deleted NodePools whose nodes still run.
+        foreign_nodes: Number of nodes that Fleetwright does not manage.
         pending_pods: Keys of the pods that wait for a node, in order.
     """
 
@@ -72,17 +72,17 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hourly(self) -> int:
-        """Nano-dollars of all our nodes."""
+        """Nano-dollars per hour of all our nodes."""
         return sum(pool.hourly for pool in self.pools)
 
     @property
     def spot_hourly(self) -> int:
-        """The part of that which is spot's."""
+        """The part of `hourly` for spot capacity."""
         return sum(pool.spot_hourly for pool in self.pools)
 
 
 def cluster_status(snapshot: Snapshot) -> ClusterStatus:
-    """How the cluster of the snapshot stands."""
+    """Summarize the cluster of the snapshot."""
     states = state_nodes(snapshot)
     ours: dict[str, list[StateNode]] = {pool.name: [] for pool in snapshot.node_pools}
     for state in states:
@@ -133,7 +133,7 @@ def _with_budgets(
 
 
 def _taker(state: StateNode, snapshot: Snapshot) -> BudgetTaker | None:
-    """As budgets count: a node that is still starting takes no place."""
+    """Return the node if it counts against its NodePool's budgets; a node that is still starting does not."""
     if not state.is_initialized:
         return None
     if state.is_marked_for_deletion(snapshot):

@@ -1,4 +1,4 @@
-"""Snapshots and plans as canonical JSON and back: what the ledger keeps and what a decision is replayed from.
+"""Encodes snapshots and plans as canonical JSON, which the ledger stores and replays decisions from.
 
 Keys are sorted and equal values give equal bytes. Pods refer to their spec by number, since most of them share one.
 """
@@ -16,7 +16,7 @@ from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 
 SCHEMA_VERSION: Final = 1
-"""Raised whenever an older document could be misread by newer code."""
+"""Incremented whenever newer code could misread an older document."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _PodRecord: Final[Any] = msgspec.defstruct(
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot, its order kept."""
+    """Write a snapshot; the order of its objects is kept."""
     numbers: dict[int, int] = {}
     specs: list[PodSpec] = []
     known: dict[bytes, int] = {}

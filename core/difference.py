@@ -1,4 +1,4 @@
-"""What a change of manifests does to the nodes that run: which of them drift that did not before."""
+"""Finds the running nodes that drift because manifests changed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLASS_KEYS: Final = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
 
 
 class DriftedNode(msgspec.Struct, frozen=True, order=True):
-    """A node that goes because of a change: `reason` is a drift reason, or NodePoolNotFound where its pool is gone."""
+    """A node that a change makes drift: `reason` is a drift reason, or NodePoolNotFound if its pool is gone."""
 
     node: str
     node_pool: str
@@ -29,7 +29,7 @@ class DriftedNode(msgspec.Struct, frozen=True, order=True):
 
 
 def newly_drifted(before: Snapshot, after: Snapshot) -> tuple[DriftedNode, ...]:
-    """The nodes of `after` that drift under its NodePools and EC2NodeClasses, and do not under those of `before`, by name.
+    """Return, by name, the nodes of `after` that drift under its NodePools and EC2NodeClasses but not under those of `before`.
 
     A claim counts as launched from the pools of `before`, whatever hash it carries: hashes of Karpenter's or of an older
     release cannot be compared with those of the files.
@@ -57,7 +57,7 @@ class _Rules:
         self._check = DriftCheck(msgspec.structs.replace(snapshot, node_classes=classes))
 
     def launched(self, state: StateNode, claim: NodeClaim, pool: NodePool) -> NodeClaim:
-        """The claim as if these pools and classes had just launched it."""
+        """Return the claim as if these pools and classes had just launched it."""
         carried = dict(claim.annotations) | {key: pool.own_annotations[key] for key in _POOL_KEYS}
         reference = claim.node_class or pool.node_class
         node_class = self._classes.get(reference.name)
@@ -69,7 +69,7 @@ class _Rules:
         return msgspec.structs.replace(claim, annotations=carried, conditions=conditions)
 
     def reason(self, claim: NodeClaim) -> str:
-        """Why the claim has drifted under these rules, empty where it has not."""
+        """Return why the claim has drifted under these rules, empty if it has not."""
         pool = self.pools.get(claim.node_pool)
         return NodeReason.NODE_POOL_NOT_FOUND if pool is None else self._check.reason(claim, pool)
 

@@ -15,10 +15,10 @@ class FleetwrightError(Exception):
 
 
 class InvalidInputError(FleetwrightError):
-    """An object, or one field of it, cannot be understood.
+    """An object, or one field of it, is invalid.
 
     Attributes:
-        subject: What was being read, such as `NodePool default`; empty where the caller knows it better.
+        subject: What was being read, such as `NodePool default`; empty if the caller adds it.
         field: Path of the field, such as `spec.limits.cpu`; empty for the object as a whole.
         problem: What is wrong with it, as the end of a sentence.
     """
@@ -33,17 +33,17 @@ class InvalidInputError(FleetwrightError):
         return ": ".join(part for part in (self.subject, self.field, self.problem) if part)
 
     def within(self, *, subject: str = "", field: str = "") -> InvalidInputError:
-        """The same error as seen from one level further out: `field` is put before the path, `subject` fills a gap."""
+        """Return the same error for the caller: `field` is prepended to its path, `subject` replaces an empty one."""
         joined = self.field if not field else field if not self.field else _join(field, self.field)
         return InvalidInputError(self.problem, subject=self.subject or subject, field=joined)
 
 
 class InvariantError(AssertionError):
-    """Something that must hold by construction does not: a bug here, not a fault of the input."""
+    """A condition that holds by construction is violated: a bug here, not an invalid input."""
 
 
 def invariant(holds: bool, message: str) -> None:
-    """Stop at once where `holds` is false.
+    """Raise an error if `holds` is false.
 
     Raises:
         InvariantError: If `holds` is false.

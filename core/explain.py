@@ -1,4 +1,4 @@
-"""Explanations for people: what happened to one pod or one node, and what every reason code means.
+"""Explanations for people: what happens to one pod or one node, and why.
 
 The texts name the object, the code, what was tried and the nearest miss; they need no colour and no width.
 """
@@ -27,21 +27,21 @@ _HINTS_MAX: Final = 3
 _ALTERNATIVES_MAX: Final = 3
 
 _SAID_BY_MESSAGE: Final = (NodeReason.BUDGET, NodeReason.DO_NOT_DISRUPT)
-"""Codes whose message says what the code means, with the names of the objects."""
+"""Codes whose message already says what the code means and names the objects."""
 
 PAGE: Final = "docs/reference/reason-codes.md"
-"""The page of all reason codes; each has an anchor of its own name."""
+"""The page of all reason codes; each code is an anchor."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one object.
+    """The explanation of one object.
 
     Attributes:
         subject: `pod shop/cart-0` or `node node-3`.
         outcome: The end of the sentence that the subject begins, such as `is unschedulable`.
-        reason: A code of one of the closed lists, empty where there is nothing to give a reason for.
+        reason: A reason code, empty if there is nothing to explain.
         details: More about it, line by line.
-        has_no_place: It is a pending pod for which there is no node and no NodePool, or a workload with one.
+        has_no_place: Whether it is a pending pod without a suitable node or NodePool, or a workload with one.
         pools: What each NodePool lacks for such a pod, nearest first.
     """
 
@@ -58,10 +58,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] | None = None) -> Explanation:
-    """Where a pod of the snapshot would go and what else that would cost, or what keeps it from every NodePool.
+    """Explain where a pod of the snapshot would go and what the alternatives cost, or what keeps it from every NodePool.
 
     Args:
-        snapshot: What the decision may depend on.
+        snapshot: The input of the decision.
         pod: One of its pods.
         out_of_time: As for the plan that this explains (`Planner.plan`), so that both say the same.
     """
@@ -89,7 +89,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
 
 
 def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
-    """Why a node goes now, or why it does not."""
+    """Explain why a node goes now, or why it does not."""
     subject = f"node {node}"
     for command in plan.commands:
         if node in command.nodes:
@@ -110,7 +110,7 @@ def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
 
 
 def _pool_lines(finding: PodFinding) -> tuple[str, ...]:
-    """What each NodePool lacks, its name in a column of its own; those that the code speaks of first."""
+    """Return a line for each NodePool with what it lacks, in columns; those that the reason code is about come first."""
     width = max((len(pool.node_pool) for pool in finding.pools), default=0)
     return tuple(
         f"NodePool {pool.node_pool.ljust(width)}  {pool.message.removesuffix(f'nearest: {pool.nearest}').rstrip('; ')}"
@@ -119,7 +119,7 @@ def _pool_lines(finding: PodFinding) -> tuple[str, ...]:
 
 
 def _hint(finding: PodFinding) -> tuple[str, ...]:
-    """The nearest misses; a taint is among them only where it is the reason itself, and then comes first."""
+    """Return the nearest misses; a taint is among them only if it is the reason itself, and then comes first."""
     taint = PodReason.TAINT_NOT_TOLERATED
     nearest = [pool for pool in finding.pools if pool.nearest and (pool.reason != taint or finding.reason == taint)]
     nearest.sort(key=lambda pool: pool.reason != taint)
@@ -142,7 +142,7 @@ def _claim_lines(snapshot: Snapshot, claim: PlannedClaim) -> tuple[str, ...]:
 
 
 def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
-    """What the node would cost as one of the next cheapest types that hold all of its pods."""
+    """Return what the node would cost as one of the next cheapest types that hold all of its pods."""
     prices = {
         kind.name: min(
             (
@@ -173,13 +173,13 @@ def _above_cheapest(price: int, cheapest: int) -> str:
 
 
 def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:
-    """What a new node for the pod alone would cost."""
+    """Return what a new node for the pod alone would cost."""
     shown = [f"{one.instance_type} of NodePool {one.node_pool} {dollars(one.price):.4f} $/h" for one in offers]
     return (f"a node of its own, next best: {', '.join(shown[:_ALTERNATIVES_MAX])}",) if shown else ()
 
 
 def _page(reason: str) -> tuple[str, ...]:
-    """Where the code is written about."""
+    """Return the address of the code's documentation."""
     return (f"more: {PAGE}#{reason.lower()}",) if reason else ()
 
 
@@ -196,7 +196,7 @@ def _command_lines(command: Command, node: str) -> tuple[str, ...]:
 
 
 def _why_not_pending(snapshot: Snapshot, pod: Pod) -> str:
-    """In the order in which the rules for pending pods ask (Karpenter, IsProvisionable)."""
+    """Return why the pod is not pending, in the order of the rules for pending pods (Karpenter, IsProvisionable)."""
     if pod.node_name:
         return f"runs on {pod.node_name}" if pod.is_active else f"is done on {pod.node_name}"
     if pod.is_terminal:

@@ -1,4 +1,4 @@
-"""Explanations of more than one pod: what becomes of a workload, and what a NodePool can launch."""
+"""Explanations of more than one pod: where a workload's pods go, and what a NodePool can launch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SINGULAR: Final = {"have": "has"}
 def explain_pods(
     snapshot: Snapshot, subject: str, pods: Sequence[Pod], out_of_time: Callable[[], float] | None = None
 ) -> Explanation:
-    """Where the pods of one workload go, and what keeps the first of those without a place from every NodePool.
+    """Explain where the pods of one workload go, and what keeps the first without a place from every NodePool.
 
     Args:
-        snapshot: What the decision may depend on.
+        snapshot: The input of the decision.
         subject: The workload, such as `Deployment shop/web`.
         pods: Its pods, at least one.
         out_of_time: As for `explain_pod`.
@@ -51,7 +51,7 @@ def explain_pods(
 
 
 def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], float] | None = None) -> Explanation:
-    """What a NodePool can launch for pods, what its limits leave, and what this plan launches from it."""
+    """Explain what a NodePool can launch for pods, what its limits leave, and what this plan launches from it."""
     subject = f"NodePool {pool.name}"
     why = why_unusable(pool, snapshot)
     if why:
@@ -78,7 +78,7 @@ def explain_pool(snapshot: Snapshot, pool: NodePool, out_of_time: Callable[[], f
 
 
 def _places(plan: Plan, pods: Iterable[Pod]) -> list[str]:
-    """One line for each place that pods get, or have."""
+    """Return one line for each place that pods get or have."""
     places = {key: ("get", f"a new node, {claim.name}") for claim in plan.claims for key in claim.pods}
     places |= {binding.pod: ("fit", f"on existing node {binding.node}") for binding in plan.bindings}
     places |= {found.pod: ("have", f"no place [{found.reason}]") for found in plan.unschedulable}

@@ -1,4 +1,4 @@
-"""Explanations of nodes: why one goes now, or what keeps it, what it costs, and when its budgets change."""
+"""Explanations of nodes: why one goes now or stays, what it costs, and when its budgets change."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from core.scheduling import Planner
 
 
 def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], float] | None = None) -> Explanation:
-    """Decide by the snapshot and say what becomes of the node, with what it costs and who holds its NodePool's budgets.
+    """Decide for the snapshot and explain the node's part, its cost, and which nodes use up its NodePool's budgets.
 
     Args:
-        snapshot: What the decision may depend on.
+        snapshot: The input of the decision.
         node: Name of a node, or of a claim without one.
         out_of_time: As for the decision that this explains (`disrupt`), so that both say the same.
     """
@@ -43,7 +43,7 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
 
 
 def _of_pods(planner: Planner, node: str) -> Iterator[str]:
-    """What the first pod that finds no other place lacks; with the other nodes that go, more pods may lack one."""
+    """Return what the first pod lacks that finds no other place. With the other leaving nodes, more pods may lack one."""
     results = planner.what_if([node], consolidation=True)
     displaced = set(results.displaced)
     stranded = next((pod for pod in results.plan.unschedulable if pod.pod in displaced), None)

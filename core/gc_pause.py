@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector at rest while a cluster is read or planned for."""
+"""Pauses Python's cyclic garbage collector while a cluster is read or planned."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the collector from running; it is as it was before once this ends, by an error too.
+    """Pause the collector, and restore its state at the end, also after an error.
 
-    What is read and what is planned hold no cycles: all of it goes as soon as nobody needs it, without the collector. To walk
-    a hundred thousand pods again and again while objects pile up costs two to four times the decoding and a tenth of planning.
-    The collector is the whole process's, so the shell decides about it and the core does not.
+    Decoded objects and plans contain no cycles: reference counting frees them. Repeated collections over a hundred thousand
+    pods would take two to four times as long as decoding them, and a tenth of planning. The collector belongs to the whole
+    process, so the shell decides about it, not the core.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Remembering answers about large immutable values, by identity: hashing a catalogue costs as much as most answers."""
+"""Caches results for large immutable values by identity: hashing a catalogue costs as much as most results."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Answer = TypeVar("Answer")
 
 
 class ByIdentity(Generic[Key, Answer]):
-    """A function of one immutable object that remembers its last few answers.
+    """A function of one immutable object that caches its last few results.
 
-    The object is kept alive with its answer, so one identity means one value, and what is remembered never shows in a result.
+    The cache keeps the object alive, so one identity always means one value, and caching never changes a result.
     """
 
     def __init__(self, compute: Callable[[Key], Answer], *, size: int) -> None:
@@ -22,7 +22,7 @@ class ByIdentity(Generic[Key, Answer]):
         self._known: OrderedDict[int, tuple[Key, Answer]] = OrderedDict()
 
     def __call__(self, key: Key) -> Answer:
-        """The answer for `key`, computed or remembered."""
+        """Return the result for `key`, cached or computed."""
         found = self._known.get(id(key))
         if found is None:
             found = self._known[id(key)] = (key, self._compute(key))

@@ -38,26 +38,26 @@ NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
 NODECLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"
 NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 HASH_VERSION: Final = "fleetwright-v2"
-"""Our value of both: changes with the set of hashed fields, and with the default of a hashed field."""
+"""Our value of both annotations. It changes with the set of hashed fields, and with the default of a hashed field."""
 
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 
 SURGE: Final = "fleetwright.dev/surge"
-"""Annotation of pods: their Deployment may be restarted where they cannot be evicted."""
+"""Annotation of pods: their Deployment may be restarted if they cannot be evicted."""
 
 CLAIM: Final = "fleetwright.dev/claim"
 """Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
 On nodes an annotation."""
 
 TERMINATION_FINALIZER: Final = "fleetwright.dev/termination"
-"""On our Node objects: one that somebody deletes stays until its pods have left and its instance is gone."""
+"""Our finalizer on Node objects: a deleted one stays until its pods have left and its instance is gone."""
 
 KARPENTER_FINALIZER: Final = "karpenter.sh/termination"
-"""Karpenter's, on its NodeClaims and Nodes: nobody but its controller removes it."""
+"""Karpenter's finalizer on its NodeClaims and Nodes; only its controller removes it."""
 
 KARPENTER_CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"
-"""Karpenter's, on EC2NodeClasses."""
+"""Karpenter's finalizer on EC2NodeClasses."""
 
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 """Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
@@ -69,10 +69,10 @@ DECISION: Final = "fleetwright.dev/decision"
 """Annotation and tag: id of the decision in the ledger that launched the claim."""
 
 MADE_BY_HAND: Final = "fleetwright.dev/made-by-hand"
-"""Annotation and tag: UID of the NodeClaim that somebody made and that is launched as it says."""
+"""Annotation and tag: UID of the hand-made NodeClaim that the claim was launched for."""
 
 COMMITMENT: Final = "fleetwright.dev/commitment"
-"""Annotation: the reserved instances or Savings Plan that cover the node by the plan that launched it."""
+"""Annotation: the reserved instances or Savings Plan that cover the node according to the plan that launched it."""
 
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 RESERVATION_PLACES: Final = "fleetwright.dev/capacity-reservation-places"
@@ -83,13 +83,13 @@ PLACEMENT_GROUP: Final = "fleetwright.dev/placement-group"
 """Annotation of an EC2NodeClass: the placement group that it selects, as JSON (`core.catalogue.discovered.placement_group`)."""
 
 LAUNCH_VALIDATION: Final = "fleetwright.dev/launch-validation"
-"""Annotation of an EC2NodeClass: what EC2 said last about launches from it (`core.launch.validation`)."""
+"""Annotation of an EC2NodeClass: EC2's last answer about launches from it (`core.launch.validation`)."""
 
 PREFIX_DELEGATION: Final = "fleetwright.dev/prefix-delegation"
 """Annotation of an EC2NodeClass: `true` where the VPC CNI gives its nodes prefixes of addresses."""
 
 NODE_MEMORY: Final = "fleetwright.dev/node-memory"
-"""Annotation of an EC2NodeClass: memory of instance types as its nodes have shown it (`core.catalogue.discovered`)."""
+"""Annotation of an EC2NodeClass: memory of instance types as its nodes reported it (`core.catalogue.discovered`)."""
 
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
@@ -100,7 +100,7 @@ STEERED: Final = "fleetwright.dev/deletion-cost"
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 
 MODE: Final = "fleetwright.dev/mode"
-"""Annotation of a NodePool: `observe` records its decisions, and carries none of them out."""
+"""Annotation of a NodePool: with `observe`, its decisions are recorded but not carried out."""
 
 OBSERVE: Final = "observe"
 
@@ -121,7 +121,7 @@ AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
 TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
 SHARED_TENANCY: Final = "default"
-"""Tenancy of hardware that is shared with other accounts, in EC2's words."""
+"""EC2's name for the tenancy of hardware shared with other accounts."""
 
 NITRO_SANDBOX: Final = f"{AWS_GROUP}/nitro-sandbox"
 
@@ -172,10 +172,10 @@ WELL_KNOWN: Final = frozenset(
         *_AWS_TYPE_LABELS,
     }
 )
-"""Labels that a node gets without anyone asking; a pod may select on them although no NodePool names them.
+"""Labels that every node gets; a pod may select on them although no NodePool names them.
 
-`ZONE_ID` is not among them: no offering says which id its zone has. Demands for an id become demands for its zone where a
-snapshot is made (`core.manifests.zone_ids`); what is left of them nobody can meet.
+`ZONE_ID` is not among them: no offering says which id its zone has. A new snapshot replaces requirements for an id by ones for
+its zone (`core.manifests.zone_ids`); nothing can meet those for unknown ids.
 """
 
 ALIASES: Final = {
@@ -186,18 +186,18 @@ ALIASES: Final = {
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
     EBS_ZONE: ZONE,
 }
-"""Deprecated label keys and what they mean today; and the EBS driver's own key for the zone (Karpenter on AWS)."""
+"""Deprecated label key → its present key; also the EBS driver's own key for the zone (Karpenter on AWS)."""
 
 RESTRICTED_DOMAINS: Final = (CORE_GROUP,)
 
 
 def normalized(key: str) -> str:
-    """The key in its present form: deprecated aliases are replaced, all others returned as they are."""
+    """Return the present form of the key: deprecated aliases are replaced, all others returned unchanged."""
     return ALIASES.get(key, key)
 
 
 def is_restricted(key: str) -> bool:
-    """Whether users are kept from setting or selecting this label (Karpenter, restricted labels)."""
+    """Whether users may not set or select this label (Karpenter, restricted labels)."""
     if key in WELL_KNOWN:
         return False
     if key == HOSTNAME:

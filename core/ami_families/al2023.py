@@ -18,7 +18,7 @@ from core.errors import InvalidInputError
 _DOCUMENT: Final = re.compile(
     r"(?:[ \r\n]|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"
 )
-"""How a Kubernetes object begins in YAML or JSON, after comments; a script that holds one begins otherwise."""
+"""The start of a Kubernetes object in YAML or JSON, after comments. A script that contains an object starts differently."""
 
 _NODE_CONFIG: Final = re.compile(r"(?:^|[{,])\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", re.MULTILINE)
 

@@ -46,7 +46,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """Return EKS's address of the cluster DNS: the tenth address of the Services' range; empty where that is unknown.
 
         Raises:
-            InvalidInputError: If they are no range of addresses.
+            InvalidInputError: If `service_cidr` is not an address range.
         """
         if not self.service_cidr:
             return ""
@@ -95,7 +95,7 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
         text = next(iter(self.cluster_dns), "")
         try:
             if self.cluster_dns:
-                ip_address(text.replace("%", " "))  # a zone after a percent sign may be any text
+                ip_address(text.replace("%", " "))  # the zone after a percent sign may be any text
         except ValueError as error:
             raise InvalidInputError(f"{shown(text)} is not an address", field="spec.kubelet.clusterDNS") from error
         return text
@@ -108,7 +108,7 @@ def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> 
     (every family but Custom).
 
     Raises:
-        InvalidInputError: If one of them cannot be a label.
+        InvalidInputError: If one of them is not a valid label.
     """
     fault = labels_fault(node_labels)
     if fault:
@@ -121,7 +121,7 @@ def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
     """Return taints from `key=value:Effect`, and the one that keeps pods away until the node is registered.
 
     Raises:
-        InvalidInputError: If a text is no taint.
+        InvalidInputError: If a text is not a taint.
     """
     found = [read_taint(text) for text in texts]
     return tuple(found) if UNREGISTERED in found else (*found, UNREGISTERED)

@@ -37,7 +37,7 @@ def bottlerocket_user_data(bootstrap: Bootstrap) -> str:
     """The settings.
 
     Raises:
-        InvalidInputError: If the user's text is no TOML or has no table where one must be; if `clusterDNS` is no address.
+        InvalidInputError: If the user's text is not TOML or lacks a required table, or if `clusterDNS` is not an address.
     """
     document = _read(bootstrap.user_data)
     kubernetes = _table(document, "settings", "kubernetes")
@@ -72,7 +72,7 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def _table(document: dict[str, Any], *path: str) -> dict[str, Any]:
-    """The table at `path`, made where it is missing."""
+    """Return the table at `path`; create it if it is missing."""
     table = document
     for depth, key in enumerate(path):
         table = table.setdefault(key, {})

@@ -1,4 +1,4 @@
-"""Custom: the user's own image and user data. What they say of labels, taints and the kubelet is the user's to write."""
+"""Custom: the user's own image and user data. The user sets labels, taints and kubelet settings in them."""
 
 from __future__ import annotations
 

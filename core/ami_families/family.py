@@ -30,7 +30,7 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
     """One AMI family. Sizing flags are those of Karpenter's AWS provider.
 
     Attributes:
-        name: As `spec.amiFamily` has it.
+        name: Its value in `spec.amiFamily`.
         alias: Its name in an alias such as `al2023@latest`; empty where it has none.
         renderer: The text that a node reads when it starts.
         images: Kubernetes version and release in the alias → where AWS publishes the images.
@@ -41,8 +41,8 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
         excluded_type_families: Instance families that it does not boot on.
         needs_service_cidr: Its nodes cannot start without the addresses of the cluster's Services.
         registers_taints: Whether its nodes register with the taints in the user data; unknown where the user writes all of it.
-        takes_any_kubelet_field: Its bootstrap passes on the kubelet block as it is; otherwise the fields that all families
-            know, without `unsupported_kubelet_fields`, and a single `clusterDNS` address.
+        takes_any_kubelet_field: Its bootstrap passes on the kubelet block unchanged; otherwise it accepts the fields that all
+            families know, without `unsupported_kubelet_fields`, and a single `clusterDNS` address.
         eni_limited_pods: Pods are limited by interface addresses; otherwise to 110.
         eni_limited_memory_overhead: kubeReserved memory follows the interface limit instead of the resolved pod count.
         offers_private_addresses: Pods take addresses of the VPC one by one, as a resource (Windows).

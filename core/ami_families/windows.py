@@ -19,7 +19,7 @@ _POWERSHELL: Final = (
     ("spec.kubelet", "-KubeletExtraArgs"),
     ("spec.kubelet.clusterDNS", "-DNSClusterIP"),
 )
-"""Where an argument comes from, and its name; in the order of the call."""
+"""The source of each argument and its PowerShell name, in the order of the call."""
 
 
 def windows_user_data(bootstrap: Bootstrap) -> str:

@@ -1,6 +1,7 @@
 """Generates our CustomResourceDefinitions from the models: the API server accepts what `validate` accepts.
 
-Group, names, columns and subresources are Karpenter's, so that its users' manifests, commands and dashboards fit.
+Group, names, columns and subresources are Karpenter's, so that existing manifests, commands and dashboards keep
+working.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def condition_column(kind: str, *, is_wide: bool = False) -> Column:
 
 
 def label_column(name: str, key: str, *, is_wide: bool = False) -> Column:
-    """A column with the value of a label; dots of its key are no steps of the path."""
+    """A column with the value of a label. Dots in the label's key are escaped in the JSON path."""
     escaped = key.replace(".", r"\.")
     return Column(name, f".metadata.labels.{escaped}", is_wide=is_wide)
 
@@ -186,7 +187,7 @@ def _definition(kind: Kind) -> JsonObject:
 
 
 def _schema(kind: Kind) -> JsonObject:
-    """The whole object. Its metadata is the API server's own business."""
+    """The whole object. The API server itself validates metadata."""
     whole = schema_of(kind.model)
     status = {
         "type": "object",

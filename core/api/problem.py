@@ -26,7 +26,7 @@ class Problem(msgspec.Struct, frozen=True, order=True):
 
 
 def path_of(location: Iterable[str | int]) -> str:
-    """The field path: `a.b[0].c`; keys of maps that are no plain words stand in brackets, `labels[example.com/team]`."""
+    """The field path: `a.b[0].c`; map keys that are not plain identifiers are in brackets, `labels[example.com/team]`."""
     path = ""
     for part in location:
         if isinstance(part, int) or not _PLAIN_KEY.match(part):

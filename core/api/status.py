@@ -1,4 +1,4 @@
-"""Reads metadata and status of our objects; API server and controllers write them, so reading is lenient."""
+"""Reads the metadata and status of our objects. The API server and controllers write them, so invalid values are ignored."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def identified(value: object) -> list[JsonObject]:
 
 
 def moment(value: object) -> datetime | None:
-    """An RFC 3339 time in UTC; None where there is none."""
+    """Parse an RFC 3339 time to UTC; None if the value is not one."""
     if not isinstance(value, str) or not value:
         return None
     try:

@@ -1,7 +1,7 @@
 """Generates structural OpenAPI schemas from the models, with the rules as CEL expressions, for the API server.
 
 Structural (Kubernetes): every field has one type, nothing is referred to, and value checks stand beside types, not in
-their place. What pydantic writes is turned into that; defaults and rules come from the models themselves.
+their place. Pydantic's schema is converted to that form; defaults and rules come from the models.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Writer:
         return {**schema, "default": default} if default and not field.is_required() else schema
 
     def _value(self, written: JsonObject) -> JsonObject:
-        """One value: its only type (null is never one: the API server drops nulls), and what it must be."""
+        """Return one value's schema: its single type and its constraints. Null is never a type: the API server drops nulls."""
         if "$ref" in written:
             return self.object(self._models[written["$ref"]], self._definitions[written["$ref"]])
         if choices := [choice for choice in written.get("anyOf", ()) if choice != {"type": "null"}]:
@@ -110,7 +110,7 @@ def _validations(model: type[ApiModel]) -> Iterator[JsonObject]:
 
 
 def _without_empty(value: Any) -> Any:
-    """A default as JSON, without what says nothing."""
+    """Return a default as JSON, without empty values."""
     if isinstance(value, BaseModel):
         value = value.model_dump(by_alias=True)
     if isinstance(value, dict):

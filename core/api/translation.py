@@ -46,7 +46,7 @@ _WITHOUT_REFERENCES: Final = 2
 
 
 class _Written:
-    """An object as written, equal to another with the same content. Raises ValueError for what JSON has no value for."""
+    """An object as written, compared by content. Raises ValueError for values that JSON cannot represent."""
 
     __slots__ = ("_content", "obj")
 

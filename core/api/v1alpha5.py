@@ -114,7 +114,7 @@ def _disruption(spec: JsonObject) -> JsonObject:
 
 
 def _requirements(spec: JsonObject) -> list[JsonObject]:
-    """The requirements with those that the old webhook added: Linux, amd64, on-demand, categories c, m, r from 3 up."""
+    """Return the requirements, with those that the old webhook added: Linux, amd64, on-demand, c, m and r from generation 3."""
     given = [entry for entry in sequence(spec.get("requirements")) if isinstance(entry, dict)]
     keys = {labels.normalized(str(entry.get("key"))) for entry in given} | set(mapping(spec.get("labels")))
     added = [

@@ -21,7 +21,7 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
     (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
     (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
 }
-"""The kinds that have a form of their own; older versions are converted to these first."""
+"""The kinds with a model; objects of older versions are converted to these first."""
 
 
 def problems(obj: JsonObject) -> tuple[Problem, ...]:

@@ -1,4 +1,4 @@
-"""Names what a converted object says and its older form left to the defaults of its version."""
+"""Lists the fields that a converted object states and that its older form left to the defaults of its version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def written_defaults(old: JsonObject, new: JsonObject) -> list[str]:
 
 
 def _requirements(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    """Those that a Provisioner's webhook added; conversion puts them behind its own."""
+    """Return the requirements that a Provisioner's webhook added; conversion appends them to the Provisioner's own."""
     if kind_of(old) != "Provisioner":
         return
     old_spec = mapping(old.get("spec"))

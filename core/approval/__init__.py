@@ -1,1 +1,1 @@
-"""Commands that wait for a person: which, what the announcement says, and whether one still holds (docs/adr/0120)."""
+"""Approval: which commands wait for a person, what is announced, and whether a command still holds (docs/adr/0120)."""

@@ -13,7 +13,7 @@ EXPIRES_AFTER: Final = timedelta(days=1)
 """Long enough for the next working morning. A command that still holds then is proposed again, which reminds people."""
 
 PROPOSALS_MAX: Final = 10
-"""Most proposals that wait at once: each was decided as if the others' nodes stayed."""
+"""The most proposals that may wait at once. Each is decided as if the nodes of the others stayed."""
 
 
 class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def expires_at(self) -> datetime:
-        """When it lapses, whatever holds then."""
+        """When it lapses unconditionally."""
         return self.proposed_at + EXPIRES_AFTER
 
     def keeps_nodes(self, now: datetime) -> bool:

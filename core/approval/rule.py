@@ -59,7 +59,7 @@ def rule_from(*, above_dollars: str, above_nodes: int | None, namespaces: str) -
         namespaces: Names or patterns with commas between them.
 
     Raises:
-        InvalidInputError: If the dollars are no number from 0.
+        InvalidInputError: If `above_dollars` is not a non-negative number.
     """
     price: int | None = None
     if above_dollars:

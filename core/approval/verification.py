@@ -21,7 +21,7 @@ from core.reasons.refusal import Refusal
 class Verification:
     """Applies the validation of a command (`core.disruption.validation`) to each proposal alone.
 
-    NodePools' budgets are left out of whether a proposal holds: it takes no place in them while it waits, and they may be
+    NodePools' budgets do not decide whether a proposal holds: it uses none while it waits, and they may be
     closed at the hour at which a person reads it.
     """
 

@@ -1,8 +1,8 @@
 """A NodePool's breaker: judges from the last few launches whether the pool's new nodes join.
 
-Closed: nothing is stopped. New nodes that fail in series open it: the pool's working nodes are not given up for nodes that
-never come. When its pause is over it is half open: one command of the pool at a time may try. A node that becomes ready closes
-it; a further failure opens it again, for twice as long.
+Closed: nothing is stopped. New nodes that fail in series open it: the pool then keeps its working nodes instead of
+replacing them with nodes that never join. When its pause is over it is half open: one command of the pool at a time may
+try. A node that becomes ready closes it; a further failure opens it again, for twice as long.
 
 The last four of these results also determine the NodePool's condition NodeRegistrationHealthy (Karpenter).
 """

@@ -1,4 +1,4 @@
-"""How many pods with their own security groups a type can run: branch interfaces of the VPC resource controller.
+"""How many pods with security groups of their own a type can run, which the VPC resource controller's branch interfaces limit.
 
 EC2's API does not report them; these are the controller's published limits (August 2026). A type that is not listed supports
 none.

@@ -58,7 +58,7 @@ class CatalogueBuilder:
         return self._as_discovered(sizing)
 
     def _as_discovered(self, sizing: Sizing) -> tuple[InstanceType, ...]:
-        """Return the types of a sizing of which only some sizes were seen: the others are those without."""
+        """Return the types of a sizing with discovered memory; types without it are shared with the plain sizing."""
         plain = msgspec.structs.replace(sizing, discovered=())
         self._built[plain] = estimated = self._types(plain)
         shown = {name for name, _ in sizing.discovered}
@@ -84,7 +84,7 @@ def build_catalogue(
 
 
 def instance_types(shapes: Iterable[Shape], market: Market, sizing: Sizing = BY_DEFAULT) -> tuple[InstanceType, ...]:
-    """The types that can run nodes and that the region sells, by name."""
+    """Return the types that can run nodes and are sold in the region, by name."""
     kept = (s for s in shapes if s.can_run_nodes and market.offered.get(s.instance_type))
     return tuple(_instance_type(shape, market, sizing) for shape in sorted(kept, key=lambda s: s.instance_type))
 
@@ -121,7 +121,7 @@ def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType
 
 
 def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, ...]:
-    """One for each zone and capacity type with a price; unavailable where the class cannot launch it or spot is unlisted."""
+    """Return one offering per priced zone and capacity type; unavailable if the class cannot launch it or spot is unlisted."""
     compatible, name = is_compatible(shape, sizing), shape.instance_type
     found = []
     for zone in sorted(market.offered[name]):

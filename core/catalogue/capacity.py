@@ -23,7 +23,7 @@ ADDRESSES_OF_A_PREFIX: Final = 16
 _SMALL_VCPUS: Final = 30
 _PODS_OF_SMALL: Final = 110
 _PODS_OF_LARGE: Final = 250
-"""Most pods up to so many vCPUs, and beyond (EKS, max-pods-calculator)."""
+"""The most pods up to this many vCPUs, and above it (EKS, max-pods-calculator)."""
 
 _GPU_RESOURCES: Final = {"NVIDIA": quantity.NVIDIA_GPU, "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
 _ARM_FIRMWARE_MIB: Final = 64
@@ -31,11 +31,11 @@ NEURON: Final = "aws.amazon.com/neuron"
 NEURON_CORE: Final = "aws.amazon.com/neuroncore"
 EFA: Final = "vpc.amazonaws.com/efa"
 PRIVATE_ADDRESSES: Final = "vpc.amazonaws.com/PrivateIPv4Address"
-"""Addresses that Windows pods take one by one; only Windows nodes offer it."""
+"""The resource of the addresses that Windows pods take one by one; only Windows nodes offer it."""
 
 
 def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
-    """What the node registers with; resources that it has none of are left out."""
+    """Return the capacity that the node registers with; resources that it lacks are left out."""
     amounts = {
         quantity.CPU: shape.v_cpu_info.default_v_cpus * 1000,
         quantity.MEMORY: memory_mib(shape, sizing) * MIB,
@@ -55,10 +55,10 @@ def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
 
 
 def memory_mib(shape: Shape, sizing: Sizing) -> int:
-    """Memory that the operating system sees: what nodes have shown, else what is sold less the hypervisor's share.
+    """Return the memory that the operating system sees: as nodes reported it, else the sold memory less the hypervisor's share.
 
-    On arm64 firmware takes 64 MiB besides. What was shown counts between half of what is sold and all of it: less or more is a
-    faulty node.
+    On arm64, firmware takes another 64 MiB. A report below half or above all of the sold memory is from a faulty node
+    and is ignored.
     """
     total = shape.memory_info.size_in_mib
     shown = dict(sizing.discovered).get(shape.instance_type, 0)
@@ -86,7 +86,7 @@ def pod_count(shape: Shape, sizing: Sizing) -> int:
 
 
 def interface_pods(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
-    """Pods that the network interfaces have addresses for (AWS VPC CNI without prefix delegation).
+    """Return how many pods the network interfaces have addresses for (AWS VPC CNI without prefix delegation).
 
     Each interface keeps one address for itself; two pods use the host's network.
     """
@@ -95,7 +95,7 @@ def interface_pods(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
 
 
 def prefix_pods(shape: Shape, sizing: Sizing) -> int:
-    """Pods with prefix delegation: a prefix in the place of each address, up to what EKS recommends (its script)."""
+    """Return the number of pods with prefix delegation: one prefix per address, up to the limit of EKS' script."""
     addresses = _pod_addresses(shape, sizing, reserved_enis=sizing.settings.reserved_enis)
     is_small = shape.v_cpu_info.default_v_cpus <= _SMALL_VCPUS
     return (
@@ -113,10 +113,10 @@ def _pod_addresses(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
 
 
 def attach_limit(shape: Shape, sizing: Sizing) -> int | None:
-    """EBS volumes that can be attached besides the node's own, None where EC2 does not say.
+    """Return how many EBS volumes can be attached besides the node's own, None if EC2 does not say.
 
-    On types whose limit is shared with network interfaces one more interface is set aside: the VPC CNI attaches a second
-    one as soon as the node starts, which gives the 25 that the EBS CSI driver has long reported for most types.
+    Where network interfaces share the limit, one more interface is subtracted: the VPC CNI attaches a second one as
+    soon as the node starts. For most types this yields 25, as the EBS CSI driver has long reported.
     """
     limit = shape.ebs_info.maximum_ebs_attachments
     if not limit:

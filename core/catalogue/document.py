@@ -19,7 +19,7 @@ from core.model.values.vcpu_quotas import CODES
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31
 UNPACKED_MAX: Final = 256 << 20
-"""Bytes of a document: that of the largest region has 8 MB."""
+"""The most bytes of a document; the largest region's has 8 MB."""
 _OWN_KEYS: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
 _Part = TypeVar("_Part", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r"(?P<problem>.*?) - at `\$\.?(?P<path>[^`]*)`\Z", re.DOTALL)
@@ -74,7 +74,7 @@ def vcpu_quotas(raw: bytes) -> dict[str, int]:
     """Return the document's `vcpuQuotas`: quota code → vCPUs that a cluster may run; empty where it has none.
 
     Raises:
-        InvalidInputError: If it cannot be read, or names a code that is no vCPU quota of EC2.
+        InvalidInputError: If it cannot be read, or names a code that is not a vCPU quota of EC2.
     """
     found = _part(raw, _Quotas).vcpu_quotas
     for code in sorted(found):
@@ -95,7 +95,8 @@ def decode(raw: bytes) -> Catalogue:
     """Read a catalogue.
 
     Raises:
-        InvalidInputError: If it is no such document, or a quantity or price in it cannot be; names the type and the field.
+        InvalidInputError: If it is not a catalogue, or has an invalid quantity or price; the error names the type and the
+            field.
     """
     try:
         document = msgspec.json.decode(_unpacked(raw), type=_Document)
@@ -116,7 +117,7 @@ def decode(raw: bytes) -> Catalogue:
 def encode(
     catalogue: Catalogue, origin: CatalogueOrigin | None = None, quotas: Mapping[str, int] | None = None
 ) -> bytes:
-    """Write a catalogue, with its origin and quotas where they are given; `decode` gives back the same one."""
+    """Write a catalogue, with its origin and quotas if given; `decode` is the inverse."""
     document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
     document |= msgspec.structs.asdict(origin) if origin is not None else {}
     if quotas:
@@ -129,7 +130,7 @@ def encode(
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """Unpack what is packed. Raises zlib.error, InvalidInputError."""
+    """Decompress a gzipped document; return others unchanged. Raises zlib.error, InvalidInputError."""
     if not raw.startswith(_GZIP_MAGIC):
         return raw
     unpacker = zlib.decompressobj(_GZIP_WINDOW)

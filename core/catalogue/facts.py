@@ -13,14 +13,14 @@ from core.catalogue.shape import Shape
 from core.model.values.sizing_settings import SizingSettings
 
 PRICES_STALE_AFTER: Final = timedelta(hours=3)
-"""Three hourly readings in vain."""
+"""Three missed hourly readings."""
 
 SHAPES_STALE_AFTER: Final = timedelta(hours=36)
-"""Three readings of instance types and zones in vain."""
+"""Three missed readings of instance types and zones."""
 
 
 class StalePart(msgspec.Struct, frozen=True):
-    """A part of the market that was last read so long ago that it may mislead plans.
+    """A part of the market that is so old that it may mislead plans.
 
     Attributes:
         name: The part, as condition reasons name it.
@@ -35,10 +35,10 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One region's shapes and market.
 
     Attributes:
-        shapes_read_at: When types and zones were last read; shapes change with AWS' announcements, days apart.
+        shapes_read_at: When types and zones were last read; AWS announces new types days apart.
         prices_read_at: When prices were last read; spot prices move within hours.
         prices_are_estimates: Whether on-demand prices could never be read, and are estimated from sizes.
-        problems: What the last reading could not read, so that earlier values stay.
+        problems: What the last reading failed to read; earlier values stay in use.
     """
 
     shapes: tuple[Shape, ...]

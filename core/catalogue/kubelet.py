@@ -1,4 +1,4 @@
-"""The kubelet settings of an EC2NodeClass that change how much of a node is left for pods."""
+"""The kubelet settings of an EC2NodeClass that change how much of a node pods can use."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of `spec.kubelet` sizes a node; None and missing names mean the default.
+    """The fields of `spec.kubelet` that size a node; None and missing names mean the default.
 
-    Expressions (Karpenter's gate NodeClassCEL, off by default) are left out, as with the gate off.
+    Expressions are ignored, as in Karpenter without the gate NodeClassCEL, which is off by default.
     """
 
     max_pods: int | None = None

@@ -13,9 +13,8 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
         on_demand: Instance type → price, the same in every zone.
         spot: Instance type → zone → price. None: no spot prices were ever read, and on-demand prices stand in for them
             (Karpenter, before its first update); a zone that is missing has no spot market.
-        unlisted_spot: Instance type → zones whose spot price the last reading no longer has. Their last price stands for
-            nodes that run there; nothing is launched there.
-        zone_ids: Zone name → zone id, as far as known.
+        unlisted_spot: Instance type → zones whose spot price the last reading no longer listed. Nodes that run there
+        keep their last price; nothing is launched there. zone_ids: Zone name → zone id, if known.
     """
 
     region: str

@@ -1,6 +1,6 @@
-"""An EC2NodeClass (`karpenter.k8s.aws/v1`) as sizing and launching read it, with the CRD's defaults.
+"""An EC2NodeClass (`karpenter.k8s.aws/v1`) for sizing and launching, with the CRD's defaults.
 
-User-facing validation is elsewhere; here a field of the wrong type is an error that names it, and unknown fields are ignored.
+`core.api` validates for users. Here a field of the wrong type raises an error that names it, and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class CpuOptions(_Wire, frozen=True, kw_only=True):
 
 
 class PlacementGroupSelector(_Wire, frozen=True, kw_only=True):
-    """`placementGroupSelector`: one of both."""
+    """`placementGroupSelector`: exactly one of the two fields is set."""
 
     name: str = ""
     id: str = ""
@@ -122,7 +122,7 @@ class PlacementGroup(_Wire, frozen=True, kw_only=True):
 
 
 class NodeClassSpec(_Wire, frozen=True, kw_only=True):
-    """`spec`. `kubelet` stays open: AL2023 passes it through whole."""
+    """`spec`. `kubelet` is an untyped mapping: AL2023 passes all of it through."""
 
     subnet_selector_terms: tuple[SelectorTerm, ...] = ()
     security_group_selector_terms: tuple[SelectorTerm, ...] = ()
@@ -188,8 +188,8 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
 
     Attributes:
         state: `active`, or `expiring` for a capacity block near its end, into which nothing is launched.
-        places: How many instances of this cluster it can hold at most, those that it holds included. It is not part of the
-            written status (`labels.RESERVATION_PLACES`). None: not known.
+        places: The most instances of this cluster that it can hold, including those that it holds. It comes from an annotation
+            (`labels.RESERVATION_PLACES`), not the status. None: unknown.
     """
 
     id: str
@@ -205,10 +205,10 @@ class CapacityReservation(_Wire, frozen=True, kw_only=True):
 
 
 class NodeClassStatus(_Wire, frozen=True, kw_only=True):
-    """`status`, as far as it was resolved.
+    """`status`: the resolved parts of the class.
 
     Attributes:
-        placement_group: It is not part of the written status (`labels.PLACEMENT_GROUP`).
+        placement_group: It comes from an annotation (`labels.PLACEMENT_GROUP`), not the status.
     """
 
     subnets: tuple[Subnet, ...] = ()
@@ -256,7 +256,7 @@ class EC2NodeClass(_Wire, frozen=True, kw_only=True):
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """Zones of its resolved subnets, in order; empty where nothing is resolved yet."""
+        """Zones of its resolved subnets, in order; empty if none is resolved yet."""
         return tuple(sorted({subnet.zone for subnet in self.status.subnets}))
 
 
@@ -276,7 +276,7 @@ def read_node_class(manifest: Mapping[str, Any]) -> EC2NodeClass:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A null means that the field is not set, as the API server has it."""
+    """Remove nulls: to the API server, a null field is not set."""
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Computes the part of a node that is not for pods: reservations of kubelet and system, and the eviction threshold."""
+"""Computes the part of a node that pods cannot use: the reservations of kubelet and system, and the eviction threshold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVICTION_MEMORY: Final = 100 * MIB
 
 
 def overhead(shape: Shape, sizing: Sizing, capacity: dict[str, int]) -> dict[str, int]:
-    """The sum of kubeReserved, systemReserved and the eviction threshold, name by name; only names that the node has."""
+    """Return the sum of kubeReserved, systemReserved and eviction threshold per resource, for the resources of the node."""
     total = resources.add(
         kube_reserved(shape, sizing), dict(sizing.kubelet.system_reserved), _eviction_threshold(sizing, capacity)
     )

@@ -1,8 +1,8 @@
-"""Estimates the price of an instance type from its size, where no list has it.
+"""Estimates the price of an instance type from its size, for types that no price list has.
 
 Estimates order types as EC2's own lists do, smaller before larger, and none with accelerators before one without; they are not
 prices. The rates are the least-squares line through the general, compute and memory families' list prices in us-east-1 (m7i,
-c7i, r7i), within a tenth for these; an accelerator stands for the cheapest one that EC2 rents out.
+c7i, r7i), within a tenth for these; every accelerator counts as the cheapest one that EC2 offers.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _PERMILLE: Final = 1000
 
 
 def estimated_prices(shapes: Iterable[Shape], listed: Mapping[str, int]) -> dict[str, int]:
-    """Return nano-dollars per hour of each type: the listed price, else an estimate at the level of those that are listed.
+    """Return nano-dollars per hour of each type: the listed price, else an estimate scaled to the listed prices.
 
-    Regions differ by more than half: without the level, a type that the list lacks would look cheap in an expensive region.
+    Prices of regions differ by more than half: without the scale, an unlisted type would look cheap in an expensive
+    region.
     """
     estimates = {shape.instance_type: estimated_price(shape) for shape in shapes}
     levels = sorted(listed[name] * _PERMILLE // estimate for name, estimate in estimates.items() if name in listed)

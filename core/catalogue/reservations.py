@@ -14,8 +14,8 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 
 PRICE_SHARE: Final = 10_000_000
-"""A place that is paid for already costs this fraction of the on-demand price (Karpenter): next to nothing, and a smaller
-machine still less than a larger one."""
+"""The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
+ones."""
 
 EXPIRES_WITHIN: Final = timedelta(minutes=40)
 """A capacity block this near its end takes no new instances (Karpenter): EC2 ends those in it half an hour before."""
@@ -29,7 +29,7 @@ def with_reservations(
     Args:
         catalogue: The market. A reservation that it has already is not added again.
         node_classes: EC2NodeClass manifests with their status.
-        held: Reservation id → how many claims have a place in it or are on their way to one.
+        held: Reservation id → how many claims have a place in it or are being launched into it.
         now: A reservation that has ended by then takes nothing, nor does a capacity block that ends soon.
     """
     by_class = dict(catalogue.by_node_class)
@@ -39,13 +39,13 @@ def with_reservations(
         try:
             node_class = read_node_class(manifest)
         except InvalidInputError:
-            continue  # it launches nothing, and its validation says why
+            continue  # the class launches nothing, and its validation explains why
         by_class[node_class.name] = _with_offerings(catalogue.types_for(node_class.name), node_class, held, now)
     return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
 def paid_for(price: int) -> int:
-    """Return what capacity at this on-demand price counts where it is paid for already: next to nothing."""
+    """Return the price at which prepaid capacity counts, for its on-demand price."""
     return max(1, price // PRICE_SHARE) if price else 0
 
 
@@ -55,7 +55,7 @@ def selects_reservations(node_class: Mapping[str, Any]) -> bool:
 
 
 def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]:
-    """Return the resolved reservations of a class, with their places as far as known."""
+    """Return the resolved reservations of a class, with their places if known."""
     known = _places(node_class.metadata.annotations.get(labels.RESERVATION_PLACES, ""))
     return tuple(
         one if one.places is not None else msgspec.structs.replace(one, places=known.get(one.id))
@@ -77,7 +77,7 @@ def written_places(places: Mapping[str, int]) -> str:
 
 
 def _ends_soon(reservation: CapacityReservation, now: datetime) -> bool:
-    """Whether it has ended, or is a block near its end. The state says so, too, but is as old as the last `reconcile`."""
+    """Whether it has ended, or is a block near its end. The state says so too, but dates from the last `reconcile`."""
     end = ends_at(reservation)
     margin = EXPIRES_WITHIN if reservation.reservation_type == CAPACITY_BLOCK else timedelta()
     return end is not None and end - now <= margin
@@ -113,7 +113,7 @@ def _with_offerings(
 def _offering(
     found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], held: int, now: datetime
 ) -> Offering:
-    """Return the offering; unavailable where nothing can be launched, so that it still prices running nodes."""
+    """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
     left = max(0, (reservation.places or 0) - held)
     has_ended = reservation.state == EXPIRING or _ends_soon(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks

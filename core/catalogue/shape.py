@@ -17,7 +17,7 @@ ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", omit_defaults=True):
-    """Common form: unknown fields are ignored, fields at their default are left out."""
+    """Base of the wire formats: unknown fields are ignored, fields at their default are omitted."""
 
 
 class Processor(_Wire, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ class Shape(_Wire, frozen=True, kw_only=True):
 
     @property
     def can_run_nodes(self) -> bool:
-        """Whether it is a machine for EKS nodes: hardware virtualisation, amd64 or arm64 (Karpenter's own filter)."""
+        """Whether it can run EKS nodes: hardware virtualisation, amd64 or arm64 (Karpenter's filter)."""
         return bool(self.architecture) and "hvm" in self.supported_virtualization_types
 
 

@@ -21,7 +21,7 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         zones: Zones where it may launch; empty where its subnets are not resolved, which means everywhere.
         delegates_prefixes: Whether each of an interface's addresses for pods is a prefix of addresses.
-        discovered: Instance type → memory in MiB that nodes of this class have shown, by type.
+        discovered: Instance type → memory in MiB that nodes of this class reported, by type.
         placement_group: The group that its nodes are launched into.
         needs_nitro: Whether it sets something that only the Nitro hypervisor supports.
     """
@@ -75,7 +75,7 @@ def volume_bytes(device: BlockDevice) -> int | None:
     """Size of an EBS volume, None where the mapping names none.
 
     Raises:
-        InvalidInputError: If it is no quantity.
+        InvalidInputError: If it is not a quantity.
     """
     if device.ebs is None or device.ebs.volume_size is None:
         return None
@@ -86,7 +86,7 @@ def volume_bytes(device: BlockDevice) -> int | None:
 
 
 def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int:
-    """The volume that pods' ephemeral storage lives on (Karpenter): the root volume, or the family's own device."""
+    """Return the size of the volume with pods' ephemeral storage (Karpenter): the root volume, or the family's own device."""
     sizes = [(device, volume_bytes(device)) for device in devices]
     for device, size in sizes:
         if device.root_volume and size is not None:

@@ -10,7 +10,7 @@ from core.ami_families.family import AmiFamily
 from core.catalogue.shape import NetworkInfo, Shape
 
 _NAME: Final = re.compile(r"(^[a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
-"""Category, size of the memory (high-memory types) and generation, as Karpenter reads them off the name."""
+"""Category, memory size (high-memory types) and generation, parsed from the name like Karpenter does."""
 
 _SPEED: Final = re.compile(r"(?P<burst>Up to )?(?:(?P<cards>\d+)x )?(?P<gbps>[\d.]+) Gigabit\Z")
 
@@ -64,7 +64,7 @@ def _size(shape: Shape) -> dict[str, str]:
 
 
 def _bandwidth(shape: Shape) -> dict[str, str]:
-    """In Mbps; the network's is the speed that lasts."""
+    """Return bandwidths in Mbps; the network's is the sustained one."""
     ebs, network = shape.ebs_info, _network_mbps(shape.network_info)
     optimized = ebs.ebs_optimized_info if ebs.ebs_optimized_support == "default" else None
     return {
@@ -74,7 +74,7 @@ def _bandwidth(shape: Shape) -> dict[str, str]:
 
 
 def _network_mbps(network: NetworkInfo) -> int:
-    """What EC2 states as a figure; for `Up to …` the baseline of all cards; nothing where EC2 gives words (old types)."""
+    """Return EC2's figure; for `Up to …` the baseline of all cards; None if EC2 gives no figure (old types)."""
     stated = _SPEED.match(network.network_performance)
     if stated is None:
         return 0

@@ -1,1 +1,1 @@
-"""Reserved instances and Savings Plans as what covers nodes: up to an amount, and nothing beyond it."""
+"""Reserved instances and Savings Plans: commitments that cover nodes up to an amount."""

@@ -1,8 +1,8 @@
-"""Divides commitments among the nodes that run: what each still costs, and what is left for new ones.
+"""Divides commitments among running nodes: each node's remaining cost, and the amounts that new nodes can still use.
 
-Which of its instances a commitment covers is EC2's to say, hour by hour, and changes no bill of the whole. Here the nodes that
-consolidation is least likely to remove are covered first, and one that is covered costs nothing: so what is saved is what is
-still paid for, and never a commitment that nobody uses afterwards (docs/adr/0208).
+EC2 decides hour by hour which instances a commitment covers; the total bill is the same for every choice. Here the nodes that
+consolidation is least likely to remove are covered first, and a covered node costs nothing. Consolidation therefore saves only
+what is still paid, and never frees a commitment that nothing uses afterwards (docs/adr/0208).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SNAPSHOTS_REMEMBERED: Final = 4
 
 
 class NodeCoverage(msgspec.Struct, frozen=True):
-    """What commitments cover of one node.
+    """The coverage of one node.
 
     Attributes:
-        price: Nano-dollars per hour that it costs besides.
+        price: Nano-dollars per hour that commitments do not cover.
         taken: Name of a commitment → how much of its amount it takes.
     """
 
@@ -41,9 +41,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """The commitments of a cluster, divided.
 
     Attributes:
-        commitments: Those in force, in the order in which EC2 uses them up.
-        nodes: Name → what is covered of it, for every node of on-demand capacity that stays.
-        left: Name of a commitment → what nodes, and claims on their way, leave of its amount.
+        commitments: The commitments in force, in the order in which EC2 applies them.
+        nodes: Node name → its coverage, for every on-demand node that is not being deleted.
+        left: Commitment name → the amount that neither nodes nor launching claims use.
     """
 
     commitments: tuple[Commitment, ...] = ()
@@ -51,7 +51,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     left: dict[str, int] = {}
 
     def without(self, gone: Iterable[str]) -> dict[str, int]:
-        """Return what is left of each commitment once these nodes have gone."""
+        """Return the unused amount of each commitment after these nodes are removed."""
         left = dict(self.left)
         for name in gone:
             for commitment, amount in self.nodes[name].taken.items() if name in self.nodes else ():
@@ -91,14 +91,14 @@ coverage_of: Final = ByIdentity(_coverage, size=SNAPSHOTS_REMEMBERED)
 
 
 def _is_on_demand(state: StateNode) -> bool:
-    """Whether commitments can cover the node, on hardware that is shared. EKS labels nodes of others in its own way."""
+    """Whether commitments can cover the node: on-demand and shared hardware. Nodes of EKS node groups have EKS' own label."""
     kind = state.labels.get(labels.CAPACITY_TYPE) or state.labels.get(labels.EKS_CAPACITY_TYPE, labels.ON_DEMAND)
     is_shared = state.labels.get(labels.TENANCY, labels.SHARED_TENANCY) == labels.SHARED_TENANCY
     return is_shared and kind.lower().replace("_", "-") == labels.ON_DEMAND
 
 
 def _removed_last(state: StateNode) -> tuple[bool, int, str]:
-    """Order nodes of others first, then the fullest."""
+    """Sort key: nodes that we do not manage first, then the fullest."""
     requested = {name: sum(pod.spec.requests.get(name, 0) for pod in state.pods) for name in (CPU, MEMORY)}
     shares = (amount * PPM // (state.allocatable.get(name) or PPM * amount or 1) for name, amount in requested.items())
     return state.is_managed, -max(shares), state.name
@@ -107,11 +107,11 @@ def _removed_last(state: StateNode) -> tuple[bool, int, str]:
 def _covered(
     state: StateNode, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]
 ) -> NodeCoverage:
-    """Cover a node as far as what is left goes; one commitment may cover a part of it and another the rest."""
+    """Cover a node from the unused amounts and reduce these; several commitments may share one node."""
     own = {**state.labels, labels.CAPACITY_TYPE: labels.ON_DEMAND}
     name, zone = own.get(labels.INSTANCE_TYPE, ""), own.get(labels.ZONE, "")
     price = node_price(own, type_of(own, types.by_name(state.node_pool)))
-    whole = uncovered = price or 1  # an instance of unknown price takes its share of reserved instances, too
+    whole = uncovered = price or 1  # an instance of unknown price uses reserved instances, too
     taken: dict[str, int] = {}
     for commitment in commitments:
         wanted = -(-commitment.charge(name, zone, price) * uncovered // whole)
@@ -124,7 +124,7 @@ def _covered(
 
 
 def _hold(claim: NodeClaim, types: PoolTypes, commitments: Sequence[Commitment], left: dict[str, int]) -> None:
-    """Hold for a claim on its way what the largest of its types would take, where it can only become on-demand capacity."""
+    """Set aside what the largest type of a launching claim would use, if the claim can only become on-demand capacity."""
     admitted: Mapping[str, tuple[str, ...]] = {r.key: r.values for r in claim.requirements if not r.complement}
     is_shared = labels.SHARED_TENANCY in admitted.get(labels.TENANCY, (labels.SHARED_TENANCY,))
     if not is_shared or admitted.get(labels.CAPACITY_TYPE) != (labels.ON_DEMAND,):

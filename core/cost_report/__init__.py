@@ -1,1 +1,1 @@
-"""What a period cost, who caused it, against which baselines, and what kept it from costing less."""
+"""The cost of a period: who caused it, what the baselines are, and what kept it from being lower."""

@@ -1,4 +1,4 @@
-"""Hours of instances in a period, and their dollars at the price of their launch."""
+"""The instance hours of a period, and their cost at launch prices."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HOUR: Final = timedelta(hours=1) // MICROSECOND
 
 
 def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
-    """Each instance once, in the order in which they came.
+    """Return each instance once, in the order of their launches.
 
-    A record of the launch has its moment; a record of the end estimates it. The earliest record of the end counts.
+    A launch record has the exact time; an end record estimates it. The earliest end record counts.
     """
     recorded = [outcome.instance for outcome in outcomes if outcome.instance is not None]
     found: dict[str, InstanceLife] = {}
@@ -29,11 +29,11 @@ def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
 
 
 def overlap(life: InstanceLife, since: datetime, until: datetime) -> timedelta:
-    """How long the instance ran in the period."""
+    """Return how long the instance ran in the period."""
     end = until if life.ended_at is None else min(life.ended_at, until)
     return max(end - max(life.launched_at, since), timedelta(0))
 
 
 def cost(price: int, span: timedelta) -> int:
-    """Nano-dollars of so many an hour."""
+    """Return nano-dollars for a price per hour and a span of time."""
     return price * (span // MICROSECOND) // _HOUR

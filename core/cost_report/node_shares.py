@@ -1,4 +1,4 @@
-"""Shares of a node by requests: one for each namespace, and one for what no pod requested."""
+"""Divides a node by requests: one share per namespace, and one for what no pod requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COUNTED: Final = ("cpu", "memory")
 
 
 def node_shares(state: StateNode) -> dict[str, float]:
-    """Namespace → its share of the node; together with `IDLE` they are one.
+    """Return namespace → its share of the node; all shares, with `IDLE`, sum to one.
 
     A pod's share is the larger of its shares of processor and memory. If pods together request more than the node has,
     their shares are scaled down.

@@ -1,4 +1,4 @@
-"""The report of a period: dollars by what they were spent on, with what snapshots and a simulation add."""
+"""The cost report of a period: dollars by cause, from launch records and snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.pools.node_prices import node_price, type_of
 from core.pools.pool_types import pool_types
 
 UNSEEN: Final = "(not seen)"
-"""The cost of instances while no snapshot had their node: they boot, or the ledger begins later."""
+"""The cost of instances before any snapshot shows their node: they boot, or the ledger starts later."""
 
 NODE_POOL: Final = "nodepool"
 NAMESPACE: Final = "namespace"
@@ -94,7 +94,7 @@ class ReportBuilder:
         self._catalogue: Catalogue | None = None
 
     def see(self, decision: ReportedDecision) -> None:
-        """Charge the time since the last snapshot."""
+        """Charge the time since the last snapshot, then take this one as the last."""
         self._charge(decision.snapshot.now)
         self._adopt(decision.snapshot)
         self._last, self._said = decision, decision.plan or self._said
@@ -127,7 +127,7 @@ class ReportBuilder:
         return tuple(life for life in self._by_id.values() if overlap(life, self._since, self._until))
 
     def _adopt(self, snapshot: Snapshot) -> None:
-        """Instances that are older than the ledger are known from snapshots only."""
+        """Add instances that are older than the ledger: only snapshots show them."""
         types, present = pool_types(snapshot), set[str]()
         for state in state_nodes(snapshot):
             instance = state.provider_id.rpartition("/")[2]

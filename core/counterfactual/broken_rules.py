@@ -1,4 +1,4 @@
-"""Checks commands of a play against the rules again, independently of the decision: what would they have violated?"""
+"""Checks the commands of a play against the rules, independently of the code that decided them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DO_NOT_DISRUPT = "DoNotDisrupt"
 
 
 class BrokenRule(msgspec.Struct, frozen=True, order=True):
-    """A rule that a command would have violated: which one, of what, and when."""
+    """A rule that a command would have violated: which rule, of which object, and when."""
 
     at: datetime
     rule: str
@@ -31,7 +31,7 @@ class BrokenRule(msgspec.Struct, frozen=True, order=True):
 def broken_rules(commands: Sequence[Command], snapshot: Snapshot) -> tuple[BrokenRule, ...]:
     """Return what these commands, carried out together, violate: budgets, PodDisruptionBudgets, do-not-disrupt.
 
-    Decisions read the windows and numbers of budgets in the same way; the count against them is made here.
+    Windows and limits of budgets are read by the same code as in decisions; the nodes are counted separately here.
     """
     found = [*_budgets(commands, snapshot), *_pod_budgets(commands, snapshot), *_protected(commands, snapshot)]
     return tuple(BrokenRule(snapshot.now, rule, subject) for rule, subject in sorted(set(found)))

@@ -1,4 +1,4 @@
-"""The proven minimum of any fleet for the pods that run in a snapshot: what they cost at the least if every node is new."""
+"""A proven lower bound on the cost of any fleet for the running pods of a snapshot, if every node is new."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from core.scheduling import schedule
 
 
 def fleet_minimum(snapshot: Snapshot) -> int | None:
-    """Return nano-dollars per hour, None where nothing is proven.
+    """Return nano-dollars per hour, None if nothing is proven.
 
-    Unlike the bound of a disruption plan it holds for any fleet: no node is kept because something protects it. Nodes without
-    a NodeClaim stay, and are free. Pods that wait are left out: the recorded fleet, with which it is compared, does not pay for
-    them.
+    Unlike the bound of a disruption plan it holds for any fleet: no node is kept because something protects it. Nodes
+    without a NodeClaim stay and count zero. Waiting pods are left out: the recorded fleet, with which the bound is
+    compared, does not pay for them.
     """
     foreign = tuple(state.node for state in state_nodes(snapshot) if state.claim is None and state.node is not None)
     running = tuple(pod for pod in snapshot.pods if pod.node_name)

@@ -1,4 +1,4 @@
-"""Plays a fleet forward: recorded snapshots bring the pods, the planner launches, the disrupter consolidates, the hours cost.
+"""Plays a fleet forward: recorded snapshots supply the pods, the planner launches nodes, and disruption consolidates them.
 
 Launches and moves happen at once. Between two snapshots the fleet is planned again as long as it changes, and when
 `consolidateAfter` or a budget's window may let more nodes go.
@@ -23,10 +23,10 @@ from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 
 TICK: Final = timedelta(minutes=5)
-"""Time between two plans of a fleet that still changes: about the time that a command takes."""
+"""Time between two plans while the fleet changes: about as long as a command takes."""
 
 TICKS_MAX: Final = 200
-"""Most plans between two recorded snapshots."""
+"""The most plans between two recorded snapshots."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HOUR: Final = timedelta(hours=1)
@@ -35,16 +35,16 @@ Change = Callable[[Snapshot], Snapshot]
 
 
 def unchanged(snapshot: Snapshot) -> Snapshot:
-    """What was asked for then."""
+    """Return the snapshot unchanged."""
     return snapshot
 
 
 class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.
+    """The rules of one play.
 
     Attributes:
         change: Puts other NodePools, prices or budgets into each snapshot.
-        consolidates: Whether nodes are let go at all; without it each node stays until the end.
+        consolidates: Whether nodes are disrupted at all; otherwise each node stays until the end.
         karpenter_moves_only: Whether only Karpenter's own moves are made.
     """
 
@@ -54,20 +54,20 @@ class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a played period came to.
+    """The totals of a played period.
 
     Attributes:
         cost: Nano-dollars.
-        by_pool: NodePool → its part of them.
-        hours: Of all nodes together.
+        by_pool: NodePool → its part of the cost.
+        hours: Node hours of all nodes together.
         moves: Pods that were moved, each move once.
         waited: Pods that were placed on a new node.
         unplaced: Pods without a place at the end, in order.
         nodes: How many nodes there are at the end.
         commands: Reason → how many commands were carried out.
         series: Moment and nano-dollars per hour from then on.
-        placements: Pod that came to wait → its first place.
-        broken: Rules that commands would have violated, by a check that decides nothing; empty unless a decision is wrong.
+        placements: Pod that waited for a place → its first place.
+        broken: Rules that commands would have violated, by an independent check; empty unless a decision is wrong.
     """
 
     cost: int
@@ -85,7 +85,7 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetPlay:
-    """One play. It starts with the fleet of the first snapshot and takes the others in order of time, then `finish`."""
+    """One play. `see` each snapshot in order of time, the first of which has the initial fleet; then call `finish`."""
 
     def __init__(self, rules: PlayRules, first: Snapshot) -> None:
         self._rules = rules
@@ -127,7 +127,7 @@ class FleetPlay:
         )
 
     def _rest_until(self, end: datetime) -> None:
-        """Plan again between two snapshots at the times when something may change without an event."""
+        """Plan again between two snapshots whenever the fleet may change without an event."""
         for _ in range(TICKS_MAX if self._rules.consolidates else 0):
             following = self._next_tick()
             if following is None or following >= end:

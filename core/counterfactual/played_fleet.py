@@ -21,18 +21,18 @@ from core.pools.node_prices import node_price, type_of
 from core.pools.pool_types import pool_types
 
 IMPROVE_ITERATIONS: Final = 24
-"""Steps of each search: a week has thousands of snapshots."""
+"""Search iterations per plan; few, because a week has thousands of snapshots."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """When a pod was given a place; on a new node it waits for the boot, too."""
+    """When a pod was given a place; on a new node it also waits for the boot."""
 
     at: datetime
     is_on_new_node: bool
 
 
 class PlayedFleet:
-    """It starts as in the first snapshot; then only its own launches and moves change it.
+    """The fleet of a play. It starts as in the first snapshot; then only its own launches and moves change it.
 
     Attributes:
         claims: The claims of its nodes, by node.
@@ -40,7 +40,7 @@ class PlayedFleet:
         moves: How many pods were moved, each move once.
         waited: Pods that were placed on a new node.
         commands: Reason → how many commands were carried out.
-        placements: Pod that came to wait → when it was first given a place, and whether that is a new node.
+        placements: Pod that waited → when it was first given a place, and whether that is on a new node.
     """
 
     def __init__(self, first: Snapshot) -> None:
@@ -60,9 +60,9 @@ class PlayedFleet:
         self.placements: dict[str, Placement] = {}
 
     def meet(self, snapshot: Snapshot) -> None:
-        """Take up the pods that there are now: those that are gone leave, and leave their place to their successors.
+        """Update the pods: those that are gone leave, and their successors take their places.
 
-        A pod left when a pod last left or came to its real node, as far as that is known.
+        A pod counts as gone since its real node last lost or gained a pod, if that is known.
         """
         found = [pod for pod in snapshot.pods if is_played(pod)]
         known = {claim.node_name: claim.last_pod_event_at for claim in snapshot.node_claims}
@@ -100,7 +100,7 @@ class PlayedFleet:
         )
 
     def place(self, plan: Plan, snapshot: Snapshot) -> None:
-        """Launch the plan's nodes and put its pods where they are to go."""
+        """Launch the plan's nodes and place its pods."""
         for planned in plan.claims:
             name = f"{planned.node_pool}-played-{self.launched}"
             claim, node = joined(msgspec.structs.replace(planned, name=name), snapshot)
@@ -113,7 +113,7 @@ class PlayedFleet:
         self._note((binding.pod for binding in plan.bindings), Placement(snapshot.now, is_on_new_node=False))
 
     def carry_out(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
-        """Let nodes go, and move their pods."""
+        """Remove nodes, and move their pods."""
         begun = [self._renamed(command) for command in commands]
         after = carried_out(snapshot, *begun)
         nodes = {node.name: node for node in after.nodes}
@@ -150,14 +150,14 @@ class PlayedFleet:
         self._touch(places.values(), now)
 
     def _touch(self, nodes: Iterable[str], now: datetime) -> None:
-        """`consolidateAfter` counts from when a pod last came or went."""
+        """Restart `consolidateAfter` of these nodes, which counts from the last arrival or departure of a pod."""
         for name in sorted(set(nodes) & self.claims.keys()):
             claim = self.claims[name]
             latest = max(claim.last_pod_event_at or now, now)
             self.claims[name] = msgspec.structs.replace(claim, last_pod_event_at=latest)
 
     def _renamed(self, command: Command) -> Command:
-        """The command with names for its replacements that no node has had."""
+        """Return the command with replacement names that no node has had."""
         names = {}
         for planned in command.replacements:
             names[planned.name] = f"{planned.node_pool}-played-{self.launched}"

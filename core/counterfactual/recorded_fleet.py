@@ -22,16 +22,16 @@ _HOUR: Final = timedelta(hours=1)
 
 
 class RecordedFleetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorded period came to.
+    """The totals of a recorded period.
 
     Attributes:
-        cost: Nano-dollars, each snapshot's price until the next.
+        cost: Nano-dollars; each snapshot's price applies until the next one.
         hours: Of all nodes together.
-        launched: NodeClaims that came in the period.
-        evicted: Pods that left a node that its owner disrupted by choice (condition DisruptionReason), each time once.
-        displaced: Pods that left a node that went for another reason or without a word: interruption, expiry, by hand.
-        arrived: Pod that came in the period → since when it waited, as far as snapshots show.
-        waits: The same pods, as far as they were bound → how long they waited.
+        launched: NodeClaims that were created in the period.
+        evicted: Pods that left a node under voluntary disruption (condition DisruptionReason), counted each time.
+        displaced: Pods that left a node that went for another or no recorded reason: interruption, expiry, by hand.
+        arrived: Pod that was created in the period → since when it waited, as far as snapshots show.
+        waits: Those of these pods that were bound → how long they waited.
         boot: The median time from NodeClaim to initialized node; None if no node of the period shows it.
         series: Moment and nano-dollars per hour from then on.
         minimum: Nano-dollars of the proven minimum of any fleet for these pods in `minimum_over`, None if nothing is proven.
@@ -54,7 +54,7 @@ class RecordedFleetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedFleet:
-    """Give it the snapshots of a period in order of time, then `finish`. Pods that are there at the start do not wait."""
+    """`see` the snapshots of a period in order of time, then `finish`. Pods of the first snapshot do not wait."""
 
     def __init__(self) -> None:
         self._last: Snapshot | None = None
@@ -76,7 +76,7 @@ class RecordedFleet:
         self._series: list[tuple[datetime, int]] = []
 
     def see(self, snapshot: Snapshot, floor: int | None) -> None:
-        """Take up the next snapshot. `floor`: the proven minimum of its fleet in nano-dollars per hour, None if not known."""
+        """Add the next snapshot. `floor` is the proven minimum of its fleet in nano-dollars per hour, None if unknown."""
         self._charge(snapshot.now)
         claims = {s.name: s.claim for s in state_nodes(snapshot) if s.claim is not None and s.node is not None}
         pods = {pod.key: pod for pod in snapshot.pods}
@@ -95,7 +95,7 @@ class RecordedFleet:
             self._series.append((snapshot.now, self._hourly))
 
     def finish(self, until: datetime) -> RecordedFleetResult:
-        """The result, with the last snapshot's fleet until the end of the period."""
+        """Return the totals; the last snapshot's fleet lasts until the end of the period."""
         self._charge(until)
         return RecordedFleetResult(
             cost=self._cost // (_HOUR // _MICROSECOND),
@@ -125,7 +125,7 @@ class RecordedFleet:
             self._minimum_over += span
 
     def _note_departures(self, claims: dict[str, NodeClaim], pods: dict[str, Pod]) -> None:
-        """Count the pods that left a node that goes. One that has finished, or whose node stays, was not evicted."""
+        """Count the pods that left a leaving node. A finished pod, or one whose node stays, was not evicted."""
         for name, claim in {**self._nodes, **claims}.items():
             if claim.is_true(node_claim.DISRUPTION_REASON):
                 self._by_choice.add(name)
@@ -138,7 +138,7 @@ class RecordedFleet:
                 self._left[node in self._by_choice] += 1
 
     def _note_waits(self, pods: dict[str, Pod], now: datetime) -> None:
-        """A pod that is bound when it is first seen waited less than the time between two snapshots: that counts as nothing."""
+        """Record waits. A pod that is bound when first seen waited less than one snapshot interval, which counts as zero."""
         for key, pod in pods.items():
             if not is_played(pod):
                 continue

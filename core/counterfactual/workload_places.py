@@ -1,7 +1,7 @@
 """Where pods run in a played fleet, and which of them are new.
 
-A record has the pods of the real cluster, where moves and failures made successors of other names. A successor takes the place
-of the pod of the same workload that went: in the played fleet nobody moved it.
+A record has the pods of the real cluster, where moves and failures created successors with other names. In the play
+nobody moved the pod, so a successor takes the place of the pod of the same workload that disappeared.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from core.model.pod import Pod
 
 
 def is_played(pod: Pod) -> bool:
-    """Whether the pod needs a place in the played fleet; those of DaemonSets come with each node, and count as its overhead."""
+    """Whether the pod needs a place in the played fleet. DaemonSet pods come with each node and count as its overhead."""
     return pod.is_active and not pod.is_daemon and not pod.is_static and not pod.is_gated
 
 
 def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:
-    """The place of each pod that has one.
+    """Return the place of each pod that has one.
 
     Args:
         places: Pod → node, before.

@@ -1,4 +1,4 @@
-"""Applies commands to a snapshot: their nodes are gone, their pods moved, their replacements ready."""
+"""Applies commands to a snapshot: removes their nodes, moves their pods, adds their replacements as ready nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects what keeps each node that stays, for `blocked[]` of the output."""
+"""Collects the reasons why nodes stay, for `blocked[]` of the output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEPT: Final = (NodeReason.NO_CHEAPER_OPTION, NodeReason.SPOT_TO_SPOT, NodeReaso
 
 
 def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
-    """Return what keeps each node of the snapshot that stays, by node; each code once per node."""
+    """Return the reasons why each remaining node of the snapshot stays, by node; each code once per node."""
     present = {node.name for node in snapshot.nodes}
     found = list(disruption_pass.survey.blocked)
     for candidate in disruption_pass.survey.candidates:
@@ -29,7 +29,7 @@ def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[
 
 
 def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
-    """Return what keeps a candidate: its pods' objections, else its pool's rules, else budgets, else what the methods found."""
+    """Return why a candidate stays: because of its pods, else its pool's rules, else budgets, else what the methods found."""
     ill = disruption_pass.refusals.get(candidate.name)
     found = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
@@ -58,7 +58,7 @@ def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Bloc
 
 
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
-    """Return what keeps the candidate in budgets or commands of this pass; None for nothing."""
+    """Return which budget or command of this pass keeps the candidate; None if none does."""
     name = candidate.name
     objection = disruption_pass.budgets.objection(candidate, reason)
     if objection:

@@ -1,4 +1,4 @@
-"""Decides which nodes go now, in which order, and what keeps the others."""
+"""Decides which nodes go now, in which order, and why the others stay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from core.scheduling.planner import Planner
 Method = Callable[[DisruptionPass], list[Command]]
 
 REPAIR: Final[tuple[Method, ...]] = (repair.find,)
-"""Comes before all others, where the feature gate NodeRepair is on."""
+"""Runs before all others if the feature gate NodeRepair is on."""
 
 KARPENTER: Final[tuple[Method, ...]] = (
     emptiness.find,
@@ -30,22 +30,22 @@ KARPENTER: Final[tuple[Method, ...]] = (
 """Karpenter's methods in its order."""
 
 BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (emptiness.find, static_drift.find)
-"""Methods whose nodes need no place for their pods go first; one target decides about all other nodes."""
+"""Methods whose nodes need no place for pods run first; one target decides about all other nodes."""
 
 ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
-"""Drift that may go now precedes the target: a rollout has a canary and may be stopped."""
+"""Drifted nodes that may go now precede the target: a rollout has a canary and can be stopped."""
 
 STEPS_LEAST: Final = 40
 STEPS_MOST: Final = 160
 NODES_PER_STEP: Final = 3
-"""Steps of the search for cheaper new nodes where they are not bounded: one for so many nodes, between these two numbers.
+"""Default number of search steps for cheaper new nodes: one per `NODES_PER_STEP` nodes, from `STEPS_LEAST` to `STEPS_MOST`.
 
-A clock only brakes it (docs/adr/0059). For 500 nodes a first look takes 0.2 s more than with 40 steps, and new nodes mostly
-cost 3 percent less; what further steps find costs seconds (docs/adr/0197).
+The clock only ends the search early (docs/adr/0059). For 500 nodes, a first pass takes 0.2 s more than with 40 steps, and new
+nodes mostly cost 3 percent less; further savings take seconds (docs/adr/0197).
 """
 
 LEFT_FOR_THE_TARGET: Final = 0.25
-"""Share of the time to the deadline that must be left for a target to be begun: its program cannot be interrupted."""
+"""Share of the time to the deadline that must remain to start a target: its linear program cannot be interrupted."""
 
 
 def disrupt(
@@ -56,7 +56,7 @@ def disrupt(
     proves: bool = True,
     deadline: Callable[[], float] | None = None,
 ) -> DisruptionPlan:
-    """Decide which nodes go at this moment, or with budgets ignored on the whole way to the target.
+    """Decide which nodes go at this moment, or with budgets ignored, in all waves to the target.
 
     Under Karpenter's policy the methods run in Karpenter's order. The commands of the first method that finds any are applied
     in memory, and all methods run again, until none finds a command that pays and that budgets allow. Each round removes at
@@ -66,12 +66,12 @@ def disrupt(
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
-        planner: A planner for exactly this snapshot, if one exists already.
-        out_of_time: Brakes the search for a cheaper target, which `options.improve_iterations` bounds; returns which share of
-            its time is over.
+        planner: An existing planner of exactly this snapshot, None for a new one.
+        out_of_time: Ends the search for a cheaper target early, which `options.improve_iterations` bounds; returns the elapsed
+            share of its time.
         proves: Whether to compute the proven minimum cost of the fleet. A pass that continues a stored target leaves it out.
-        deadline: Cuts the decision short; returns which share of the time is over. What was found before stands, and nodes that
-            were not looked at are left to the next run.
+        deadline: Ends the decision early; returns the elapsed share of its time. Commands found before that stand, and the next
+            run examines the remaining nodes.
     """
     planner = planner or Planner(snapshot)
     before = fleet_price(snapshot)
@@ -113,7 +113,7 @@ def run(
     *,
     deadline: Callable[[], float] | None = None,
 ) -> DisruptionPass:
-    """Run the pass behind `disrupt`, and return it with its findings about each node."""
+    """Run the pass of `disrupt`, and return it with its findings about each node."""
     karpenter_only = snapshot.options.karpenter_moves_only
     own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
     methods = REPAIR + (KARPENTER if karpenter_only else own)
@@ -132,7 +132,7 @@ def run(
         disruption_pass.adopt(decision.commands())
         disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
     elif not karpenter_only:
-        disruption_pass.target = snapshot.stored_target  # for the next run, which may have the time
+        disruption_pass.target = snapshot.stored_target  # the next run may have the time
     return disruption_pass
 
 

@@ -24,11 +24,11 @@ from core.reasons.termination import TerminationReason
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
-"""Most simulations of one pass; nodes that were not reached wait for the next."""
+"""The most simulations of one pass; nodes that it does not reach wait for the next."""
 
 
 class DisruptionPass:
-    """The state that methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds their commands."""
+    """The state that methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds commands."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class DisruptionPass:
         return is_late or self._simulations >= SIMULATIONS_MAX
 
     def candidates(self, reason: str) -> list[Candidate]:
-        """Return, by name, the nodes that pods, budgets and commands in progress let go for this reason.
+        """Return, by name, the nodes that pods, budgets and commands in progress allow to go for this reason.
 
-        The method filters by the rest: emptiness, policy, drift.
+        The method filters by its own criteria: emptiness, policy, drift.
         """
         return [c for c in self.survey.candidates if self.is_free(c, reason) and self.budgets.allow([c], reason)]
 
@@ -77,7 +77,7 @@ class DisruptionPass:
 
     @property
     def base_plan(self) -> Plan:
-        """The plan if no further node goes."""
+        """The plan without further disruption."""
         return self._simulators[None].base.plan
 
     def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
@@ -100,9 +100,9 @@ class DisruptionPass:
     def replaced(
         self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
     ) -> Command | None:
-        """Return the command that replaces one node at any cost; None, with a refusal recorded, where a pod finds no place.
+        """Return the command that replaces one node at any cost; None, with a refusal recorded, if a pod finds no place.
 
-        `closed` nodes take its pods only where no other node can.
+        `closed` nodes take its pods only if no other node can.
         """
         simulation = self.simulate([candidate], consolidation=False, closed=closed)
         if simulation.stranded and closed:
@@ -145,7 +145,7 @@ class DisruptionPass:
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
-        """Return a replacement under a name that no node and no earlier replacement has."""
+        """Return a replacement with a name that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
     def reserve_names(self, command: Command) -> None:
@@ -153,7 +153,7 @@ class DisruptionPass:
         self._names.take(command.replacements)
 
     def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
-        """Return several replacements, each under a name of its own."""
+        """Return several replacements, each with a unique name."""
         found: list[PlannedClaim] = []
         for claim in claims:
             name = self._names.new(claim.node_pool, {one.name for one in found})
@@ -165,7 +165,7 @@ class DisruptionPass:
         self.refusals[candidate.name] = Blocked(candidate.name, reason, message, savings)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
-        """Decide the commands: count their nodes, and apply them to the snapshot in memory.
+        """Add the commands to the decision: count their nodes, and apply them to the snapshot in memory.
 
         No command moves pods to nodes of another.
         """
@@ -174,7 +174,7 @@ class DisruptionPass:
         self.rebuild(commands)
 
     def count(self, commands: Iterable[Command]) -> None:
-        """Use up the budgets for the commands' nodes."""
+        """Count the commands' nodes against the budgets."""
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
@@ -193,7 +193,7 @@ class DisruptionPass:
         self.totals = pool_totals(self.snapshot, self._states)
 
     def adopt(self, commands: Sequence[Command]) -> None:
-        """Decide commands that are independent of each other and the last of the pass."""
+        """Add the last commands of the pass, which are independent of each other."""
         going = {c.name: c for c in self.survey.candidates}
         gone = {name for command in commands for name in command.nodes}
         for name in sorted(gone):
@@ -206,7 +206,7 @@ class DisruptionPass:
 
     @property
     def short_lived(self) -> frozenset[str]:
-        """Names of nodes that have drifted or expire soon: pods that are moved do not go there, they would move again."""
+        """Names of nodes that have drifted or expire soon. Moved pods do not go there: they would move again."""
         drifted = {candidate.name for candidate in self.survey.candidates if candidate.drift}
         return frozenset(drifted | self.expiring)
 
@@ -238,7 +238,7 @@ class DisruptionPass:
 
     @property
     def buffer_nodes(self) -> frozenset[str]:
-        """Nodes whose free room a capacity buffer counts on: neither empty nor more protected than that (Karpenter)."""
+        """Nodes whose free room a capacity buffer uses: they do not count as empty and have no other protection (Karpenter)."""
         return frozenset(self._simulators[None].base.buffer_nodes)
 
     def _simulator_below(self, price: int | None) -> Simulator:
@@ -250,7 +250,7 @@ class DisruptionPass:
         return survey(self.snapshot, self._states, self.budgets.pod_budgets, nominated)
 
     def _nominated(self) -> dict[str, str]:
-        """Nodes on which pods are expected: by an earlier decision, or because a pending pod needs one now."""
+        """Nodes on which pods are expected: by an earlier decision, or because a pending pod goes there now."""
         base = self._simulators[None].base
         found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
         found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}

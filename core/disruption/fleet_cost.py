@@ -8,5 +8,5 @@ from core.model.state_node import state_nodes
 
 
 def fleet_price(snapshot: Snapshot) -> int:
-    """Return what all nodes with a NodeClaim cost besides commitments, in nano-dollars per hour; unknown types count 0."""
+    """Return the cost of all nodes with a NodeClaim less commitments, in nano-dollars per hour; unknown types count 0."""
     return sum(paid_price(state, snapshot) for state in state_nodes(snapshot) if state.is_managed)

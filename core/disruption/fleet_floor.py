@@ -1,4 +1,4 @@
-"""Computes a lower bound of the fleet's cost, whichever nodes go and whatever replaces them."""
+"""Computes a lower bound on the fleet's cost over all possible decisions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
 
 
 def fleet_floor(disruption_pass: DisruptionPass) -> int:
-    """Return a lower bound in nano-dollars per hour for every decision about this snapshot: nodes that may go, plus the rest.
+    """Return a lower bound for every decision about this snapshot, in nano-dollars per hour: nodes that may go, plus the rest.
 
-    The bound ignores budgets, and of pods it uses only what each requires of a node individually.
+    The bound ignores budgets and rules between pods; it uses only what each pod alone requires of a node.
 
     Args:
         disruption_pass: A pass that has decided nothing yet.
@@ -30,7 +30,7 @@ def fleet_floor(disruption_pass: DisruptionPass) -> int:
         may_drift = bool(candidate.drift) and disruption_pass.is_free(candidate, TerminationReason.DRIFTED)
         may_leave = not candidate.protected and (repairs or hindrance(candidate, disruption_pass) is None)
         if candidate.pool.is_static and (may_drift or repairs):
-            free += candidate.price  # its replacement is not known here, so it counts nothing
+            free += candidate.price  # its replacement is not known here, so it counts as zero
         elif may_drift or may_leave:
             going.append(candidate)
     if not going:

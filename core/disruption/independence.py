@@ -1,4 +1,4 @@
-"""Checks whether commands that were found without regard to each other can run together, and merges those that cannot."""
+"""Checks whether commands that were found separately can run together, and merges those that cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Independence:
-    """The commands found so far. In doubt it reports two commands as dependent."""
+    """The commands found so far. It reports two commands as dependent in doubt."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -33,7 +33,7 @@ class Independence:
 
         Independent commands do not fill one node, and move no pods to a node that goes. No rule over several nodes connects the
         pods that they move. At most one of them may need more of a NodePool's limits than it frees, at most one a reserved
-        slot, and at most one what is left of a commitment.
+        place, and at most one the unused amount of a commitment.
         """
         targets = {move.to for move in command.moves}
         selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
@@ -55,7 +55,7 @@ class Independence:
         return True
 
     def _scarce_for(self, claim: PlannedClaim, command: Command, candidate: Candidate) -> Iterable[str]:
-        """Return the resources that a replacement needs and of which only one may be available."""
+        """Return the scarce resources that a replacement needs, each of which only one command may use."""
         if labels.RESERVED in claim.capacity_types:
             yield labels.RESERVED
         if claim.commitment:
@@ -78,11 +78,11 @@ class Independence:
 def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     """Return the commands with one more.
 
-    Deletions whose pods the new command would move on are merged into it, so that no pod moves twice.
+    Deletions whose pods the new command would move again are merged into it, so that no pod moves twice.
 
     An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
-    merged where this one's pods are not planned for (drift of static pools replaces nodes and moves no pods), or where one
-    in between builds on an earlier one, which the merged command would follow.
+    merged if this one's pods are not planned for (drift of static pools replaces nodes without moving pods), or if a command in
+    between builds on an earlier one that the merged command would follow.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]

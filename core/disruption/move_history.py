@@ -1,7 +1,7 @@
-"""Records whether commands that moved pods paid, and which moves are not tried again for a while (docs/adr/0047).
+"""Records whether commands that moved pods saved money, and which moves are not repeated for a while (docs/adr/0047).
 
-A plan says where pods go, and the kube-scheduler binds their successors as it likes. If a node is then launched for a pod that
-found its planned place taken, the command saved nothing; the same decision would have the same result.
+A plan says where pods go, but kube-scheduler binds their successors where it likes. If a node is then launched for a pod whose
+planned place was taken, the command saved nothing, and repeating it would save nothing again.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from core.model.pod import Pod
 from core.reasons.termination import TerminationReason
 
 WATCHED_FOR: Final = timedelta(minutes=10)
-"""Time after a command's nodes are removed in which its pods are evicted and bound, and nodes are launched for the others."""
+"""How long after the removal of a command's nodes launches are attributed to it: its pods are evicted and bound meanwhile."""
 
 PAYS_FROM: Final = 2
-"""A command has failed where the nodes launched since cost at least one part in this many of its saving."""
+"""A command did not pay if the nodes launched since cost at least 1/`PAYS_FROM` of its saving."""
 
 FIRST_HOLD: Final = timedelta(hours=1)
 LONGEST_HOLD: Final = timedelta(hours=24)
-"""How long workloads are left alone after a command that did not pay; doubles with each one in a row."""
+"""The longest time for which workloads are not moved after a command that did not pay; it doubles with each in a row."""
 
 FORGOTTEN_AFTER: Final = timedelta(days=3)
 """How long the length of a hold is remembered after its end."""
 
 FIRST_PAUSE: Final = timedelta(minutes=2)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-"""How long a command is not decided again after it failed validation; doubles with each failure in a row."""
+"""The longest time for which a command that failed validation is not decided again; it doubles with each failure in a row."""
 
 FAILURE_FORGOTTEN_AFTER: Final = timedelta(hours=1)
 
@@ -70,7 +70,7 @@ class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered, by name, command id, key, NodePool and NodeClaim; or the part of it that must be written."""
+    """The records by workload name, command id, key, NodePool and NodeClaim; or those of them that must be written."""
 
     workloads: dict[str, MovedWorkload] = {}
     outcomes: dict[str, CommandOutcome] = {}
@@ -79,7 +79,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
     evicted_nodes: dict[str, EvictedNode] = {}
 
     def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
-        """The workloads whose pods consolidation leaves alone, in whole or in part, by name."""
+        """Return the workloads some or all of whose pods consolidation does not move, by name."""
         return {
             name: found
             for name, found in sorted(self.workloads.items())
@@ -87,7 +87,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def is_paused(self, command: Command, now: datetime) -> bool:
-        """Whether the command failed lately and must not be tried yet."""
+        """Whether the command failed recently and must not be tried yet."""
         failed = self.failures.get(key_of(command))
         return failed is not None and now < failed.until
 
@@ -99,14 +99,14 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         now: datetime,
         drained: Mapping[str, EvictedNode] | None = None,
     ) -> MoveHistory:
-        """Return what changes when the removal of some of a command's nodes begins, on which pods of these workloads run.
+        """Return the changed records when the removal of a command's nodes begins, whose pods belong to these workloads.
 
-        `drained` are these nodes by claim, with how many pods they lose.
+        `drained` has these nodes by claim, with the number of pods that each loses.
         """
         moved = {name: _moved(self.workloads.get(name), name, now) for name in sorted(workloads)}
         outcomes: dict[str, CommandOutcome] = {}
         if command.reason == TerminationReason.UNDERUTILIZED and moved:
-            before = self.outcomes.get(command_id)  # other nodes of the command went earlier
+            before = self.outcomes.get(command_id)  # other nodes of the command were removed earlier
             known = CommandOutcome(command=command_id, workloads=(), savings=command.savings, carried_out_at=now)
             workloads_of_all = sorted({*moved, *(before or known).workloads})
             outcomes[command_id] = msgspec.structs.replace(
@@ -115,7 +115,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         return MoveHistory(workloads=moved, outcomes=outcomes, evicted_nodes=dict(drained or {}))
 
     def after_launch(self, launches: Sequence[LaunchedNode], now: datetime) -> MoveHistory:
-        """Return what changes when nodes are launched: watched commands are charged for nodes that serve what they moved."""
+        """Return the changed records after a launch: watched commands are charged for nodes that serve their moved pods."""
         watched = [found for _, found in sorted(self.outcomes.items()) if now - found.carried_out_at < WATCHED_FOR]
         spent = dict.fromkeys((found.command for found in watched), 0)
         for launch in launches:
@@ -133,7 +133,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         return MoveHistory(workloads=held, outcomes=charged)
 
     def after_failure(self, command: Command, now: datetime) -> MoveHistory:
-        """Return what changes when a command fails validation."""
+        """Return the changed records when a command fails validation."""
         key = key_of(command)
         before = self.failures.get(key)
         failures = 1
@@ -144,10 +144,10 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A launched node, with the workloads whose pods it is for, or the capacity buffer whose room it provides.
+    """A launched node, with the workloads that it is for, or whether it is for a capacity buffer.
 
     Attributes:
-        for_buffer: Whether a capacity buffer asked for it. What took its room was moved there, whichever workload it was.
+        for_buffer: Whether it is for a capacity buffer. Moved pods of any workload may have taken the buffer's room.
         price: Nano-dollars per hour.
     """
 
@@ -167,7 +167,7 @@ def key_of(command: Command) -> str:
 
 
 def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], now: datetime) -> str:
-    """Return why consolidation leaves a node with these pods alone, empty where it need not."""
+    """Return why consolidation must not move these pods of a node now, empty if it may."""
     if not workloads:
         return ""
     for pod in pods:

@@ -1,4 +1,4 @@
-"""What a planned claim may cost, and which of its instance types cost less than a bound."""
+"""Prices a planned claim, and selects those of its instance types that cost less than a bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_OFFERINGS: Final = (
     labels.RESERVATION_TYPE,
     labels.RESERVATION_INTERRUPTIBLE,
 )
-"""Labels that differ between the offerings of a type, besides the capacity type."""
+"""Labels other than the capacity type that differ between the offerings of a type."""
 
 
 class ReplacementOptions(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> ReplacementOptions:
-        """Look the claim's types up among those of its NodePool."""
+        """Look up the claim's types among those of its NodePool."""
         known = pool_types(snapshot).by_name(claim.node_pool, claim.node_class.name)
         found = (known[name] for name in claim.instance_types if name in known)
         return cls(claim, ()).with_types(map(_paid_for, found) if claim.commitment else found)
@@ -43,7 +43,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         return min(offering.price for _, offerings in self.types for offering in offerings)
 
     def with_types(self, types: Iterable[InstanceType]) -> ReplacementOptions:
-        """The same claim with these types, in price order; what cannot be launched is left out."""
+        """Return the same claim with those of these types that can be launched, in price order."""
         admitted = _AdmittedOfferings(self.claim)
         pairs = [(t, tuple(filter(admitted, t.offerings))) for t in types]
         kept = [pair for pair in pairs if pair[1]]
@@ -51,33 +51,33 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         return ReplacementOptions(self.claim, tuple(kept))
 
     def below(self, price: int) -> ReplacementOptions:
-        """Return only the types whose worst launch is below `price`; minValues may then be missed, see `missing_values`."""
+        """Keep only the types whose most expensive launch is below `price`; minValues may then fail, see `missing_values`."""
         return ReplacementOptions(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
 
     def held_to(self, capacity_type: str) -> ReplacementOptions:
-        """Return only what can be launched with this capacity type; nothing where the claim does not admit it."""
+        """Keep only offerings of this capacity type; none if the claim does not admit it."""
         kept = tuple(admitted for admitted in self.claim.capacity_types if admitted == capacity_type)
         claim = msgspec.structs.replace(self.claim, capacity_types=kept)
         return ReplacementOptions(claim, ()).with_types(t for t, _ in self.types)
 
     def first(self, count: int) -> ReplacementOptions:
-        """Return the cheapest `count` types."""
+        """Keep only the cheapest `count` types."""
         return ReplacementOptions(self.claim, self.types[:count])
 
     def missing_values(self) -> str:
-        """Return the first label whose minValues the types no longer offer, empty where all are met."""
+        """Return the first label whose minValues the types no longer meet, empty if all are met."""
         for requirement in self.claim.requirements:
             if requirement.min_values is not None and self._needed(requirement, requirement.min_values) is None:
                 return requirement.key
         return ""
 
     def needed_for_min_values(self) -> int:
-        """Return how many of the cheapest types it takes to meet every minValues; 0 where none is required."""
+        """Return how many of the cheapest types it takes to meet all minValues; 0 if there are none."""
         asked = [r for r in self.claim.requirements if r.min_values is not None]
         return max((self._needed(r, r.min_values or 0) or len(self.types) for r in asked), default=0)
 
     def planned(self) -> PlannedClaim:
-        """Return the claim, narrowed to these types and to the places where they are available."""
+        """Return the claim narrowed to these types, and to the zones and capacity types in which they are available."""
         offerings = [offering for _, found in self.types for offering in found]
         names = tuple(t.name for t, _ in self.types)
         capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
@@ -114,7 +114,7 @@ def _paid_for(found: InstanceType) -> InstanceType:
 
 
 class _AdmittedOfferings:
-    """Says which available offerings a claim admits. Hundreds of types share a dozen places, so each is judged once."""
+    """Tells which available offerings a claim admits. Hundreds of types share a dozen sets of labels; each is checked once."""
 
     def __init__(self, claim: PlannedClaim) -> None:
         self._claim = claim

@@ -1,4 +1,4 @@
-"""Decides how long a pass that found nothing to do stays valid while no event reports a change."""
+"""Decides how long the result of a pass that found nothing to do stays valid while no event reports a change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from core.model.values.protection import protected_until
 SHORTEST_REST: Final = timedelta(minutes=2)
 GROWTH: Final = 3
 LONGEST_REST: Final = timedelta(minutes=12)
-"""Longest delay until a pod's leaving while another came, or a change of a PodDisruptionBudget alone, is noticed where no event
-reports it. A pass makes eight requests: with one in twelve minutes an idle cluster costs less than three requests a minute in
-all."""
+"""The longest time until a change without an event is noticed: a changed PodDisruptionBudget, or a pod that replaced another.
+
+A pass makes eight requests; with one every twelve minutes, an idle cluster takes less than three requests a minute in all.
+"""
 
 
 def may_rest(snapshot: Snapshot) -> bool:
-    """Whether the pods stay as they are without intervention: a Job's pod ends on its own, and still counts."""
+    """Whether no pod on a node ends by itself, as pods of Jobs do."""
     return not any(pod.is_active and pod.node_name and _ends_by_itself(pod) for pod in snapshot.pods)
 
 
@@ -34,13 +35,13 @@ def next_rest(rest: timedelta | None) -> timedelta:
 def next_known_moment(snapshot: Snapshot) -> datetime | None:
     """Return the next moment at which time alone may release a node that is kept now; None if there is none.
 
-    Budget windows are not included: they start a pass when they open. Nor is expiry, which disruption does not decide.
+    Budget windows are not included: a schedule starts a pass when they open. Nor is expiry, which disruption does not decide.
     """
     return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
 
 
 def next_run_at(snapshot: Snapshot, gathered: timedelta) -> datetime | None:
-    """Return the next known moment; where others follow within `gathered`, the last of them."""
+    """Return the next known moment; if others follow within `gathered`, the last of them."""
     first = next_known_moment(snapshot)
     if first is None:
         return None
@@ -68,7 +69,7 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
 
 
 def _idle_since(claim: NodeClaim) -> Iterator[datetime]:
-    """Yield the moments from which consolidateAfter may count: a superfluous moment is better than a missing one."""
+    """Yield all moments from which consolidateAfter may count; a superfluous one costs a pass, a missing one delays savings."""
     initialized = claim.conditions.get(INITIALIZED)
     for since in (claim.last_pod_event_at, initialized.changed_at if initialized else None, claim.created_at):
         if since is not None:

@@ -1,7 +1,7 @@
-"""Rollouts: drift replaces one node of a NodePool first, and the others once the pods there are ready (docs/adr/0049).
+"""Rollouts: drift replaces one node of a NodePool first, and the others once pods on the new node are ready (docs/adr/0049).
 
 A rollout begins when nodes have drifted from what their pool now specifies. Its first replacement is the canary. Pods that do
-not become ready on new nodes, or replacements that never arrive, stop it: longer each time, until the pool's specification
+not become ready on new nodes, or replacements that never join, stop it, longer each time, until the pool's specification
 changes.
 """
 
@@ -26,7 +26,7 @@ READY_WITHIN: Final = timedelta(minutes=5)
 """How long a pod on a new node may take to become ready: images are pulled, and volumes attached."""
 
 WATCHED_FOR: Final = timedelta(minutes=2)
-"""How long the canary's pods must have been ready, or its node without any, before other nodes follow."""
+"""How long the canary's pods, or its node if it has none, must have been ready before other nodes follow."""
 
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
@@ -37,9 +37,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of a NodePool's last rollout.
 
     Attributes:
-        target: Digest of what nodes become.
-        is_proven: Whether pods are ready on a new node, so that budgets alone limit how many nodes go.
-        stopped_until: When it is tried again after the last failure, None where nothing failed.
+        target: Digest of the specification that nodes are replaced by.
+        is_proven: Whether pods are ready on a new node; from then on only budgets limit how many nodes go.
+        stopped_until: When it resumes after the last failure, None if nothing failed.
         message: The last failure.
     """
 
@@ -66,7 +66,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolRollout(msgspec.Struct, frozen=True):
-    """A rollout to be stored, and the nodes that it lets go."""
+    """A rollout to store, and how many nodes it lets go."""
 
     rollout: Rollout
     gate: RolloutGate | None
@@ -139,7 +139,10 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:
-    """Return a pod that should be ready on a new node by now, empty for none; workloads also unready elsewhere do not count."""
+    """Return a pod that should be ready on a new node by now, empty if none.
+
+    Workloads that are unready elsewhere do not count.
+    """
     names = {claim.node_name for claim in new if claim.node_name}
     ill = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
     elsewhere = {pod.workload for name, found in ill.items() if name not in names for pod in found}
@@ -152,7 +155,7 @@ def _is_late(pod: Pod, now: datetime) -> bool:
 
 
 def _has_settled(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> bool:
-    """Whether some new node and its pods have been ready for a while."""
+    """Whether some new node and its pods have been ready for `WATCHED_FOR`."""
     for claim in new:
         initialized = claim.conditions.get(node_claim.INITIALIZED)
         since = initialized.changed_at if initialized is not None and initialized.status == "True" else None

@@ -1,4 +1,4 @@
-"""Simulates what the scheduler does if some nodes go: the check behind every command except the removal of empty nodes."""
+"""Simulates how pods are placed if some nodes go: the check behind every command except the removal of empty nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Simulation(msgspec.Struct, frozen=True):
     Attributes:
         claims: New nodes that pods of the leaving nodes need.
         moves: Where each of those pods goes, by pod.
-        stranded: Why a pod would find no place, empty where all do. Pods without a place today do not count.
+        stranded: Why a pod would find no place, empty if all do. Pods without a place today do not count.
         displaces: Whether pods that are already waiting would now need more expensive new nodes than without the move.
     """
 
@@ -53,9 +53,9 @@ class Simulator:
 
         Args:
             leaving: The nodes that go.
-            consolidation: Whether to keep their pods off nodes whose pods changed within `consolidateAfter`.
+            consolidation: Whether to avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes that stay and take no pods.
-            meant: Intended node of each pod: it goes there if every rule still allows it.
+            meant: Pod → intended node, which it gets if every rule still allows it.
         """
         names = [candidate.name for candidate in leaving]
         outcome = (
@@ -117,12 +117,12 @@ class ReplacementNames:
         return name
 
     def renamed(self, simulation: Simulation) -> Simulation:
-        """Return the same answer with new names for its claims."""
+        """Return the same simulation with new names for its claims."""
         names: dict[str, str] = {}
         for claim in simulation.claims:
             names[claim.name] = self.new(claim.node_pool, names.values())
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
-        # Keyed by pod, not by target: a node that an earlier command launches may have the name that the scheduler gave
+        # Keyed by pod, not by node: a node that an earlier command launches may have the name that the planner gave
         # a claim.
         seats = {pod: claim.name for claim in claims for pod in claim.pods}
         moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)

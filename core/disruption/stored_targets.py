@@ -1,4 +1,4 @@
-"""Targets between two passes: how they are stored, and which part remains once commands have started."""
+"""Stores targets between two passes, and removes the part whose commands have started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.model.plan import Command, StoredNewNode, StoredSeats, StoredTarget
 from core.model.pod import Pod, PodSpec
 
 VERSION: Final = 1
-"""Of the bytes; what another version wrote is planned again."""
+"""Version of the stored bytes; a target of another version is planned again."""
 
 _KIND_BYTES: Final = 6
 _DIGEST_BYTES: Final = 16
@@ -26,15 +26,13 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 class PodKinds:
-    """Tells kinds of pods apart in a way that lasts: who makes them, what they request, and which volumes they have."""
+    """Identifies kinds of pods stably across runs: by owner, requests and volumes."""
 
     def __init__(self) -> None:
-        self._known: dict[
-            tuple[str, int, tuple[str, ...]], tuple[PodSpec, str]
-        ] = {}  # a spec that is held keeps its id
+        self._known: dict[tuple[str, int, tuple[str, ...]], tuple[PodSpec, str]] = {}  # a referenced spec keeps its id
 
     def of(self, pod: Pod) -> str:
-        """A short digest of the pod's kind."""
+        """Return a short digest of the pod's kind."""
         volumes = pod.claim_names() if pod.spec.volumes else ()
         key = (pod.workload, id(pod.spec), volumes)
         if key not in self._known:
@@ -44,12 +42,12 @@ class PodKinds:
 
 
 def encode(target: StoredTarget) -> bytes:
-    """Write a target."""
+    """Encode a target."""
     return zlib.compress(msgspec.json.encode(_Envelope(VERSION, target), order="sorted"), 9)
 
 
 def decode(raw: bytes) -> StoredTarget | None:
-    """Read a target; None where another version wrote it or it is damaged: then it is planned again."""
+    """Decode a target; None if another version wrote it or it is damaged, so that it is planned again."""
     try:
         found = msgspec.json.decode(zlib.decompress(raw), type=_Envelope)
     except (zlib.error, msgspec.MsgspecError):
@@ -58,22 +56,22 @@ def decode(raw: bytes) -> StoredTarget | None:
 
 
 def digest(target: StoredTarget) -> str:
-    """Equal targets have equal digests."""
+    """Return a digest of the target."""
     return blake2b(msgspec.json.encode(target, order="sorted"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def after_commands(
     target: StoredTarget, commands: Sequence[Command], pods: Iterable[Pod], names: Mapping[str, str]
 ) -> StoredTarget | None:
-    """What is left of a target once these commands of its have started; None where no node is left to go.
+    """Return the rest of a target after these of its commands have started; None if no node remains to go.
 
-    Seats that they take are taken; a new node that they launch is a node like others, with seats for what later waves bring.
+    Their seats are removed; a new node that they launch becomes an existing node, with seats for pods of later waves.
 
     Args:
         target: The target that the commands were decided with.
-        commands: Those that have started; others of the same plan stay part of the target.
+        commands: The commands that have started; others of the same plan stay part of the target.
         pods: The pods of the snapshot that it was decided on.
-        names: Name of a planned new node → name of the NodeClaim that it was launched as; the planned name where it is missing.
+        names: Planned name of a new node → name of its NodeClaim; the planned name if it is missing.
     """
     gone = {node for command in commands for node in command.nodes}
     drains = tuple(drain for drain in target.drains if drain.node not in gone)
@@ -102,7 +100,7 @@ def after_commands(
 
 
 def _taken(commands: Sequence[Command], pods: Iterable[Pod]) -> Counter[tuple[str, str]]:
-    """(Kind, where to) → pods that the commands move there."""
+    """Return (kind, destination) → how many pods the commands move there."""
     to = {move.pod: move.to for command in commands for move in command.moves}
     kinds = PodKinds()
     return Counter((kinds.of(pod), to[pod.key]) for pod in pods if pod.key in to)
@@ -116,6 +114,6 @@ def _less(seats: Collection[StoredSeats], taken: Mapping[tuple[str, str], int]) 
 
 
 def _rest_of(new: StoredNewNode, taken: Mapping[tuple[str, str], int]) -> StoredNewNode:
-    """A new node that was not launched, without what commands have moved there nevertheless."""
+    """Return a new node that was not launched, without the pods that commands have moved there."""
     left = {kind: count - taken.get((kind, new.name), 0) for kind, count in new.pods.items()}
     return StoredNewNode(name=new.name, pods={kind: count for kind, count in left.items() if count > 0})

@@ -22,7 +22,7 @@ from core.reasons.termination import TerminationReason
 
 
 class Validation:
-    """Checks due commands in order, each against the snapshot that the earlier ones leave.
+    """Checks due commands in order, each against the snapshot after the earlier ones.
 
     The deletion marks of these commands on the snapshot's nodes do not count.
     """
@@ -34,13 +34,13 @@ class Validation:
         self._ahead: list[Command] = []
 
     def check(self, command: Command) -> Command | Refusal:
-        """Return the command as it may be carried out now, or why it no longer holds.
+        """Return the command in the form that may be carried out now, or why it no longer holds.
 
         Every node must still be a candidate for the same reason, budgets must allow all of them, and the scheduler must still
         find a place for their pods with no more and no other new nodes. Where they no longer need any, the replacements are
         dropped; where some of several nodes are no longer candidates, a new command is decided for the others. Karpenter
-        abandons such commands. Drift is carried out whatever it costs, so there only the pods must find a place. A command of a
-        target that goes on keeps its new nodes as long as pods for them are there.
+        abandons such commands. Drift is carried out at any cost, so only its pods must find a place. A command of a target with
+        further waves keeps its new nodes as long as there are pods for them.
 
         Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
@@ -74,7 +74,7 @@ class Validation:
     def carry_out(self, command: Command) -> None:
         """Remove the command's nodes from the snapshot.
 
-        Its replacements offer no room to the next command: they do not exist yet, and may never come.
+        Its replacements offer no room to the next command: they do not exist yet, and their launch may fail.
         """
         bare = msgspec.structs.replace(command, replacements=())
         self._pass.count([bare])
@@ -93,7 +93,7 @@ def _touched(command: Command) -> set[str]:
 
 
 def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: DisruptionPass) -> str:
-    """Return why a node of the command no longer qualifies, empty where it does."""
+    """Return why a node of the command no longer qualifies, empty if it does."""
     if candidate is None:
         node = dict(zip(command.claims, command.nodes, strict=True))[claim]
         said = next((b.message for b in fresh.survey.blocked if b.node == node), "it is gone")
@@ -170,15 +170,15 @@ def _simulated(
 
 
 def _goes_on(snapshot: Snapshot) -> bool:
-    """Whether further nodes of the target that is under way are to go after the commands that are stored."""
+    """Whether the current target has further nodes to drain after the stored commands."""
     return snapshot.stored_target is not None and bool(snapshot.stored_target.drains)
 
 
 def _still_needed(command: Command, candidates: Sequence[Candidate]) -> Command:
-    """Return the command without new nodes all of whose pods are gone.
+    """Return the command without those new nodes whose pods are all gone.
 
-    Room on other nodes is no reason to leave a new node out: it belongs to pods of later waves, or to nodes that go later, and
-    pods that move there would move again (docs/adr/0151).
+    Room on other nodes is no reason to drop a new node: it is reserved for later waves, or is on nodes that go later, so that
+    pods moved there would move again (docs/adr/0151).
     """
     present = {pod.key for candidate in candidates for pod in candidate.state.pods}
     kept = tuple(claim for claim in command.replacements if not present.isdisjoint(claim.pods))
@@ -199,14 +199,14 @@ def _refusal(problem: str) -> Refusal:
 
 
 def _more(claims: Sequence[PlannedClaim], command: Command) -> str:
-    """Explain that more new nodes are needed than the command has, empty where they are not."""
+    """Return an explanation if more new nodes are needed than the command has, else an empty text."""
     if len(claims) <= len(command.replacements):
         return ""
     return f"its pods now need {len(claims)} new nodes, not {len(command.replacements)}"
 
 
 def _lost_type(simulation: Simulation, command: Command) -> str:
-    """Return which type of a replacement would no longer do, empty where all would."""
+    """Return a type of a replacement that no longer suits its pods, empty if all do."""
     possible = {name for claim in simulation.claims for name in claim.instance_types}
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]

@@ -1,4 +1,4 @@
-"""Renders what EC2 is asked for a claim and its EC2NodeClass: offerings, launch templates, the fleet request. Pure rendering.
+"""Renders the EC2 requests for a claim and its EC2NodeClass: offerings, launch templates, the fleet request. Pure rendering.
 
 selection (before the claim is stored) → images → template → fleet;   `render` puts them together
 """

@@ -1,4 +1,4 @@
-"""The CreateFleet request, of type instant: instances from the first offerings that EC2 has capacity for."""
+"""Builds the CreateFleet request of type instant: instances from the first offerings that EC2 has capacity for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         token: EC2 answers the same token with the same fleet.
-        count: How many instances; EC2 launches as many of them as it can.
+        count: How many instances to launch; EC2 may launch fewer.
         is_ranked: Whether the offerings' prices are the NodePool's own, so that EC2 follows their order instead of its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
@@ -56,7 +56,7 @@ def subnets_by_zone(node_class: EC2NodeClass, avoided: Collection[str] = ()) -> 
 
 
 def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:
-    """The request; the offerings share a capacity type and a kind of reservation.
+    """Return the request; the offerings share a capacity type and a kind of reservation.
 
     Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter).
     """

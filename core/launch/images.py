@@ -16,14 +16,14 @@ _CLASSES_KEPT: Final = 8
 
 
 class _Images(msgspec.Struct, frozen=True):
-    """The images of a class in their order, each with what it requires of a type, and the labels that any of them is about."""
+    """The images of a class in order, each with its requirements on types, and all labels that the requirements use."""
 
     images: tuple[tuple[Ami, Requirements], ...]
     keys: frozenset[str]
 
 
 def image_for(instance_type: InstanceType, node_class: EC2NodeClass) -> Ami | None:
-    """Return the first resolved image whose requirements the type meets, None where there is none (Karpenter)."""
+    """Return the first resolved image whose requirements the type meets, None if there is none (Karpenter)."""
     wanted = _images_of(node_class)
     carried = Requirements(
         Requirement.one_of(key, *values)

@@ -1,4 +1,4 @@
-"""Places a node on EC2's hardware: shared or dedicated, and which placement group."""
+"""Renders a node's placement: shared or dedicated hardware, and the placement group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONFINING: Final = ("placementGroupSelector", "cpuOptions")
 
 
 def tenancy(requirements: Iterable[Requirement]) -> str:
-    """Return the tenancy that a claim is launched with: dedicated only where shared hardware is ruled out (Karpenter)."""
+    """Return the tenancy that a claim is launched with: dedicated only if shared hardware is excluded (Karpenter)."""
     asked = next((requirement for requirement in requirements if requirement.key == labels.TENANCY), None)
     return DEDICATED if asked is not None and not asked.has(SHARED) and asked.has(DEDICATED) else SHARED
 
@@ -24,7 +24,7 @@ def tenancy(requirements: Iterable[Requirement]) -> str:
 def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, Any]) -> bool:
     """Whether a launch may use part of an offering's capacity only, so that a refusal says nothing about other launches.
 
-    Dedicated hardware, a placement group, or hardware with a feature that few machines have. `node_class` is the manifest.
+    True for dedicated hardware, a placement group, or a feature that few machines have. `node_class` is the manifest.
     """
     spec = node_class.get("spec") or {}
     return tenancy(requirements) != SHARED or any(spec.get(field) for field in _CONFINING)
@@ -33,7 +33,7 @@ def is_confined(requirements: Iterable[Requirement], node_class: Mapping[str, An
 def partition(requirements: Iterable[Requirement]) -> int:
     """Return the partition of its placement group that a claim asks for: the lowest of several, 0 for any.
 
-    Karpenter takes the first in the order of letters, so `10` before `2`.
+    Karpenter takes the alphabetically first, so `10` before `2`.
     """
     asked = next((one for one in requirements if one.key == labels.PLACEMENT_GROUP_PARTITION), None)
     if asked is None or not asked.is_finite:

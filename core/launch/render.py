@@ -24,7 +24,7 @@ NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Templates, request, and the requested offerings. Without offerings, nothing can be launched."""
+    """Templates, request, and the requested offerings. If there are no offerings, nothing can be launched."""
 
     offerings: tuple[Offering, ...]
     templates: tuple[LaunchTemplate, ...]

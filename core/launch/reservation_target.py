@@ -1,4 +1,4 @@
-"""Launches into a capacity reservation, or keeps out of all of them."""
+"""Renders the settings that launch into a capacity reservation, or avoid all of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 
 
 def reservation_settings(offering: Offering) -> dict[str, Any]:
-    """Return the fields of a launch template that decide about reservations.
+    """Return the fields of a launch template that control reservations.
 
-    What is not launched into a reservation does not use up an open one either (Karpenter): its places are planned for.
+    Other launches do not use open reservations either (Karpenter): plans assign their places.
     """
     if not offering.reservation_id:
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": NO_RESERVATION}}

@@ -63,7 +63,7 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
     Args:
         claim: The planned claim; its `instance_types`, `zones` and `capacity_types` bound the choice.
         types: The instance types of its NodePool, at the NodePool's prices.
-        policy: `Strict` refuses a claim whose minValues `TYPES_MAX` types cannot meet, `BestEffort` launches it all the same.
+        policy: `Strict` refuses a claim whose minValues `TYPES_MAX` types cannot meet, `BestEffort` launches it anyway.
     """
     named = {found.name: found for found in types if found.name in set(claim.instance_types)}
     wanted = {r.key: r.min_values for r in claim.requirements if r.min_values is not None}

@@ -40,10 +40,10 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         user_data: The text in the node's own format.
         offering: One of the offerings that are launched from it: they share capacity type and reservation.
-        tags: Tags of everything that is created; none of them may name a single claim.
+        tags: Tags of all created resources; none of them may name a single claim.
         efa_count: EFA interfaces, for a claim that requests them.
-        enclaves: The claim asks for Nitro Enclaves.
-        tenancy: Whether the machine is shared with other accounts, in EC2's words.
+        enclaves: Whether the claim requests Nitro Enclaves.
+        tenancy: EC2's tenancy, such as `default` or `dedicated`.
         partition: The partition of its placement group, 0 where EC2 chooses.
         uses_reservations: Whether reservations are managed here; otherwise EC2 fills open ones by itself.
     """
@@ -120,7 +120,7 @@ def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
 
 
 def _metadata_options(node_class: EC2NodeClass) -> dict[str, Any]:
-    """IPv6 is set only where it is wanted: isolated regions do not support the field (Karpenter leaves it out there)."""
+    """Set IPv6 only if it is wanted: isolated regions do not support the field (Karpenter omits it there)."""
     options = node_class.spec.metadata_options
     ipv6 = {"HttpProtocolIpv6": "enabled"} if options.http_protocol_ipv6 == "enabled" else {}
     return {

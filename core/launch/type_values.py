@@ -11,8 +11,8 @@ from core.model.catalogue import InstanceType
 def first_of_each(ordered: Sequence[InstanceType], wanted: Mapping[str, int]) -> tuple[InstanceType, ...]:
     """Return the first types in this order that together have as many distinct values as required, key by key.
 
-    Where all types together have fewer values than required, one type for each value is enough: a capacity type that few types
-    are offered in does not stop a launch (Karpenter counts before it chooses the capacity type).
+    If all types together have fewer values than required, one type for each value is enough: a capacity type with few types
+    does not prevent a launch (Karpenter counts before it chooses the capacity type).
     """
     chosen: dict[str, InstanceType] = {}
     for key, count in sorted(wanted.items()):
@@ -28,7 +28,7 @@ def first_of_each(ordered: Sequence[InstanceType], wanted: Mapping[str, int]) ->
 
 
 def _values(types: Iterable[InstanceType], key: str) -> set[str]:
-    """The values that these types have for a label."""
+    """Return the values that these types have for a label."""
     if key == labels.INSTANCE_TYPE:
         return {found.name for found in types}
     if key == labels.ZONE:

@@ -1,7 +1,7 @@
-"""Says before anything is launched whether EC2 would take the user data of a NodePool's nodes.
+"""Checks before any launch whether EC2 accepts the size of a NodePool's user data.
 
-It holds what the EC2NodeClass says (its own user data, kubelet settings), what the NodePool says (labels and taints), and how
-the node joins its cluster.
+It includes the EC2NodeClass's user data and kubelet settings, the NodePool's labels and taints, and the data to join the
+cluster.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from core.model.node_pool import NodePool
 from core.pools.pool_template import template_labels
 
 ALWAYS_FITS: Final = 2_048
-"""Bytes that a class and a NodePool may write without any chance to exceed EC2's limit, whatever the family makes of them."""
+"""Bytes that a class and a NodePool may contain without exceeding EC2's limit in any family's format."""
 
 _PODS: Final = 1_000
 """A number of pods with at least as many digits as any node's."""
 
 
 def may_exceed(node_class: EC2NodeClass, node_pool: NodePool) -> bool:
-    """Whether the user data must be rendered in order to know that it fits: nearly always it is far below the limit."""
+    """Whether the user data must be rendered to check its size; nearly always it is far below the limit."""
     spec = node_class.spec
     own = (text for pair in _labels(node_pool).items() for text in pair)
     written = (spec.user_data, json.dumps(spec.kubelet), *own, *_taints(node_pool))
@@ -34,11 +34,11 @@ def may_exceed(node_class: EC2NodeClass, node_pool: NodePool) -> bool:
 
 
 def user_data_problem(node_class: EC2NodeClass, cluster: Cluster, node_pool: NodePool) -> str:
-    """Return why the user data cannot be rendered with what the NodePool adds; empty where it can, or the class alone fails."""
+    """Return why the user data cannot be rendered with the NodePool's part; empty if it can, or if the class alone fails."""
     try:
         _render(node_class, cluster, {}, ())
     except InvalidInputError:
-        return ""  # no NodePool can do anything about it
+        return ""  # the class fails on its own, whatever the NodePool adds
     try:
         _render(node_class, cluster, _labels(node_pool), _taints(node_pool))
     except InvalidInputError as error:
@@ -54,7 +54,7 @@ def _render(node_class: EC2NodeClass, cluster: Cluster, own: Mapping[str, str], 
 
 
 def _labels(pool: NodePool) -> dict[str, str]:
-    """Return the labels that its nodes register with: the template's, and the longest value of what its requirements open."""
+    """Return the labels that its nodes register with: the template's, and the longest allowed value for each open label."""
     found = {**template_labels(pool), labels.CAPACITY_TYPE: labels.ON_DEMAND}
     for requirement in pool.requirements:
         if requirement.key not in labels.WELL_KNOWN and requirement.is_finite and requirement.values:

@@ -13,7 +13,7 @@ def bootstrap_arguments(bootstrap: Bootstrap) -> dict[str, str]:
     and assumes 10.100.0.10 or 172.20.0.10 (awslabs/amazon-eks-ami, issue 636).
 
     Raises:
-        InvalidInputError: If the address of the cluster DNS is none, or a kubelet setting has no place in an argument.
+        InvalidInputError: If the cluster DNS address is invalid, or a kubelet setting cannot be passed as an argument.
     """
     cluster = bootstrap.cluster
     return {

@@ -36,7 +36,7 @@ def kubelet_args(bootstrap: Bootstrap) -> str:
     """All arguments, separated by spaces.
 
     Raises:
-        InvalidInputError: If a setting would not stay within its argument; names the setting.
+        InvalidInputError: If a setting would not stay within its argument; the error names the setting.
     """
     return " ".join(_args(bootstrap))
 

@@ -74,7 +74,7 @@ def write_archive(parts: Sequence[Part]) -> str:
 
 
 def _boundary(parts: Sequence[Part]) -> str:
-    """Karpenter's, or the first longer one that begins no line: a document must not end where its own text says so."""
+    """Return Karpenter's boundary, or the first longer one that no line of any document starts with."""
     lines = [line for part in parts for line in (*part.headers.splitlines(), *part.body.splitlines())]
     boundary = _OUR_BOUNDARY
     while any(line.startswith(f"--{boundary}") for line in lines):

@@ -1,7 +1,7 @@
-"""Text that a script hands on as one argument: quoted for the shell that reads the script.
+"""Quotes text that a script passes on as one argument, for the shell that reads the script.
 
-The programs behind the shell parse some arguments again (systemd splits the kubelet's), so quoting alone is not enough: the
-parts of such an argument have an alphabet of their own (`core.ami_families.user_data.kubelet_args`).
+The programs behind the shell parse some arguments again (systemd splits the kubelet's), so quoting alone is not enough:
+`core.ami_families.user_data.kubelet_args` also restricts the characters in such an argument.
 """
 
 from __future__ import annotations

@@ -52,11 +52,11 @@ class Rule(msgspec.Struct, frozen=True):
 
     Attributes:
         reads: The fields that the rule reads. It is skipped while one of them is invalid on its own.
-        broken: Where the rule is broken, relative to the object; empty where it holds.
+        broken: Returns the locations that break the rule, relative to the object; empty if it holds.
         message: What is wrong, as the end of a sentence.
         cel: The same for the API server: an expression over `self`, true where the rule holds (it goes into our
             CustomResourceDefinitions). Empty where the API server sees to it by itself.
-        subject: Which field the message speaks of, where it is none of `reads`: the API server names only the object.
+        subject: The field that the message is about, if it is not one of `reads`: the API server names only the object.
     """
 
     reads: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`metadata` of the users' objects, as far as it can be wrong."""
+"""The parts of `metadata` that are validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeClaim `karpenter.sh/v1` as it is written, and what a NodePool's template shares with it: taints, class, durations."""
+"""NodeClaim `karpenter.sh/v1`, and the fields that a NodePool's template shares with it: taints, class, durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeOverlay `karpenter.sh/v1alpha1` as users write it."""
+"""NodeOverlay `karpenter.sh/v1alpha1`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The terms by which an EC2NodeClass selects subnets, security groups, images and capacity reservations.
 
-Within a term all conditions must hold, of several terms any. Karpenter refuses a list for mixing an id with other
-conditions only where every term of it does so; a single such term works, and its id wins.
+All conditions of a term must hold; any one of several terms is enough. Karpenter refuses a list for mixing an id with
+other conditions only where every term of it does so; a single such term works, and its id wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _empty_tags(term: JsonObject) -> list[Location]:
 
 
 def cel_has_any(names: Iterable[str], of: str = "self") -> str:
-    """For the API server: whether one of the fields is there."""
+    """Return a CEL expression: whether one of the fields is set."""
     return " || ".join(f"has({of}.{name})" for name in names)
 
 

@@ -1,1 +1,1 @@
-"""What EC2 and nodes that joined have shown about an EC2NodeClass, kept in its annotations."""
+"""What EC2 and joined nodes reported about an EC2NodeClass, stored in its annotations."""

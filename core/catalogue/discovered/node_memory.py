@@ -1,8 +1,8 @@
-"""Memory of instance types as nodes that joined have shown it, in place of the estimate (Karpenter, discovered capacity).
+"""Memory of instance types as joined nodes reported it, which replaces the estimate (Karpenter, discovered capacity).
 
-EC2 says how much memory it sells, not what hypervisor, firmware and kernel leave of it. The kernel is the image's, so what was
-seen counts for the EC2NodeClass' present images only. It is kept in an annotation of the class, where every reader of the class
-has it: no row, no further read.
+EC2 reports the memory that it sells, of which hypervisor, firmware and kernel use a part. The kernel comes with the
+image, so a report is valid only for the EC2NodeClass' present images. An annotation of the class stores the reports, so
+that reading the class needs no second read.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from core.catalogue.node_class import EC2NodeClass
 
 MIB: Final = 2**20
 TYPES_MAX: Final = 600
-"""Most instance types that are remembered of a class: 12 KB of the 256 KB that an object's annotations may have."""
+"""The most instance types that are remembered per class: 12 KB of the 256 KB that an object's annotations may have."""
 
 _CHARACTERS: Final = 12
 
 
 class SeenMemory(msgspec.Struct, frozen=True):
-    """What one node showed: its capacity in bytes."""
+    """The memory capacity that one node reported, in bytes."""
 
     instance_type: str
     image_id: str
@@ -39,15 +39,15 @@ class _Written(msgspec.Struct, frozen=True):
 
 
 def discovered_memory(node_class: EC2NodeClass) -> tuple[tuple[str, int], ...]:
-    """Return (instance type, MiB) as seen with the class' present images, by type; nothing where it cannot be read."""
+    """Return (instance type, MiB) as seen with the class' present images, by type; empty if the annotation is unreadable."""
     return tuple(sorted(_read(node_class).items()))
 
 
 def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | None:
-    """Return the new value of the annotation; None where it stays as it is.
+    """Return the new value of the annotation; None if it does not change.
 
-    The smallest counts, in whole MiB: a plan that expects more than the next node has would leave a pod without a place. What
-    was seen with other images than the present ones is dropped once something is seen with these.
+    The smallest report counts, in whole MiB: if the next node has less than the plan expects, a pod finds no place.
+    Reports for earlier images are dropped with the first report for the present ones.
     """
     images = {ami.id for ami in node_class.status.amis}
     before = _read(node_class)
@@ -64,7 +64,7 @@ def with_seen(node_class: EC2NodeClass, seen: Iterable[SeenMemory]) -> str | Non
 
 
 def with_renamed_images(text: str, images: Iterable[str], renamed: Iterable[str]) -> str | None:
-    """Return the annotation's value for a class whose present images have other ids; None where it says nothing of these."""
+    """Return the annotation's value for a class whose present images have other ids; None if it has no reports for these."""
     written = _decoded(text)
     if written is None or written.images != _digest(images):
         return None

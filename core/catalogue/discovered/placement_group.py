@@ -1,4 +1,4 @@
-"""The placement group that an EC2NodeClass selects, as an annotation of the class keeps it.
+"""The placement group that an EC2NodeClass selects, stored in an annotation of the class.
 
 Karpenter's definition of the class has no field for it in the status.
 """
@@ -18,7 +18,7 @@ PARTITION: Final = "partition"
 
 
 def placement_group_of(node_class: EC2NodeClass) -> PlacementGroup | None:
-    """Return the group of the class, None where it selects none or where that one is not known.
+    """Return the group of the class, None if it selects none or the group is unknown.
 
     An annotation that was written for an earlier selector does not count.
     """
@@ -39,7 +39,7 @@ def group_labels(group: PlacementGroup) -> dict[str, tuple[str, ...]]:
 
 
 def written_group(group: Mapping[str, Any]) -> str:
-    """Return the value of the annotation `labels.PLACEMENT_GROUP` for what was resolved."""
+    """Return the value of the annotation `labels.PLACEMENT_GROUP` for a resolved group."""
     return msgspec.json.encode(dict(sorted(group.items()))).decode()
 
 

@@ -1,4 +1,4 @@
-"""Explains a NodePool's budgets to who asks why a node stays: how many may go, which nodes take the places, and until when."""
+"""Explains why a NodePool's budgets keep a node: how many nodes may go, which nodes use the budgets up, and until when."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from core.disruption.budgets.node_pool_budgets import allowed, next_edge, unread
 from core.model.node_pool import NodePool
 
 NAMED_MAX: Final = 3
-"""Most nodes that are named."""
+"""The most nodes that are named."""
 
 EDGES_MAX: Final = 200
-"""How many openings and closings of windows are checked for one that lets more nodes go."""
+"""The most window edges that are checked for one at which more nodes may go."""
 
 
 def budget_explanation(pool: NodePool, nodes: int, reason: str, going: Sequence[str], now: datetime) -> str:
@@ -23,7 +23,7 @@ def budget_explanation(pool: NodePool, nodes: int, reason: str, going: Sequence[
         pool: The NodePool.
         nodes: How many nodes its budgets apply to.
         reason: Why a node would go.
-        going: Names of the nodes that use up a place: they go, or are not Ready.
+        going: Names of the nodes that count against the budgets: they are leaving or not Ready.
         now: The time.
     """
     problem = unreadable(pool)
@@ -39,7 +39,7 @@ def budget_explanation(pool: NodePool, nodes: int, reason: str, going: Sequence[
 
 
 def _opening(pool: NodePool, nodes: int, reason: str, now: datetime) -> datetime | None:
-    """When a window next lets more nodes go for the reason than now; None where none does."""
+    """Return when more nodes may next go for the reason than now; None if never."""
     top, moment = allowed(pool, nodes, reason, now), now
     for _ in range(EDGES_MAX):
         edge = next_edge(pool.disruption.budgets, moment)

@@ -1,4 +1,4 @@
-"""Whether budgets let any node go at this moment, by NodePools and claims alone, and when that may change."""
+"""Checks, by NodePools and claims alone, whether budgets let any node go now, and when that may change."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from core.disruption.budgets.node_pool_budgets import allowed, next_edge
 from core.model.node_pool import NodePool
 
 EDGES_MAX: Final = 64
-"""Edges of a NodePool's windows that are examined; after that many, when to ask again. A schedule may have one each minute."""
+"""The most window edges of a NodePool that are examined.
+
+A schedule may have one each minute; the last one stands for all later ones.
+"""
 
 AHEAD: Final = timedelta(minutes=3)
-"""How long before consolidateAfter must begin to count pods are observed again: two passes, and some more."""
+"""How long before consolidateAfter must start to count that pods are observed again: two passes and a margin."""
 
 
 class PoolNodes(msgspec.Struct, frozen=True):
-    """How many nodes of a NodePool its budgets are about at most, and how many go at least."""
+    """Bounds for one NodePool: the most nodes that its budgets apply to, and the fewest that are leaving."""
 
     present: int
     going: int
@@ -28,16 +31,16 @@ class PoolNodes(msgspec.Struct, frozen=True):
 def may_any_go(
     pools: Iterable[NodePool], nodes: Mapping[str, PoolNodes], reasons: Collection[str], now: datetime
 ) -> bool:
-    """Whether some NodePool's budgets may let one more node go for one of these reasons; rather yes than no."""
+    """Whether some NodePool's budgets may let one more node go for one of these reasons; True in doubt."""
     return any(_may_go(pool, nodes[pool.name], reasons, now) for pool in pools if pool.name in nodes)
 
 
 def wakes_at(
     pools: Iterable[NodePool], nodes: Mapping[str, PoolNodes], reasons: Collection[str], now: datetime
 ) -> datetime | None:
-    """When pods must be examined again while no budget lets a node go: consolidateAfter before the first that opens.
+    """Return when to observe pods again while no budget lets a node go: consolidateAfter before the first window that opens.
 
-    None: nothing opens by itself.
+    None if no window opens by itself.
     """
     found = []
     for pool in sorted(pools, key=lambda pool: pool.name):
@@ -54,7 +57,7 @@ def _may_go(pool: NodePool, nodes: PoolNodes, reasons: Collection[str], now: dat
 
 
 def _next_opening(pool: NodePool, present: int, reasons: Collection[str], now: datetime) -> datetime | None:
-    """The first edge of a window at which a node may go, however many are going still."""
+    """Return the first window edge at which a node may go if no other node is leaving by then."""
     moment = now
     for _ in range(EDGES_MAX):
         edge = next_edge(pool.disruption.budgets, moment)

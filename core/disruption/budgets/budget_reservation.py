@@ -1,4 +1,4 @@
-"""Reserves budgets tentatively while commands that go together are sought."""
+"""Reserves budgets tentatively during the search for commands that run together."""
 
 from __future__ import annotations
 

@@ -15,20 +15,20 @@ LONG: Final = timedelta(days=7)
 """A window that opens once a week is usual; drift or consolidation that waits longer is either a decision or a mistake."""
 
 STEP: Final = timedelta(minutes=15)
-"""The least time between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
+"""The shortest time between two evaluated moments. A shorter window is of little use, since a drain takes minutes."""
 
 _PERIODS_KEPT: Final = 256
-"""Periods that are cached. A week of short windows takes hundreds of evaluations of schedules, and pools are judged every two
-minutes: those within one `STEP` share a period."""
+"""Size of the cache of periods. A week of short windows takes hundreds of evaluations of schedules,
+and pools are checked every two minutes: checks within one `STEP` share a period."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NODES: Final = 100
-"""A number of nodes of which one percent is a node."""
+"""A number of nodes at which one percent is one node."""
 
 
 def closed_for_long(pools: Iterable[NodePool], now: datetime) -> tuple[str, ...]:
-    """Return names of the pools that no node may leave for any reason, now and during the whole period; unreadable ones too."""
+    """Return the names of pools whose budgets let no node go for any reason, now and for all of `LONG`, or are unreadable."""
     return tuple(sorted(pool.name for pool in pools if _is_closed(pool, now)))
 
 
@@ -51,7 +51,7 @@ def _lets_none_go(closing: Sequence[Budget], moment: datetime) -> bool:
 
 
 def _moments(closing: Sequence[Budget], since: datetime, until: datetime) -> Iterator[datetime]:
-    """`since`, and then each moment before `until` at which a window opens or closes, `STEP` apart at least."""
+    """Yield `since`, then each moment before `until` at which a window opens or closes, at least `STEP` apart."""
     while since < until:
         yield since
         since = max(since + STEP, next_edge(closing, since) or until)

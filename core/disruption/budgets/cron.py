@@ -27,7 +27,7 @@ MACROS: Final = {
     "@hourly": "0 * * * *",
 }
 _SCHEDULES_KEPT: Final = 512
-"""Schedules that stay parsed: budgets are evaluated in each pass, and a fleet has some dozens."""
+"""Size of the cache of parsed schedules: budgets are evaluated in each pass, and a fleet has some dozens."""
 
 WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -49,7 +49,7 @@ _FIELDS: Final = (
 )
 
 Values = tuple[int, ...] | None
-"""Allowed values of a field in order; None for a star, which restricts nothing."""
+"""Allowed values of a field, in order; None for a star, which allows all."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -66,18 +66,18 @@ class Schedule(msgspec.Struct, frozen=True):
         """Read a schedule.
 
         Raises:
-            InvalidInputError: If it is none, or can never come round.
+            InvalidInputError: If it is not a schedule, or never occurs.
         """
         return _parsed(text)
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first start strictly after `moment` (UTC), None where there is none within cronsim's fifty years."""
+        """Return the first start strictly after `moment` (UTC), None if there is none within cronsim's fifty years."""
         iterator = copy(_iterator(self))
         iterator.dt = moment.replace(microsecond=0)
         return next(iterator, None)
 
     def expression(self) -> str:
-        """The same in cronsim's dialect."""
+        """Return the schedule in cronsim's dialect."""
         parts = (self.minutes, self.hours, self.days, self.months, self.weekdays)
         return " ".join("*" if values is None else ",".join(map(str, values)) for values in parts)
 
@@ -99,7 +99,7 @@ def _parsed(text: str) -> Schedule:
 
 @lru_cache(_SCHEDULES_KEPT)
 def _iterator(schedule: Schedule) -> CronSim:
-    """To be copied: cronsim takes ten times as long to read a schedule as to find its next start."""
+    """Return the schedule's iterator, for callers to copy: cronsim parses ten times as long as it finds the next start."""
     return CronSim(schedule.expression(), datetime(2000, 1, 1, tzinfo=UTC))
 
 

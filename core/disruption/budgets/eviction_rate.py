@@ -13,10 +13,9 @@ from core.pods.disposition import reschedulable
 
 
 class EvictionRate:
-    """How many more pods may be evicted in this hour. With budgets ignored there is no ceiling: when waves come is not known.
+    """How many more pods may be evicted in this hour. Without budgets there is no ceiling: the times of waves are unknown.
 
-    Pods count from the moment at which the drain of their node begins, and those of nodes that commands are about to drain
-    count already.
+    Pods count once the drain of their node begins or a command is about to drain it.
     """
 
     def __init__(self, ceilings: Mapping[str, int], evicted: Mapping[str, int]) -> None:
@@ -25,7 +24,7 @@ class EvictionRate:
 
     @classmethod
     def of(cls, snapshot: Snapshot, states: Iterable[StateNode]) -> EvictionRate:
-        """Return what the snapshot leaves."""
+        """Return what recent evictions of the snapshot leave."""
         ceilings = {} if snapshot.options.ignore_budgets else dict(ceilings_of(snapshot))
         if not ceilings:
             return cls({}, {})
@@ -40,7 +39,7 @@ class EvictionRate:
         return cls(ceilings, evicted)
 
     def copy(self) -> EvictionRate:
-        """Return an independent counter that starts from what this one has left."""
+        """Return an independent counter with the same remainders."""
         return EvictionRate(self._ceilings, self._evicted)
 
     def allows(self, candidates: Iterable[Candidate]) -> bool:
@@ -48,7 +47,7 @@ class EvictionRate:
         return not self.objection(candidates)
 
     def objection(self, candidates: Iterable[Candidate]) -> str:
-        """Return which ceiling keeps these nodes, and what it has let through; empty for none."""
+        """Return which ceiling keeps these nodes, and how many evictions it counts; empty if none does."""
         if not self._ceilings:
             return ""
         wanted: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from core.model.node_pool import NodePool
 from core.reasons.termination import BUDGETED
 
 EDGES_MAX: Final = 200
-"""How many openings and closings are checked: more than a week of a window that opens each hour and changes nothing."""
+"""The most window edges that are checked: more than a week of a window that opens each hour and changes nothing."""
 
 
 class BudgetChange(msgspec.Struct, frozen=True):

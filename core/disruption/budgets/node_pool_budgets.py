@@ -1,7 +1,7 @@
 """Evaluates disruption budgets of NodePools: how many nodes may go at a moment, for each reason.
 
-Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving, or not Ready, uses up a
-place for every reason; one unreadable budget closes its pool.
+Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving or not Ready counts against
+the budgets of every reason; one unreadable budget closes its pool.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from core.reasons.termination import BUDGETED, TerminationReason
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
 UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
-"""Reasons that budgets limit but cannot name."""
+"""Reasons that budgets limit although they cannot name them."""
 
 _DEFAULT: Final = Budget("10%")
 
 Remaining = dict[str, dict[str, int | None]]
-"""Pool → reason → how many nodes may still go; None where nothing limits them."""
+"""Pool → reason → how many more nodes may go; None for no limit."""
 
 
 def is_active(budget: Budget, now: datetime) -> bool:
     """Whether the budget is in force: a window includes its start and excludes its end.
 
     Raises:
-        InvalidInputError: If the schedule cannot be read, or comes without its duration or the other way round.
+        InvalidInputError: If the schedule cannot be read, or only one of schedule and duration is set.
     """
     window = _window(budget)
     if window is None:
@@ -88,7 +88,7 @@ def limit(budget: Budget, nodes: int) -> int:
 
 
 def concerns(budget: Budget, reason: str) -> bool:
-    """Whether the budget is about nodes that go for this reason: it names it, or none."""
+    """Whether the budget limits nodes that go for this reason: it names the reason, or no reason at all."""
     return budget.reasons is None or reason in budget.reasons
 
 
@@ -149,7 +149,7 @@ def places(
     Args:
         snapshot: The cluster at one moment.
         states: Its nodes.
-        reasons: Why nodes are to go; the reason of which the fewest may go decides.
+        reasons: Why nodes are to go; the most restrictive reason decides.
         holding: Names of the claims that held a place at that moment.
 
     Returns:
@@ -191,20 +191,20 @@ def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[
 
 
 def _is_going(state: StateNode, snapshot: Snapshot) -> bool:
-    """Whether the node uses up a place: also where only its taint says so, since the claim of a restored table may not know."""
+    """Whether the node is leaving or not Ready. Its taint alone is enough: the claim in a restored table may be out of date."""
     node = state.node
     is_unusable = node is not None and (not node.is_ready or DISRUPTED in node.taints)
     return is_unusable or state.is_marked_for_deletion(snapshot)
 
 
 class BudgetLedger:
-    """Tracks what is left of the budgets while a plan is made: each node that goes uses up a place for every reason."""
+    """Tracks the remaining budgets of a plan: each leaving node counts against the budgets of every reason."""
 
     def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
         self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
 
     def copy(self) -> BudgetLedger:
-        """Return an independent ledger that starts from what this one has left."""
+        """Return an independent ledger with the same remainders."""
         return BudgetLedger(self._left)
 
     def left(self, pool: str, reason: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What budgets still allow in one disruption pass: those of NodePools, PodDisruptionBudgets, and evictions an hour."""
+"""The remaining budgets of one disruption pass: NodePools' budgets, PodDisruptionBudgets, and evictions per hour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from core.reasons.termination import TerminationReason
 
 
 class PassBudgets:
-    """Counters that the commands of a pass use up, beginning with what its snapshot leaves.
+    """The remaining budgets: they start with what the snapshot allows, and commands of the pass reduce them.
 
     Attributes:
         remaining: How many nodes may go, before any command.
@@ -53,7 +53,7 @@ class PassBudgets:
         return self.evictions_allowed(candidates) and self._rate.allows(candidates)
 
     def within(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
-        """Return as many of the candidates, in their order, as all budgets let go together."""
+        """Return the candidates, in order, that all budgets let go together."""
         left = self.reservation()
         return [candidate for candidate in candidates if left.take(candidate, reason)]
 
@@ -70,13 +70,13 @@ class PassBudgets:
         return self._ledger.allows(candidate.pool.name, reason)
 
     def objection(self, candidate: Candidate, reason: str) -> str:
-        """Return why the NodePool's budgets keep the node, with the nodes that take the places; empty where they let it go."""
+        """Return why the NodePool's budgets keep the node, with the nodes that use them up; empty if they let it go."""
         if self.has_place(candidate, reason):
             return ""
         pool = candidate.pool
         going = self._going.get(pool.name, [])
         key = pool.name, reason, len(going)
-        if key not in self._objections:  # the same text for hundreds of nodes, and windows to evaluate for each
+        if key not in self._objections:  # cached: hundreds of nodes share the text, and each evaluation reads windows
             nodes = self.node_counts.get(pool.name, 0)
             self._objections[key] = budget_explanation(pool, nodes, reason, going, self._snapshot.now)
         return self._objections[key]
@@ -86,19 +86,19 @@ class PassBudgets:
         return self._evictions.allows_together(c.state.pods for c in candidates)
 
     def rate_objection(self, candidate: Candidate) -> str:
-        """Return which ceiling on evictions an hour keeps the node, empty for none."""
+        """Return which ceiling on evictions per hour keeps the node, empty if none does."""
         return self._rate.objection([candidate])
 
     def rate_left(self) -> EvictionRate:
-        """Return the ceilings on evictions an hour after the commands decided so far."""
+        """Return the ceilings on evictions per hour after the commands decided so far."""
         return self._rate.copy()
 
     def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
-        """PodDisruptionBudgets as they are now, or in a later wave once all pods moved before run again."""
+        """Return the PodDisruptionBudgets now, or for a later wave, in which all pods that moved before run again."""
         return self._evictions.copy() if is_first else EvictionLedger(self.pod_budgets)
 
     def allow_repair(self, candidate: Candidate, commands: Iterable[Command]) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go besides these commands.
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go in addition to these commands.
 
         Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
         """
@@ -110,7 +110,7 @@ class PassBudgets:
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
     def take(self, candidate: Candidate) -> None:
-        """Count a node that goes; one that is not Ready uses up its place already."""
+        """Count a leaving node; one that is not Ready counts already."""
         if candidate.state.node is not None and candidate.state.node.is_ready:
             self._ledger.take(candidate.pool.name)
             self._going.setdefault(candidate.pool.name, []).append(candidate.name)

@@ -1,6 +1,6 @@
-"""Which evictions of the last hour count, under which ceilings, and when they stop counting.
+"""Counts the evictions of the last hour by ceiling, and says when they stop counting.
 
-Apart from `eviction_rate`, which knows candidates: functions that decide nothing read this at each cold start.
+Separate from `eviction_rate`, which imports candidates: functions that decide nothing load this module at each cold start.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from core.errors import InvalidInputError
 from core.model.node_pool import NodePool
 
 PROLONGED_MAX: Final = 1500
-"""Starts that may prolong one window, a day of a start each minute. A longer window's end is found once it is that near."""
+"""The most starts that prolong one window: one each minute for a day. The end of a longer window is found when it is nearer."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_A_DAY: Final = 24 * 60

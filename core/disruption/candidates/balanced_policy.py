@@ -43,7 +43,7 @@ def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, Po
 
 
 def rejecting_pool(candidates: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> str:
-    """Return the first pool of policy Balanced that rejects the move, empty where all approve.
+    """Return the first pool of policy Balanced that rejects the move, empty if all approve.
 
     The savings are divided among the pools by the cost of their nodes.
     """

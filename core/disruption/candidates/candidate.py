@@ -1,4 +1,4 @@
-"""Sorts nodes into candidates for disruption and others, with what keeps the others (Karpenter's rules, in its order)."""
+"""Divides nodes into candidates for disruption and others, with a reason for each other (Karpenter's rules, in its order)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         pods: The pods that need a new place.
         cost: The disruption cost of moving them, see `eviction_cost`.
         drift: The reason for its drift, empty where it has not drifted.
-        drifted_at: When the drift was found, None where only this snapshot shows it.
-        protected: What its pods object to. Drift overrides this where the claim has a terminationGracePeriod.
+        drifted_at: When the drift was found, None if no earlier snapshot showed it.
+        protected: Why its pods must not be moved. Drift overrides this if the claim has a terminationGracePeriod.
     """
 
     state: StateNode
@@ -70,7 +70,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_drift(self) -> bool:
-        """Whether its pods let it go for drift: a terminationGracePeriod bounds the drain, so they cannot block it forever."""
+        """Whether its pods allow disruption for drift; with a terminationGracePeriod they do, since it bounds the drain."""
         return not self.protected or self.claim.termination_grace_period is not None
 
     @property
@@ -79,7 +79,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.instance_type is not None and bool(self.capacity_type and self.state.labels.get(labels.ZONE))
 
     def is_consolidatable(self, now: datetime) -> bool:
-        """Whether consolidateAfter has passed since its last pod came or left, or else since it was initialized."""
+        """Whether consolidateAfter has passed since a pod last arrived or left, or else since it was initialized."""
         after = self.pool.disruption.consolidate_after
         since = self.idle_since
         return after is not None and (since is None or now - since >= after)
@@ -98,7 +98,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """All nodes of a snapshot: the candidates, and what keeps the others."""
+    """All nodes of a snapshot: the candidates, and the reason for each other node."""
 
     candidates: tuple[Candidate, ...]
     blocked: tuple[Blocked, ...]
@@ -153,7 +153,7 @@ def _candidate(
 def _kept(
     state: StateNode, pool: NodePool | None, snapshot: Snapshot, nominated: Mapping[str, str]
 ) -> tuple[Blocked, ...]:
-    """Return what keeps the node from being a candidate, its pods aside; being deleted, unmanaged or uninitialized is final."""
+    """Return why the node is not a candidate, apart from its pods; being deleted, unmanaged or uninitialized is final."""
     name, claim = state.name, state.claim
     if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
         return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
@@ -178,7 +178,7 @@ def _kept(
 
 
 def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot) -> list[Blocked]:
-    """Return what keeps all nodes of the NodePool, which the node's label names."""
+    """Return why no node of the NodePool is a candidate; the node's label names the pool."""
     found: list[Blocked] = []
     if named in snapshot.paused_pools:
         found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[named]))
@@ -197,7 +197,7 @@ def _pool_keeps(name: str, named: str, pool: NodePool | None, snapshot: Snapshot
 
 
 def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
-    """Return which field of the node or its pods cannot be read: it may be the very field that forbids a move."""
+    """Return which field of the node or its pods is unreadable: it may be the field that forbids disruption."""
     found = []
     if node.unreadable:
         found.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))

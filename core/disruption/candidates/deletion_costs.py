@@ -1,7 +1,7 @@
-"""Which pods their ReplicaSets should remove first on scale-in: those of nodes that go next anyway (k8s#2935).
+"""Chooses which pods ReplicaSets remove first on scale-in: those of nodes that are drained next (k8s#2935).
 
-A ReplicaSet removes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost` first. Scale-in then empties the
-nodes that a target drains, and their pods need not be evicted.
+A ReplicaSet first removes the pods with the lowest `controller.kubernetes.io/pod-deletion-cost`. Scale-in then empties the
+nodes that a target drains, and fewer pods are evicted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from core.model.plan import StoredTarget
 from core.model.pod import Pod
 
 LEAVES_FIRST: Final = "-1"
-"""Below the cost of pods that have none, and next to nothing in the cost of an eviction."""
+"""Lower than the default cost of 0, and negligible in the cost of an eviction."""
 
 NODES_MAX: Final = 20
-"""Nodes whose pods are marked; later ones follow as these go."""
+"""The most nodes whose pods are marked at once; the next ones follow as these go."""
 
 CHANGES_MAX: Final = 50
-"""Writes of one run."""
+"""The most writes of one run."""
 
 
 class DeletionCostChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class DeletionCostChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nodes_going_next(target: StoredTarget | None) -> frozenset[str]:
-    """Return the nodes that a target drains next: those worth most, ties by name."""
+    """Return the nodes that a target drains next: those with the highest worth, ties by name."""
     drains = sorted(target.drains, key=lambda drain: (-drain.worth, drain.node)) if target is not None else []
     return frozenset(drain.node for drain in drains[:NODES_MAX])
 
@@ -43,8 +43,8 @@ def nodes_going_next(target: StoredTarget | None) -> frozenset[str]:
 def deletion_cost_changes(pods: Iterable[Pod], going: Collection[str]) -> tuple[DeletionCostChange, ...]:
     """Return what to write so that the ReplicaSets' pods on the nodes that go, and no others, carry our deletion cost.
 
-    Costs of users are not touched, and where one pod of a ReplicaSet has one no other gets ours: they rank its pods themselves.
-    What must be undone comes first.
+    Costs that users set stay. If one pod of a ReplicaSet has one, no other pod of it gets ours: its user ranks them.
+    Removals come first.
     """
     own = sorted((pod for pod in pods if pod.is_active and _has_replica_set(pod)), key=lambda pod: pod.key)
     ranked = {pod.workload for pod in own if _is_users(pod)}
@@ -71,6 +71,6 @@ def _has_replica_set(pod: Pod) -> bool:
 
 
 def _is_users(pod: Pod) -> bool:
-    """Whether the pod's deletion cost is another than the one that we wrote."""
+    """Whether the pod's deletion cost differs from the one that we wrote."""
     cost = pod.annotations.get(labels.POD_DELETION_COST)
     return cost is not None and cost != pod.annotations.get(labels.STEERED)

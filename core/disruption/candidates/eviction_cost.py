@@ -26,8 +26,8 @@ def eviction_cost(pod: Pod) -> int:
 
 
 def reschedule_cost(pods: Iterable[Pod]) -> int:
-    """Return the cost of a node whose pods need a new place: one unit for the node plus each pod's, none counted below zero.
+    """Return the cost of moving all pods of a node: one unit for the node plus each pod's cost, at least zero each.
 
-    One unit or less means empty: pods that cost nothing to evict do not keep a node.
+    A cost of one unit or less means that the node counts as empty: pods that cost nothing to evict do not keep it.
     """
     return UNIT + sum(max(0, eviction_cost(pod)) for pod in pods)

@@ -23,7 +23,7 @@ TYPE_CHECK_AGE: Final = timedelta(hours=1)
 
 
 class DriftCheck:
-    """Checks each claim of one snapshot. Without `knows_types` it never says that a type is gone."""
+    """Checks each claim of one snapshot. Without `knows_types` it never reports a missing type."""
 
     def __init__(self, snapshot: Snapshot, *, knows_types: bool = True) -> None:
         self._knows_types = knows_types
@@ -32,9 +32,9 @@ class DriftCheck:
         self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
 
     def reason(self, claim: NodeClaim, pool: NodePool) -> str:
-        """Return why the claim has drifted from its pool, empty where it has not.
+        """Return why the claim has drifted from its pool, empty if it has not.
 
-        A condition Drifted on the claim counts without a check of its own.
+        A condition Drifted on the claim is trusted without a check.
         """
         condition = claim.conditions.get(node_claim.DRIFTED)
         if condition is not None and condition.status == "True":
@@ -72,7 +72,7 @@ class DriftCheck:
 
 
 def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
-    """Unknown values, on either side, do not count as drift."""
+    """Compare subnet and security groups. An unknown value on either side is not drift."""
     groups, subnets = frozenset(node_class.security_groups), [subnet for subnet, _ in node_class.subnets]
     if groups and claim.security_groups and groups != frozenset(claim.security_groups):
         return DriftReason.SECURITY_GROUP_DRIFT
@@ -80,7 +80,7 @@ def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
 
 
 def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:
-    """A claim whose reservation has ended loses the label soon, and has not drifted then (Karpenter)."""
+    """Compare reservations. Once a reservation has ended, its claims lose the label and have not drifted (Karpenter)."""
     held = claim.labels.get(labels.RESERVATION_ID, "")
     if node_class.reservations is None or not held or held in node_class.reservations:
         return ""
@@ -88,7 +88,7 @@ def _reservation_reason(node_class: NodeClass, claim: NodeClaim) -> str:
 
 
 def _placement_reason(node_class: NodeClass, claim: NodeClaim) -> str:
-    """A group that is not known, on either side, does not count as drift; a change of the selector changes the hash."""
+    """Compare placement groups. An unknown one on either side is not drift; a changed selector changes the hash."""
     held = claim.labels.get(labels.PLACEMENT_GROUP_ID, "")
     if not node_class.placement_group or not held or held == node_class.placement_group:
         return ""
@@ -121,8 +121,8 @@ def _is_offered(instance_type: InstanceType | None, claim: NodeClaim) -> bool:
 def _image_for(node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:
     """Return the image that a launch would use for the claim's type today: the first whose requirements it meets.
 
-    A label that the type does not have does not match, as at the launch (`core.launch.images`): otherwise, where a variant for
-    accelerators is the newest image, a node that never got it would be replaced without end.
+    A label that the type lacks does not match, as at launch (`core.launch.images`). Otherwise, a node would be replaced again
+    and again if the newest image were a variant for accelerators, which it can never get.
     """
     shape = Requirements.from_labels(claim.labels)
     if instance_type is not None:

@@ -1,4 +1,4 @@
-"""Finds claims whose `expireAfter` is over, or soon will be: nodes created together do not expire together (docs/adr/0034).
+"""Finds claims that have expired or expire soon. Nodes that were created together do not expire together (docs/adr/0034).
 
 No simulation checks that their pods find a place; the drain respects the pods' own rules.
 """
@@ -18,16 +18,19 @@ from core.pods.disruption_budgets import DisruptionBudgets
 
 SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
-"""Longest time by which a node expires early; the other bound is a `SHARE`th of its expireAfter."""
+"""The longest time by which a node expires early; 1/`SHARE` of its expireAfter is the other bound."""
 
 SOON: Final = timedelta(hours=6)
-"""How long before its end a node takes no more moved pods: a target is followed that long at most, and they would move again.
-Of a short expireAfter it is a `SHARE`th, or no node would ever take any.
+"""How long before its expiry a node takes no more moved pods.
+
+A target lasts that long at most, and they would move again. For a short expireAfter it is 1/`SHARE` of it; otherwise no node
+would ever take any.
+
 """
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
-    """Return when the claim expires, None for never."""
+    """Return when the claim expires, None if never."""
     if claim.expire_after is None or claim.created_at is None:
         return None
     return claim.created_at + claim.expire_after - _early(claim, claim.expire_after)
@@ -58,17 +61,17 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
-    """Return how long before its time the claim expires: up to a tenth of that or a day; always the same, and never late."""
+    """Return how long before its expireAfter the claim expires: at most 1/`SHARE` of it or `EARLY_AT_MOST`, fixed per claim."""
     spread = min(lasting // SHARE, EARLY_AT_MOST)
     draw = int.from_bytes(blake2b((claim.uid or claim.name).encode(), digest_size=4).digest())
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
 def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
-    """Return claim → why a pod on its node never lets it go, however long one waits; only for named claims with such a pod.
+    """Return claim → why a pod blocks its drain permanently; only for named claims with such a pod.
 
-    Where a terminationGracePeriod bounds the drain no pod can object. Karpenter begins such a drain all the same, and leaves a
-    node half empty and closed to pods.
+    With a terminationGracePeriod no pod can block the drain. Karpenter starts such a drain without one too, and leaves the node
+    half empty and closed to pods.
     """
     budgets = DisruptionBudgets.of(snapshot)
     nodes = {

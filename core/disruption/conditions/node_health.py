@@ -1,4 +1,4 @@
-"""Finds unhealthy nodes, and whether so many are unhealthy that replacing them would do harm (Karpenter, node repair)."""
+"""Finds unhealthy nodes, and decides whether too many are unhealthy to replace them safely (Karpenter, node repair)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ POLICIES: Final = (
 """Karpenter's policies on AWS: the kubelet's own condition, and those of the EKS node monitoring agent."""
 
 ILL_AT_MOST_PERCENT: Final = 20
-"""Share of a NodePool's nodes, rounded up. Where more are unhealthy the cause is elsewhere, and new nodes would become
-unhealthy too."""
+"""Share of a NodePool's nodes, rounded up. If more are unhealthy, the cause is not the nodes, and new ones would fail too."""
 
 
 class HealthCheck:
@@ -52,7 +51,7 @@ class HealthCheck:
         self._too_many = {pool for pool, count in present.items() if ill[pool] > -(-count * ILL_AT_MOST_PERCENT // 100)}
 
     def problem(self, node: Node | None) -> str:
-        """Return why the node must be replaced now, empty where it need not be."""
+        """Return why the node must be replaced now, empty if it need not be."""
         for policy, since in _matching(node) if node is not None else ():
             if self._now - since >= policy.patience:
                 return f"its condition {policy.type} is {policy.status} since {since:%Y-%m-%dT%H:%M:%SZ}"
@@ -63,7 +62,7 @@ class HealthCheck:
         return frozenset(s.claim.name for s in states if s.claim is not None and self.problem(s.node))
 
     def is_widespread(self, pool: str) -> bool:
-        """Whether too many nodes of the NodePool are unhealthy, however short a time."""
+        """Whether too many nodes of the NodePool are unhealthy, for however short a time."""
         return pool in self._too_many
 
 
@@ -73,7 +72,7 @@ def is_anyone_ill(nodes: Iterable[Node]) -> bool:
 
 
 def _matching(node: Node) -> list[tuple[RepairPolicy, datetime]]:
-    """Return the policies that a condition of the node matches, and since when; in the order of the policies."""
+    """Return the policies that a condition of the node matches, and since when, in the order of the policies."""
     conditions = {condition.type: condition for condition in node.conditions}
     return [
         (policy, found.changed_at)

@@ -1,8 +1,8 @@
 """Decides whether some nodes can be deleted, or replaced by one cheaper node: Karpenter's price rules.
 
-A replacement must be strictly cheaper at its worst launch than all it replaces together. Where it may be spot, it must be spot:
-on-demand would not be cheaper. Spot replaces spot only with the feature gate, and one node alone only where fifteen types are
-cheaper, so that the next price change does not move it again.
+A replacement's most expensive launch must be strictly cheaper than all nodes that it replaces together. If it may be spot, it
+must be spot: on-demand would not be cheaper. Spot replaces spot only with the feature gate, and a single node only if fifteen
+types are cheaper, so that the next price change does not move it again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPas
 
 
 def unplaced(simulation: Simulation) -> Refusal | None:
-    """Return why the simulated move is ruled out whatever it saves, None where it is not."""
+    """Return why the simulated move is impossible, whatever it saves; None if it is possible."""
     if simulation.stranded:
         return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if simulation.displaces:
@@ -89,7 +89,7 @@ def affordable(
 
 
 def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Refusal:
-    """Return the types whose worst launch is below `price`, if minValues still hold."""
+    """Return the types whose most expensive launch is below `price`, or a refusal if there are none or minValues fail."""
     found = options.below(price)
     if not found.types:
         return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
@@ -117,7 +117,7 @@ def _spot_options(
 def _without_same_type(options: ReplacementOptions, candidates: Sequence[Candidate]) -> ReplacementOptions | Refusal:
     """Keep only types cheaper than every candidate whose type is among the options.
 
-    Otherwise one of several nodes would be replaced by the same type: deleting the others does the same with fewer moves.
+    Otherwise the same type would replace one of several nodes: deleting only the others saves as much with fewer moves.
     """
     cheapest: dict[str, int] = {}
     for candidate in candidates:

@@ -1,7 +1,7 @@
-"""Moves the pods of one command to a cheaper zone where the rules along zones admit that.
+"""Moves the pods of one command to a cheaper zone if their topology rules allow it.
 
-A target keeps pods that such rules concern in their domain, so that its commands keep the rules in any order. One command of a
-pass may do without: the pods of all others stay in their domains, so it finds the same counts whether it goes first or last.
+A target keeps pods with such rules in their domain, so that its commands keep the rules in any order. One command per pass may
+be exempt: the pods of all others stay in their domains, so it finds the same counts whether it runs first or last.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 
 ACROSS_DOMAINS: Final = ("single", "multi")
-"""Methods of commands, of one node and of several, whose pods may leave their domains: they are validated like Karpenter's."""
+"""Methods of commands whose pods may leave their domains, for one node and for several. They are validated like Karpenter's."""
 
 
 def with_domain_change(commands: Sequence[Command], disruption_pass: DisruptionPass) -> list[Command]:
     """Return the commands; the one that saves the most by letting its pods leave their domains is changed, and comes first.
 
-    Whatever is launched for it costs less than what the target planned. It keeps the name of the new node.
+    Every launch of its new node costs less than the one that the target planned. The new node keeps its name.
     """
     changes = [
         (command.savings - changed.savings, number, changed)
@@ -39,7 +39,7 @@ def with_domain_change(commands: Sequence[Command], disruption_pass: DisruptionP
 
 
 def _changed(number: int, commands: Sequence[Command], disruption_pass: DisruptionPass) -> Command | None:
-    """The command with its pods free to leave their domains, None where that is not possible or not cheaper."""
+    """Return the command with its pods free to leave their domains, None if that is impossible or not cheaper."""
     command = commands[number]
     if not _is_alterable(command):
         return None
@@ -62,7 +62,7 @@ def _changed(number: int, commands: Sequence[Command], disruption_pass: Disrupti
 
 
 def _is_alterable(command: Command) -> bool:
-    """Whether the command goes now, by choice, with one new node."""
+    """Whether the command is voluntary, starts now, and has exactly one new node."""
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
     return by_choice and command.wave == 1 and len(command.replacements) == 1
 
@@ -74,7 +74,7 @@ def _is_held(going: Sequence[Candidate], disruption_pass: DisruptionPass) -> boo
 
 
 def _replacing(command: Command, claim: PlannedClaim, moves: Sequence[Move]) -> Command:
-    """The command with another new node, for which all its nodes wait."""
+    """Return the command with another new node, which all its nodes await."""
     return msgspec.structs.replace(
         command,
         method=ACROSS_DOMAINS[len(command.nodes) > 1],
@@ -90,5 +90,5 @@ def _others(number: int, commands: Sequence[Command]) -> list[Command]:
 
 
 def _touched(commands: Sequence[Command]) -> set[str]:
-    """Names of the nodes that commands remove, and of those to which they move pods."""
+    """Return the names of nodes that commands remove or move pods to."""
     return {name for command in commands for name in (*command.nodes, *(move.to for move in command.moves))}

@@ -1,4 +1,4 @@
-"""Selects the candidates that consolidation considers, and names what excludes the others."""
+"""Selects the candidates for consolidation, and explains why the others are excluded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
 
 
 def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
-    """Return what in pool, policy or catalogue keeps an empty or underutilized node; None for nothing."""
+    """Return what in pool, policy or catalogue keeps an empty or underutilized node; None if nothing does."""
     name, pool = candidate.name, candidate.pool
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:

@@ -1,4 +1,4 @@
-"""How long the savings of a command take to pay for the move itself (docs/adr/0150)."""
+"""Computes how long a command's savings take to pay for its move (docs/adr/0150)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 
 BOTH_RUN: Final = timedelta(minutes=3)
-"""How long a replacement is paid for beside the node that it replaces: it boots, then that node drains and ends."""
+"""How long replacement and old node are both paid for: the one boots, then the other drains and ends."""
 
 RESTARTS: Final = timedelta(minutes=1)
-"""How long pods that move do no work: images are pulled and containers start, and what they ran on is paid for meanwhile."""
+"""How long moved pods do no work while their capacity is paid for: images are pulled and containers start."""
 
 _MINUTE: Final = timedelta(minutes=1)
 
 
 def payback_minutes(command: Command) -> int | None:
-    """Return the minutes, rounded up; None where nothing is saved or a node goes whatever it costs."""
+    """Return the minutes, rounded up; None if nothing is saved or a node goes regardless of cost."""
     if command.savings <= 0 or command.reason not in (TerminationReason.EMPTY, TerminationReason.UNDERUTILIZED):
         return None
     launched = sum(claim.price for claim in command.replacements)

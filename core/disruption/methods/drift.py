@@ -10,12 +10,12 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Return a command for each drifted node that budgets let go and whose pods find a place, as far as independent.
+    """Return a command for each drifted node that budgets let go and whose pods find a place, if the commands are independent.
 
-    Empty nodes come before others, then those that drifted first. The rollout of a pool lets its first node go alone, and none
-    while it is stopped. Pods go to drifted nodes, and to nodes that expire soon, only where no other node can hold them: they
-    would have to move again.
-    Commands of one call are found in the same snapshot; one that depends on another waits for the next call.
+    Empty nodes come before others, then those that drifted first. A pool's rollout replaces its first node alone, and none
+    while it is stopped. Pods go to drifted nodes, and to nodes that expire soon, only if no other node can hold them: they
+    would have to move again. All commands of one call are found in the same snapshot; one that depends on another waits for the
+    next call.
     """
     drifted = [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
     closed = {candidate.name for candidate in drifted} | disruption_pass.expiring

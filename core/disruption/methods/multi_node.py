@@ -16,10 +16,10 @@ NODES_MAX: Final = 101
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Find the longest run of the best candidates that can go together: all of them, or what bisection finds (Karpenter).
+    """Find the longest prefix of the best candidates that can go together: all of them, or the result of bisection (Karpenter).
 
-    Bisection assumes that a run can go if a longer one can. The longest is tried first because a replacement of its size may
-    save where the next smaller one costs as much as the shorter run.
+    Bisection assumes that a prefix can go if a longer one can. The longest is tried first: its replacement may save money where
+    the next smaller instance type costs as much as the nodes of a shorter prefix.
     """
     candidates = disruption_pass.budgets.within(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
     low, high = 2, min(len(candidates), NODES_MAX)

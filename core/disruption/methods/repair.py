@@ -12,7 +12,7 @@ from core.reasons.termination import TerminationReason
 def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first unhealthy node, by name, that may go and whose pods find a place.
 
-    None while the feature gate NodeRepair is off.
+    The result is empty while the feature gate NodeRepair is off.
     """
     snapshot = disruption_pass.snapshot
     if not snapshot.options.feature_gates.node_repair:

@@ -13,17 +13,19 @@ from core.reasons.refusal import Refusal
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Return a command for the first candidate that has one.
+    """Return a command for the first candidate for which there is one.
 
     Pools take turns, so that a large one does not starve the others.
     """
     for candidate in _in_turns(underutilized(disruption_pass)):
         if disruption_pass.is_exhausted:
             break
-        if candidate.name in disruption_pass.refusals:  # the cluster has only become fuller since
+        if (
+            candidate.name in disruption_pass.refusals
+        ):  # a refused node stays refused: the cluster has only become fuller since
             continue
         pool = rejecting_pool([candidate], candidate.price, disruption_pass.totals)
-        if pool:  # deleting it saves the most; if that is not worth it, no replacement is
+        if pool:  # deletion saves the most; if that is not worthwhile, no replacement is
             disruption_pass.refuse(
                 candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
             )

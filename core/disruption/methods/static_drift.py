@@ -1,4 +1,4 @@
-"""Drift of static pools: replaces each drifted node by one made from the template, whatever pods it holds."""
+"""Drift of static pools: replaces each drifted node by one from the template, regardless of its pods."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first drifted node of a static pool that may be replaced, by name.
 
     A pool with more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside the node that
-    goes (Karpenter). Where it has none, and the number of nodes is kept (gate StaticCapacity), one node goes first, while all
-    others work, and is made again from the template.
+    goes (Karpenter). Without that room, and with the gate StaticCapacity, which restores the number of nodes, one node goes
+    first while all others work.
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
@@ -53,7 +53,7 @@ def _command(candidate: Candidate, replacement: PlannedClaim | None) -> Command:
 
 
 def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
-    """Whether a node of the pool goes before its replacement comes: at the limit, if no other node of the pool is missing."""
+    """Whether a node of the pool is removed before it is replaced: at the limit, if no other node of the pool is missing."""
     snapshot, limit = disruption_pass.snapshot, pool.limits.get(quantity.NODES)
     own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
     if limit is None or not snapshot.options.feature_gates.static_capacity or len(own) != limit:
@@ -66,7 +66,7 @@ def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
 
 
 def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
-    """Return why no node of the pool may be replaced now, empty where one may."""
+    """Return why no node of the pool may be replaced now, empty if one may."""
     own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in own if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):

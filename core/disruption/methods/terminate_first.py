@@ -1,4 +1,4 @@
-"""Drift of nodes whose replacement has no place but theirs: one node of a full reservation goes first (docs/adr/0119)."""
+"""Drift of nodes whose replacement needs their own place: one node of a full reservation goes first (docs/adr/0119)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from core.scheduling.planner import Planner
 METHOD: Final = "terminate-first"
 
 TRIES: Final = 5
-"""Nodes that one pass tries: each may plan twice for the whole cluster, and what keeps one mostly keeps the next."""
+"""The most nodes that one pass tries.
+
+Each may plan twice for the whole cluster, and the next mostly fails for the same reason.
+"""
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Return a command for the first drifted node, by name, whose pods find a place only where it runs.
+    """Return a command for the first drifted node, by name, whose pods find a place only in its own reservation.
 
-    Its pods wait until the place is launched into again: without this it would stay drifted for ever (as in Karpenter).
+    Its pods wait until a new node is launched into the place. Without this, the node would stay drifted forever (as in
+    Karpenter).
     """
     tries = 0
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
@@ -38,7 +42,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
         if refusal.reason != NodeReason.PODS_UNSCHEDULABLE or disruption_pass.is_exhausted:
             continue
         if any(command.reason == TerminationReason.DRIFTED for command in disruption_pass.commands):
-            return []  # one after another: what goes already may change what this one needs
+            return []  # one at a time: a leaving node may change what this one needs
         tries += 1
         if obstacle(candidate, disruption_pass.snapshot):
             if tries == TRIES:
@@ -57,10 +61,10 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
 
 
 def obstacle(candidate: Candidate, snapshot: Snapshot) -> str:
-    """Return why the node may not go before its replacement comes; empty where it may.
+    """Return why the node may not be removed before it is replaced; empty if it may.
 
-    Its reservation must be full and hold the pods once this node is gone, whatever else waits; and all other nodes of the
-    NodePool must work, so that one after another goes.
+    Its reservation must be full and, without this node, have room for the pods even if others wait; and all other nodes of the
+    NodePool must work, so that nodes go one at a time.
     """
     reservation = candidate.state.labels.get(labels.RESERVATION_ID, "")
     if candidate.state.labels.get(labels.CAPACITY_TYPE) != labels.RESERVED or not reservation:
@@ -79,7 +83,7 @@ def obstacle(candidate: Candidate, snapshot: Snapshot) -> str:
 
 
 def _with_place(snapshot: Snapshot, candidate: Candidate, reservation: str) -> Snapshot | None:
-    """Return the snapshot with one more place in the reservation; None where it has some, or none can be launched there."""
+    """Return the snapshot with one more place in the reservation; None if it has free places or cannot be launched into."""
     name = candidate.claim.node_class.name if candidate.claim.node_class is not None else ""
     types = snapshot.catalogue.types_for(name)
     places = [offering for one in types for offering in one.offerings if offering.reservation_id == reservation]

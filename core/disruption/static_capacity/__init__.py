@@ -1,1 +1,1 @@
-"""NodePools with `replicas` (Karpenter's gate StaticCapacity): so many nodes, whatever pods there are."""
+"""NodePools with `replicas` (Karpenter's gate StaticCapacity): a fixed number of nodes, regardless of pods."""

@@ -1,7 +1,7 @@
-"""How many nodes a static NodePool lacks, and which go where it has too many (Karpenter's static capacity).
+"""Computes how many nodes a static NodePool lacks, and which go if it has too many (Karpenter's static capacity).
 
-A claim that a command under way replaces counts no longer: its replacement does. One that leaves counts against
-`limits.nodes` until it is gone.
+A claim that a running command replaces no longer counts; its replacement does. A leaving claim counts against `limits.nodes`
+until it is gone.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from core.model.values import quantity
 from core.pods.disposition import reschedulable
 
 CLAIMS_A_PLAN: Final = 1000
-"""Claims that one plan makes for a NodePool at most: the next one makes the others."""
+"""The most claims that one plan creates for a NodePool; the next plan creates more."""
 
 
 def lacks_nodes(snapshot: Snapshot) -> bool:
-    """Whether any static NodePool has fewer nodes than it wants, and may have more; not where the gate is off."""
+    """Whether any static NodePool has fewer nodes than its replicas and may get more; false while the gate is off."""
     is_on = snapshot.options.feature_gates.static_capacity
     return is_on and any(_lacking(snapshot, pool) > 0 for pool in snapshot.node_pools)
 
 
 def static_claims(snapshot: Snapshot) -> tuple[PlannedClaim, ...]:
-    """The claims that static NodePools lack, made from their templates; none where the gate is off."""
+    """Return the claims that static NodePools lack, made from their templates; none while the gate is off."""
     if not snapshot.options.feature_gates.static_capacity:
         return ()
     found: list[PlannedClaim] = []
@@ -41,9 +41,9 @@ def static_claims(snapshot: Snapshot) -> tuple[PlannedClaim, ...]:
 
 
 def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
-    """The claims that static NodePools have too many, those first that are missed least.
+    """Return the surplus claims of static NodePools, those with the least impact first.
 
-    First those without a node of their own, then nodes without pods, then by what it costs to move the pods; nodes with a pod
+    Claims without a node come first, then nodes without pods, then others by the cost of moving their pods; nodes with a pod
     that must not be disrupted come last (Karpenter). Ties go by name.
     """
     if not snapshot.options.feature_gates.static_capacity:
@@ -60,7 +60,7 @@ def surplus(snapshot: Snapshot) -> tuple[NodeClaim, ...]:
 
 
 def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
-    """How many claims are to be made for the pool."""
+    """Return how many claims to create for the pool."""
     if not _is_sized(pool) or pool.is_ready is False:
         return 0
     wanted = (pool.replicas or 0) - len(_active(snapshot, pool))
@@ -71,7 +71,7 @@ def _lacking(snapshot: Snapshot, pool: NodePool) -> int:
 
 
 def _is_sized(pool: NodePool) -> bool:
-    """Whether the pool's number of nodes is to be kept."""
+    """Whether the pool's number of nodes is maintained."""
     return pool.is_static and not pool.is_observed and not pool.problem and pool.deleted_at is None
 
 
@@ -80,7 +80,7 @@ def _claims_of(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
 
 
 def _active(snapshot: Snapshot, pool: NodePool) -> list[NodeClaim]:
-    """The claims that are to stay."""
+    """Return the claims that count toward the replicas."""
     return [
         claim
         for claim in _claims_of(snapshot, pool)

@@ -1,4 +1,4 @@
-"""A claim made from a NodePool's template alone, for no pod in particular."""
+"""Makes a claim from a NodePool's template alone, for no particular pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.pools.pool_types import pool_types
 
 
 def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
-    """A claim for any type that the template allows; None where there is none to launch now."""
+    """Return a claim for any type that the template allows; None if none can be launched now."""
     asked = template_requirements(pool)
     types = pool_types(snapshot).of(pool.name)
     fitting = admitted_types(types, asked, snapshot.catalogue.label_keys())
@@ -38,7 +38,7 @@ def template_claim(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
 
 
 def _annotations(pool: NodePool) -> dict[str, str]:
-    """The template's own, and its hash, by which drift is found."""
+    """Return the template's annotations, and its hash for the detection of drift."""
     if not pool.template_hash:
         return pool.annotations
     hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}

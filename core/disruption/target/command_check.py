@@ -1,7 +1,7 @@
 """Checks the commands of a small fleet in order, each against the snapshot that the earlier ones leave.
 
-A target is legal as a whole and every seat is final. This check applies the rules for single commands: Karpenter's, and those
-for a cluster that violated its own rules before; for a small fleet it takes milliseconds.
+A target is valid as a whole and every seat is final. This check adds the rules for single commands: Karpenter's, and those for
+a cluster that already violates its own rules. For a small fleet it takes milliseconds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from core.reasons.termination import TerminationReason
 
 
 def holding(commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int) -> list[Command]:
-    """Return the commands that hold individually; one that needs a new node of a rejected command is rejected too.
+    """Return the commands that are valid on their own; one that needs a new node of a rejected command is rejected too.
 
     Args:
         commands: In their order.
         disruption_pass: The pass in which they were decided; it is not changed.
-        worthwhile: Nodes are replaced only where that saves one part in so many of what they cost.
+        worthwhile: Nodes are replaced only if that saves at least 1/`worthwhile` of their cost.
     """
     options = msgspec.structs.replace(disruption_pass.snapshot.options, ignore_budgets=True)
     fresh = DisruptionPass(msgspec.structs.replace(disruption_pass.snapshot, options=options))

@@ -29,24 +29,24 @@ from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 
 WORTHWHILE: Final = 20
-"""Nodes are replaced by others only where that saves at least one part in so many of what they cost."""
+"""Nodes are replaced only if that saves at least 1/`WORTHWHILE` of their cost."""
 
 CHANGES_MAX: Final = 8
-"""How often a target is changed because part of it is not allowed; each time more nodes stay."""
+"""The most changes of a target that is partly not allowed; more nodes stay after each."""
 
 CHANGE_SHARE: Final = 0.5
-"""Share of the remaining search budget that a new packing may take after each change."""
+"""Share of the remaining search budget for the new packing after each change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A target that can be carried out.
+    """A complete target that can be carried out.
 
     Attributes:
         fleet: The candidates.
         realization: The nodes that go, and where the pods go.
         claims: New nodes under their final names.
-        worth: [node], nano-dollars per hour that it costs less what its pods cost elsewhere.
+        worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
     """
 
     fleet: TargetFleet
@@ -60,7 +60,7 @@ class TargetDecision:
 
     Attributes:
         kept: The target to store for the next pass, None for none.
-        reason: Why the stored target is continued or replaced; None where there is nothing to decide.
+        reason: Why the stored target is continued or replaced; None if there is nothing to decide.
     """
 
     def __init__(self, disruption_pass: DisruptionPass, budget: SearchBudget) -> None:
@@ -89,7 +89,7 @@ class TargetDecision:
         return found
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
-        """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
+        """Return a new target or None, its first wave, and [node], whether a node stays in the end."""
         target = self._target(fleet, search, search.found(self._budget))
         found = self._cut(target) if target is not None else []
         keeps = target.realization.keeps if target is not None else None
@@ -104,10 +104,10 @@ class TargetDecision:
         return now, self._cut(now), target.realization.keeps & now.realization.keeps
 
     def _awaits_budgets(self, fleet: TargetFleet) -> bool:
-        """Whether nodes that are going leave no budget for any node of the target under way.
+        """Whether leaving nodes use up the budgets of all nodes of the current target.
 
-        Nothing could begin, and the target cannot be judged: where the pods of nodes that are going end up shows once they have
-        gone.
+        Then no command could start, and the target cannot be evaluated: the places of the pods of leaving nodes are unknown
+            until these are gone.
         """
         states, snapshot = self._pass.states, self._pass.snapshot
         if not self._pass.commands and not any(state.is_marked_for_deletion(snapshot) for state in states):
@@ -123,7 +123,7 @@ class TargetDecision:
         return bool(left) and all(number == 0 for number in left)
 
     def _continued(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
-        """The target that is under way and its next wave, if it still holds and has one."""
+        """Return the current target and its next wave, if it still holds and has one."""
         snapshot = self._pass.snapshot
         before = None if snapshot.options.ignore_budgets else snapshot.stored_target
         self.reason = TargetReason.MADE
@@ -149,7 +149,7 @@ class TargetDecision:
         return holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
 
     def _across_domains(self, commands: list[Command]) -> list[Command]:
-        """The commands with a cheaper new node in another domain, if there is one; the kept target counts its price."""
+        """Return the commands, one with a cheaper new node in another domain if possible; the stored target counts its price."""
         found = with_domain_change(commands, self._pass)
         saved = sum(command.savings for command in found) - sum(command.savings for command in commands)
         if saved and self.kept is not None:
@@ -159,7 +159,7 @@ class TargetDecision:
     def _target(
         self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None
     ) -> Target | None:
-        """Return the choice as it can be carried out, None where everything stays; `before` is the target that it continues."""
+        """Return the choice as a complete target, None if all nodes stay; `before` is the target that it continues."""
         realization = found.realization
         for _ in range(CHANGES_MAX):
             if realization.keeps.all():
@@ -202,7 +202,7 @@ def _keeps(fleet: TargetFleet, stored: StoredTarget | None) -> Bools:
 def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:
     """Return type → the lowest cost of one of several nodes that go by choice.
 
-    Empty for a single node, which only gets cheaper, and for a large fleet, part of which already has the best-paying types.
+    Empty for a single node, which can only get cheaper, and for a large fleet, where many nodes have the best types already.
     """
     found: dict[str, int] = {}
     for candidate in going if 1 < len(going) <= SMALL else ():

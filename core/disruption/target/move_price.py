@@ -1,4 +1,4 @@
-"""Prices the moves of pods in money: a saving must be worth the pods that it disturbs.
+"""Prices the moves of pods: a saving must exceed the price of the pods that it disrupts.
 
 A move costs a share of the average cost of a movable pod, for as long as the saving lasts. Pods of high priority or deletion
 cost count more (`eviction_cost`), and a pod that disruption has just moved counts many times as much, by a factor that halves
@@ -19,10 +19,10 @@ from core.model.pod import Pod
 from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Options, Snapshot
 
 SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 450}
-"""Name of the dial → thousandths of the candidates' price per movable pod that a move costs."""
+"""Value of the setting → price of a move, in thousandths of the candidates' average price per movable pod."""
 
 DWELL_FACTOR: Final = 20
-"""By how many times the move of a pod that was moved this very moment costs more."""
+"""How many times more a move costs for a pod that has just been moved."""
 
 DWELL_HALF_LIFE: Final = timedelta(minutes=10)
 """Half-life of that factor."""
@@ -35,7 +35,7 @@ _PER_MILLE: Final = 1000
 
 
 def dial(pool: NodePool, options: Options) -> str:
-    """Return the weight of moves in a NodePool: its own annotation, else the option."""
+    """Return the setting for moves in a NodePool: its annotation, else the option."""
     own = pool.own_annotations.get(labels.MOVES, "")
     return own if own in SHARES else options.moves
 
@@ -50,7 +50,7 @@ class MovePrices:
     def __init__(
         self, candidates: Sequence[Candidate], snapshot: Snapshot, expiring: Collection[str] = frozenset()
     ) -> None:
-        """Prepare prices; pods of `expiring` nodes move soon in any case, so that a move now costs nothing more."""
+        """Prepare prices. Pods of `expiring` nodes move soon in any case, so a move now costs nothing extra."""
         pods = sum(_units(candidate.pods) for candidate in candidates)
         self.mean = sum(candidate.price for candidate in candidates) * UNIT // pods if pods else 0
         self._options = snapshot.options
@@ -59,20 +59,20 @@ class MovePrices:
         self._moved = snapshot.moved_workloads
 
     def of(self, candidate: Candidate) -> int:
-        """Return what moving all pods of the candidate counts, in nano-dollars per hour."""
+        """Return the price of moving all pods of the candidate, in nano-dollars per hour."""
         share = SHARES[dial(candidate.pool, self._options)]
         each = self.mean * share // _PER_MILLE
         if self._options.move_price is not None:
             each = self._options.move_price
         if candidate.name in self._expiring:
             each = 0
-        # Moving a pod again soon after a move is expensive whatever the dial says.
+        # Moving a pod again soon after a move is expensive regardless of the setting.
         recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
         units = ((max(0, eviction_cost(pod)), self._dwell(pod)) for pod in candidate.pods)
         return sum((each + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
 
     def _dwell(self, pod: Pod) -> int:
-        """Return the thousandths by which the move of a pod that disruption moved lately costs more."""
+        """Return the surcharge on the move of a recently moved pod, in thousandths."""
         moved = self._moved.get(pod.workload) if self._moved else None
         if moved is None or pod.started_at is None or not moved.moving_since <= pod.started_at <= self._now:
             return 0

@@ -1,4 +1,4 @@
-"""Narrows the new nodes of a target to what is worth launching, so that a launch costs about what was planned."""
+"""Narrows the new nodes of a target to the types worth launching, so that a launch costs about what was planned."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _LAUNCH_FIELDS: Final = (
 )
 
 WORST_RATIO: Final = (8, 5)
-"""The most expensive launch of a replacement costs at most this many times its planned price."""
+"""The most that a launch of a replacement may cost, as a multiple of its planned price."""
 
 
 def held(
     claims: Sequence[PlannedClaim], budget: int | None, going: Mapping[str, int], snapshot: Snapshot
 ) -> tuple[PlannedClaim, ...] | None:
-    """The claims, narrowed to one capacity type and to what keeps within a budget at the highest price of each.
+    """Return the claims narrowed to one capacity type each, and to types whose highest prices together keep within a budget.
 
     Args:
         claims: New nodes.
         budget: Nano-dollars per hour that they must stay below together; None for any price.
-        going: Type of several nodes that go by choice → the least that one of them costs. None is replaced by its like.
+        going: Type of voluntarily disrupted nodes → the lowest cost of one of them; the type must not replace them at that
+            price.
         snapshot: The market.
 
     Returns:
-        As many claims, or None where one has nothing left to become.
+        The same number of claims, or None if no type remains for one of them.
     """
     total = sum(claim.price for claim in claims)
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -57,14 +58,14 @@ def held(
 
 
 def _limit(price: int, total: int, budget: int | None) -> int:
-    """Return what a launch must stay below, for a claim of this price among claims of `total`."""
+    """Return the price limit of a claim of this price, among claims with the price `total` together."""
     above, below = WORST_RATIO
     limit = price * above // below + 1
     return limit if budget is None else min(limit, price * budget // max(total, 1))
 
 
 def _launch_options(claim: PlannedClaim) -> tuple[Any, ...]:
-    """Return what decides how a claim is narrowed. A target has hundreds of new nodes, and few differ in it."""
+    """Return the inputs that decide how a claim is narrowed. Most of a target's hundreds of new nodes share them."""
     return tuple(getattr(claim, field) for field in _LAUNCH_FIELDS)
 
 
@@ -94,7 +95,7 @@ def _from_wide_to_narrow(options: ReplacementOptions) -> Iterator[ReplacementOpt
 
 
 def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
-    """Return the same types in the zone of the cheapest offering: elsewhere they may cost a multiple."""
+    """Return the same types in the zone of the cheapest offering: in other zones they may cost several times as much."""
     offers = [offer for _, found in options.types for offer in found]
     zone = min(offers, key=lambda offer: (offer.price, offer.zone)).zone
     claim = msgspec.structs.replace(options.claim, zones=(zone,))
@@ -102,7 +103,7 @@ def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
 
 
 def _of_one_capacity_type(options: ReplacementOptions) -> ReplacementOptions:
-    """Keep spot where it is cheaper, else on-demand; reservations stay along with their fallback."""
+    """Keep spot if it is cheaper, else on-demand; reservations stay together with their fallback."""
     kinds = options.claim.capacity_types
     if labels.SPOT not in kinds or len(kinds) == 1:
         return options

@@ -1,4 +1,4 @@
-"""Where the pods of nodes that go are meant to go: as the keep-or-drain program has it, or as a stored target has it."""
+"""The intended places for the pods of leaving nodes: from the keep-or-drain program, or from a stored target."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from core.packing.target.fleet_problem import NO_GROUP
 from core.packing.target.seat_filling import SeatFilling
 
 Seats = dict[int, list[tuple[int, int]]]
-"""Number of a pod group → (position of a node, how many of its pods it is to take)."""
+"""Pod group → (position of a node, number of the group's pods for it)."""
 
 
 class PlannedSeats(Protocol):
-    """What is meant for the pods of a choice of nodes."""
+    """The intended places for the pods of a choice of nodes."""
 
     def seats(self, keeps: Bools) -> Seats:
-        """Places on existing nodes for pods of the nodes that are not kept."""
+        """Return places on existing nodes for pods of the nodes that are not kept."""
         ...
 
     @property
     def new_nodes(self) -> Sequence[Mapping[str, int]]:
-        """Pods of which kinds are to share a new node, and how many; empty where that is to be found out."""
+        """Return how many pods of which groups share each new node; empty if new nodes are to be packed afresh."""
         ...
 
 
 class ProgramSeats:
-    """What the program means."""
+    """The places that the keep-or-drain program found."""
 
     new_nodes: Sequence[Mapping[str, int]] = ()
 
@@ -40,9 +40,9 @@ class ProgramSeats:
 
         Args:
             fleet: The candidates.
-            into: [item, group], pods that move into the free room of a group's nodes.
+            into: [item, group], pods that move into the free room of a node group.
             machines: New machines.
-            is_gated: Whether pods of spot nodes have no other place than on existing nodes.
+            is_gated: Whether pods of spot nodes may only go to existing nodes.
         """
         self._fleet = fleet
         self._into = into
@@ -50,7 +50,7 @@ class ProgramSeats:
         self._is_gated = is_gated
 
     def seats(self, keeps: Bools) -> Seats:
-        """Whole pods on nodes, with what suits them best."""
+        """Round the program's shares to whole pods, and put them on the nodes that suit them best."""
         rows = self._fleet.rows
         problem, rooms = rows.problem, rows.rooms
         rooms.groups[rows.positions(~keeps)] = NO_GROUP
@@ -63,7 +63,10 @@ class ProgramSeats:
 
 
 class StoredTargetSeats:
-    """What a stored target means, by kinds: a kind's pods may be of several groups here, and a group's of several kinds."""
+    """The places of a stored target, by kinds.
+
+    Here, pods of one kind may be of several groups, and a group's of several kinds.
+    """
 
     def __init__(self, fleet: TargetFleet, stored: StoredTarget) -> None:
         self._fleet = fleet
@@ -72,7 +75,7 @@ class StoredTargetSeats:
         self.new_nodes: Sequence[Mapping[str, int]] = [new.pods for new in stored.new_nodes]
 
     def seats(self, keeps: Bools) -> Seats:
-        """The stored places, dealt to the groups of each kind in turn."""
+        """Distribute the stored places to the groups of each kind in turn."""
         rows, positions = self._fleet.rows, self._fleet.planner.context.positions
         waiting: dict[str, Counter[int]] = {}
         for pods, stays in zip(rows.pods, keeps, strict=True):

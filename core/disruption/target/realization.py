@@ -1,4 +1,4 @@
-"""Evaluates a choice of nodes that stay: every drained pod's place by all rules, and the resulting cost."""
+"""Evaluates a choice of nodes to keep: places every drained pod by all rules, and computes the cost."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.planner import Drains, SchedulingResults
 
 REPAIRS_MAX: Final = 12
-"""How often nodes are kept because their pods find no place; their number decreases each time."""
+"""The most rounds in which further nodes are kept because their pods find no place."""
 
 _COVER_PRICE: Final = 20_000_000
-"""Added to a node's price where nodes are kept for their pods, so that cheap nodes with one such pod are not all taken first.
+"""Added to each node's price in the choice of nodes to keep for their pods: otherwise cheap nodes with one such pod come first.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Realization:
-    """The scheduler's answer.
+    """The result of the scheduler.
 
     Attributes:
         keeps: [node], whether it stays.
         results: Where the drained pods go.
         claims: New nodes that they need.
         cost: Nano-dollars per hour of the nodes that stay and the new ones.
-        moves: What the moves count, in the same unit.
-        unmoved: How many nodes stay that must go.
+        moves: The price of the moves, in the same unit.
+        unmoved: How many nodes stay although they must go.
         displaces: Whether pods that wait anyway would need more expensive new nodes than without the move.
     """
 
@@ -58,8 +58,8 @@ class Realizations:
     """Evaluates choices of nodes with the scheduler.
 
     Attributes:
-        asked: How often.
-        homeless: Items of which a pod had no place in some choice.
+        asked: Number of evaluations.
+        homeless: Items with a pod that had no place in some choice.
         gated: [node], whether it was kept because spot is not replaced by spot.
     """
 
@@ -68,8 +68,8 @@ class Realizations:
 
         Args:
             fleet: The candidates.
-            is_gated: Whether pods of spot nodes may only go into room that exists.
-            keep_discount: Thousandths by which a running node counts cheaper than a new one.
+            is_gated: Whether pods of spot nodes may only go to existing nodes.
+            keep_discount: Discount on running nodes compared to new ones, in thousandths.
         """
         self._fleet = fleet
         self._is_gated = is_gated
@@ -97,7 +97,7 @@ class Realizations:
         return self._realization(nothing, self._drained(nothing, None).results)
 
     def _drained(self, keeps: Bools, meant: PlannedSeats | None) -> DrainedFleet[SchedulingResults]:
-        """The scheduler's answer to one choice."""
+        """Return the scheduler's result for one choice."""
         fleet, rows = self._fleet, self._fleet.rows
         self.asked += 1
         goes = ~keeps
@@ -116,8 +116,8 @@ class Realizations:
         meant: PlannedSeats | None,
         budget: SearchBudget | None,
     ) -> Realization:
-        """The same with the new nodes as they are meant, or else packed within the budget."""
-        # Rooms for capacity buffers stay on the nodes that the scheduler made larger for them.
+        """Return the result with the intended new nodes, or else with new nodes packed within the budget."""
+        # The room of capacity buffers stays on the nodes that the scheduler enlarged for it.
         if not found.claims or self._fleet.has_buffers:
             return found
         if meant is not None and meant.new_nodes:
@@ -142,7 +142,7 @@ class Realizations:
         )
 
     def _missing(self, found: Realization) -> tuple[Ints, Bools]:
-        """Return [item], pods without a place that the rules allow, and [node], the nodes whose keeping would help."""
+        """Return [item], pods without a valid place, and [node], whether keeping the node would help."""
         fleet, rows = self._fleet, self._fleet.rows
         loads = rows.problem.loads
         placeless = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]

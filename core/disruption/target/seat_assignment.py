@@ -19,7 +19,7 @@ _Taken = list[tuple[deque[str] | Counter[int], int, str]]
 
 
 class SeatAssignment:
-    """The free seats.
+    """The free seats of a target.
 
     Attributes:
         claims: New nodes, launched or not.
@@ -35,7 +35,7 @@ class SeatAssignment:
             fleet: The candidates.
             found: The answer.
             claims: Its new nodes under their final names, in the same order.
-            is_gated: Whether pods of spot nodes may not take seats on new spot nodes.
+            is_gated: Whether pods of spot nodes must not take seats on new spot nodes.
         """
         self.claims = tuple(claims)
         self.launched: set[int] = set()
@@ -59,11 +59,11 @@ class SeatAssignment:
         self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
-        """Take final seats for all pods of a node, launching new nodes for them; None, and nothing taken, where there are none.
+        """Take final seats for all pods of a node, launching new nodes for them; None, and no seat taken, if there are too few.
 
         Args:
             node: The row of a node that goes.
-            wanted: Item → how many pods of it this wave moves, which says which new node is the most useful.
+            wanted: Item → how many of its pods this wave moves, by which the most useful new node is chosen.
         """
         moves: list[Move] = []
         taken: _Taken = []
@@ -81,11 +81,11 @@ class SeatAssignment:
         return moves
 
     def hold_to(self, positions: Sequence[int], price: int | None, *, flexible: bool) -> bool:
-        """Narrow new nodes to what may be launched for some leaving nodes; return whether each still has a type left.
+        """Narrow new nodes to what may be launched for some leaving nodes; return whether each still has a type.
 
         Args:
             positions: The new nodes.
-            price: What they must stay below together, each at the highest price that it may have; None for any price.
+            price: The limit on their highest prices together; None for any price.
             flexible: Whether spot needs as many types to choose from as for one spot node alone (Karpenter).
         """
         claims = {position: self.claims[position] for position in positions}
@@ -107,7 +107,7 @@ class SeatAssignment:
         return True
 
     def put_back(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
-        """Release what `take` gave a node and launched for it."""
+        """Release the seats that `take` gave a node, and the new nodes that it launched."""
         new = {claim.name: position for position, claim in enumerate(self.claims)}
         for move in reversed(moves):
             row = self._row_of[move.pod]
@@ -121,7 +121,7 @@ class SeatAssignment:
             self._spot_left.update(self._row_of[move.pod] for move in moves)
 
     def open_seats(self) -> Counter[int]:
-        """Return item → seats on nodes that exist or are launched already."""
+        """Return item → seats on nodes that exist or were launched before."""
         found = Counter({row: len(seats) for row, seats in self._rooms.items()})
         for position in sorted(self.launched):
             found.update(self._on_new[position])
@@ -129,7 +129,7 @@ class SeatAssignment:
 
     def _existing(self, row: int, node: int, taken: _Taken) -> str | None:
         rooms = self._rooms.get(row)
-        # Pods of spot nodes have no other place, so the others leave them as many seats as they need.
+        # Pods of spot nodes have no other place, so as many seats as they need are reserved for them.
         is_kept = not self._fleet.rows.problem.is_spot[node] and rooms and len(rooms) <= self._spot_left[row]
         pools = [] if is_kept else [rooms]
         if self._fleet.must_go[node]:

@@ -1,4 +1,4 @@
-"""Whether a stored target still holds, and how it goes on: no program is solved, the scheduler alone is asked."""
+"""Checks whether a stored target still holds, and continues it. Only the scheduler runs; no linear program is solved."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from core.model.snapshot import Snapshot
 from core.reasons.target import TargetReason
 
 AGE_MAX: Final = timedelta(hours=6)
-"""An older target is planned again: prices and pods have changed a little everywhere."""
+"""The maximum age of a target; after that, prices and pods have changed a little everywhere."""
 
 SAVING_LOST: Final = (1, 20)
-"""Of what the rest of the way was to save so much may be lost: prices waver, and some nodes are protected meanwhile."""
+"""Share of the remaining saving that may be lost: prices fluctuate, and some nodes become protected."""
 
 OUTGROWN: Final = (1, 10)
-"""The price of the nodes that stay may grow by this share of what all candidates cost; beyond it, the fleet is another one."""
+"""The price of the remaining nodes may grow by this share of all candidates' price; beyond it, the fleet has changed too
+much."""
 
 
 class Continued(NamedTuple):
-    """How a stored target goes on; `found` is None, and `reason` says why, where it is to be planned again."""
+    """The continuation of a stored target; if it must be planned again, `found` is None and `reason` says why."""
 
     found: FoundTarget | None
     reason: TargetReason
 
 
 def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizations, snapshot: Snapshot) -> Continued:
-    """The rest of a stored target in the snapshot as it is.
+    """Return the rest of a stored target in the present snapshot.
 
-    Nodes that are gone, are protected or empty meanwhile are left out; pods whose seats are taken get others.
+    Nodes that are gone, protected or empty by now are left out; pods whose seats are taken get others.
     """
     drains = {drain.node: drain for drain in stored.drains}
     keeps = np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool)
@@ -63,7 +64,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
 
 
 def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:
-    """Nano-dollars per hour that the target was to save with the nodes that have not gone yet."""
+    """Return the saving that the target planned for the nodes that are not gone yet, in nano-dollars per hour."""
     context = fleet.planner.context
     present = {node.name for node in context.existing_nodes if not node.is_leaving}
     return stored.saving - sum(drain.price for drain in stored.drains if drain.node not in present)
@@ -76,7 +77,7 @@ def stored(
     snapshot: Snapshot,
     before: StoredTarget | None,
 ) -> StoredTarget:
-    """A target as it is to be kept; `before` is the one that it continues."""
+    """Return a target in its stored form; `before` is the one that it continues."""
     realization, prices = found.realization, fleet.prices
     kinds, pods = PodKinds(), {pod.key: pod for pods in fleet.rows.pods for pod in pods}
     kind_of = {key: kinds.of(pods[key]) for key in realization.results.displaced if key in pods}
@@ -103,7 +104,7 @@ def stored(
 
 
 def settings_digest(snapshot: Snapshot) -> str:
-    """Stands for what decides about a target besides the cluster and its prices."""
+    """Return a digest of the settings that decide about a target, besides the cluster and its prices."""
     options = snapshot.options
     dials = sorted((pool.name, dial(pool, options)) for pool in snapshot.node_pools)
     gate = options.feature_gates.spot_to_spot_consolidation

@@ -17,16 +17,16 @@ from core.scheduling.planner import Planner
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetFleet:
-    """The candidates, in the order of the rows.
+    """The candidates and other inputs of a target; `[node]` follows the order of the candidates.
 
     Attributes:
         candidates: [node].
         rows: The fleet as arrays.
-        planner: Planner for pods that rules along zones hold to a domain.
+        planner: Planner for pods that topology rules hold to a zone.
         closed: Positions of nodes that stay and take no pods.
         waiting: Keys of pods that have no place today.
-        waiting_price: Nano-dollars per hour of the new nodes that these pods need in any case.
-        has_buffers: Whether capacity buffers ask for room.
+        waiting_price: Nano-dollars per hour of the new nodes that these pods need regardless of the target.
+        has_buffers: Whether capacity buffers request room.
     """
 
     candidates: tuple[Candidate, ...]
@@ -53,10 +53,10 @@ class TargetFleet:
 
 
 def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
-    """Return the nodes that consolidation may remove, and on the whole way also drifted nodes; None where there are none.
+    """Return the nodes that consolidation may remove, with budgets ignored also drifted ones; None if there are none.
 
-    Nodes that have drifted, expire soon or are empty take no pods, whether they may go now or not: they go sooner or later.
-    Nodes to which commands of this pass move pods stay, so that no pod moves twice.
+    Nodes that have drifted, expire soon or are empty take no pods even if they may not go now: they go later. Nodes to which
+    commands of this pass move pods stay, so that no pod moves twice.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
     held = {move.to for command in disruption_pass.commands for move in command.moves}
@@ -87,12 +87,12 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
 
 
 def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
-    """Whether the node may go at some moment of the way, ignoring budgets that are used up for now."""
+    """Whether the node may go in some wave, ignoring budgets that are used up for now."""
     if candidate.pool.is_static:
         return False
     if candidate.drift:
         if not disruption_pass.snapshot.options.ignore_budgets:
-            return False  # its rollout decides
+            return False  # the pool's rollout decides
         reason = TerminationReason.DRIFTED
     else:
         reason = TerminationReason.UNDERUTILIZED
@@ -102,7 +102,7 @@ def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
 
 
 def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass) -> bool:
-    """Whether the NodePool's budgets let any node go for this reason at this hour."""
+    """Whether the NodePool's budgets let any node go for this reason at this time."""
     snapshot, pool = disruption_pass.snapshot, candidate.pool
     if snapshot.options.ignore_budgets:
         return True

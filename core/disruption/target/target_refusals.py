@@ -1,4 +1,4 @@
-"""Explains why the candidates that a target keeps stay."""
+"""Explains why a target keeps candidates."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from core.reasons.node import NodeReason
 def refuse_the_rest(
     disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None, worth: Floats | None = None
 ) -> None:
-    """Record for every candidate why it stays, assuming none goes; the refusals of candidates that go are replaced later.
+    """Record for every candidate why it stays, as if none went; the entries of candidates that do go are replaced later.
 
     Args:
         disruption_pass: Receives the refusals.
         search: The search with its findings.
-        keeps: [node], whether the target keeps it; None where there is no target.
-        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere; None where it is not known.
+        keeps: [node], whether the target keeps it; None if there is no target.
+        worth: [node], a node's price less the cost of its pods elsewhere, in nano-dollars per hour; None if unknown.
     """
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):

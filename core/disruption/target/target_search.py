@@ -1,4 +1,4 @@
-"""Searches for a target: the keep-or-drain program, rounded, and for small fleets every improving step from there."""
+"""Searches for a target: solves and rounds the keep-or-drain program, and improves small fleets node by node."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain,
 from core.packing.target.launch_choice import promising
 
 SMALL: Final = 40
-"""With this few candidates the program's rounding is coarse, and the scheduler evaluates each choice in milliseconds."""
+"""A fleet with at most this many candidates is small: rounding is coarse, and the scheduler evaluates a choice in
+milliseconds."""
 
 CHOICES_MAX: Final = 160
-"""Most choices that are evaluated for a small fleet."""
+"""The most choices that are evaluated for a small fleet."""
 
 KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}
-"""Thousandths by which a running node counts cheaper than a new one: prices vary by about two percent either way."""
+"""Discounts on running nodes compared to new ones, in thousandths: prices vary by about two percent either way."""
 
 PACKED_STARTS: Final = 2
 PACKED_SHARE: Final = 0.2
-"""For this many initial choices the new nodes are packed as well as possible, each within that share of the remaining budget.
+"""How many initial choices have their new nodes packed as well as possible, and each one's share of the remaining budget.
 """
 
 
@@ -39,9 +40,9 @@ class FoundTarget:
     """The best choice found.
 
     Attributes:
-        realization: The scheduler's answer to it.
-        meant: What is meant for the pods of nodes that go.
-        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere.
+        realization: The scheduler's result for it.
+        meant: The intended places for the pods of leaving nodes.
+        worth: [node], a node's price less the cost of its pods elsewhere, in nano-dollars per hour.
     """
 
     realization: Realization
@@ -70,7 +71,7 @@ class TargetSearch:
 
         Args:
             budget: Bounds the search for cheaper new nodes and other choices.
-            drains_max: NodePool → how many of its nodes may go at all; None for any number.
+            drains_max: NodePool → how many of its nodes may go in total; None for any number.
         """
         solved = self.solved(drains_max)
         meant = ProgramSeats(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
@@ -118,7 +119,7 @@ class TargetSearch:
         budget: SearchBudget,
         drains_max: dict[str, int] | None,
     ) -> Realization:
-        """Return the best of a few initial choices, changed by one node at a time as long as that pays."""
+        """Return the best of a few initial choices, improved by one node at a time."""
         asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
         for number, choice in enumerate(self._starts(keeps)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
@@ -155,7 +156,7 @@ class TargetSearch:
         return min(best, found, key=_goal)
 
     def _starts(self, keeps: Bools) -> Iterator[Bools]:
-        """Yield the program's choice with all nodes that must go gone, all nodes gone, and each node gone alone."""
+        """Yield the program's choice without the nodes that must go, then no nodes at all, then all nodes but one."""
         stay = ~self.fleet.must_go
         yield stay.copy()
         yield np.zeros_like(keeps)

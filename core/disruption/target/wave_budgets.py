@@ -1,4 +1,4 @@
-"""Limits one wave: places in budgets, PodDisruptionBudgets, evictions an hour, and what limits leave for new nodes."""
+"""Limits one wave by budgets, PodDisruptionBudgets, evictions per hour, and the NodePool limits for new nodes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from core.reasons.node import NodeReason
 class WaveBudgets:
     """Counters over the waves of one target.
 
-    The first wave has what is left at this moment, later ones what the fleet then allows.
+    The first wave has what remains now; later ones have what the fleet allows by then.
 
-    With budgets ignored they still shape the waves, except those that let no node go, so that the way is realistic.
+    Ignored budgets still shape the waves, except those that let no node go, so that the sequence is realistic.
     """
 
     def __init__(self, disruption_pass: DisruptionPass) -> None:
@@ -34,13 +34,13 @@ class WaveBudgets:
         self._rate = disruption_pass.budgets.rate_left()
 
     def begin(self) -> None:
-        """Begin a wave: what the previous one moved runs again."""
+        """Begin a wave: the pods of the previous one run again."""
         self._wave += 1
         self._taken.clear()
         self._evictions = self._pass.budgets.evictions_left(is_first=self._wave == 1)
 
     def admits(self, candidate: Candidate, reason: str) -> bool:
-        """Whether one more node may go in this wave; reports a ceiling on evictions that holds it back."""
+        """Whether one more node may go in this wave; records a refusal if a ceiling on evictions keeps it."""
         pool = candidate.pool.name
         top = self._top(pool, reason)
         if (top is not None and self._taken[pool] >= top) or not self._evictions.allows_together(
@@ -62,7 +62,7 @@ class WaveBudgets:
     def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
         """Whether the NodePools' limits leave room for new nodes while a node is leaving.
 
-        What others of the wave leave does not count: their command may start later, or never.
+        Room that other nodes of the wave free does not count: their command may start later, or never.
         """
         wanted: Counter[tuple[str, str]] = Counter()
         for claim in claims:

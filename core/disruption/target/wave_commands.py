@@ -1,4 +1,4 @@
-"""Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail alone."""
+"""Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.model.values import resources
 from core.reasons.termination import TerminationReason
 
 DELETED_TOGETHER: Final = 10
-"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
+"""The most nodes of a command without new nodes: if one of them may no longer go, all of them are decided again."""
 
 
 def wave_commands(
@@ -24,7 +24,7 @@ def wave_commands(
     used: Mapping[int, Sequence[int]],
     wave: int,
 ) -> list[Command]:
-    """Return the commands, those that launch first.
+    """Return the commands; those with new nodes come first.
 
     Args:
         fleet: The candidates.
@@ -35,7 +35,7 @@ def wave_commands(
     """
     found: list[Command] = []
     for nodes, positions in components(used):
-        waiting = set(positions)  # what a command of another reason launches is only waited for
+        waiting = set(positions)  # a new node that a command of another reason launches is only awaited
         for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
             own = [node for node in nodes if fleet.reason(node) == reason]
             for part in _parts(own, whole=bool(positions)):
@@ -46,7 +46,7 @@ def wave_commands(
 
 
 def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
-    """Return nodes that share new nodes, with these; then all nodes that use none."""
+    """Return the groups of nodes that share new nodes, with these; then all nodes that use none."""
     left = {node: set(positions) for node, positions in used.items() if positions}
     while left:
         first = next(iter(left))
@@ -96,7 +96,7 @@ def _command(
 def _awaits(
     claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], moves: Sequence[Sequence[Move]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return node → the new nodes of the command to which its pods go; nothing where the command has none."""
+    """Return node → the command's new nodes to which its pods go; empty if the command has none."""
     launched = {claim.name for claim in claims}
     if not launched:
         return {}
@@ -107,7 +107,7 @@ def _awaits(
 
 
 def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) -> PlannedClaim:
-    """Return a new node as filled by the wave that launches it. Its types also hold what later waves bring."""
+    """Return a new node with the pods of the wave that launches it. Its types also have room for pods of later waves."""
     planned = {key for key in claim.pods if key in fleet.rows.row_of_pod}
     requested = dict(claim.resources)
     for key in sorted(planned.difference(arriving)):

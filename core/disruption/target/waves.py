@@ -1,4 +1,4 @@
-"""Cuts a target into waves: nodes that may go together, whose pods take only final seats, so that no pod moves twice."""
+"""Divides a target into waves: nodes that may go together and whose pods take only final seats, so that no pod moves twice."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from core.model.plan import Command, Move
 from core.packing.problem import Floats
 
 WAVES_MAX: Final = 400
-"""Most waves of one target; a budget of one node lets one go at a time."""
+"""The most waves of one target; a budget of one node lets one go at a time."""
 
 PARTNERS_MAX: Final = 3
-"""Most nodes that join others because these alone do not pay for their new nodes, or are one spot node with little choice."""
+"""The most partners: nodes that join others which alone do not pay for their new nodes, or a spot node with few types."""
 
 OPEN_SEAT: Final = 4_000_000
-"""Nano-dollars per hour by which each seat that is open already advances a node."""
+"""Bonus in the ranking of nodes for each seat that is open already, in nano-dollars per hour."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Wave:
 
 
 class WaveCutter:
-    """Cuts one target."""
+    """Divides one target into waves."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class WaveCutter:
         book: SeatAssignment,
         worth: Floats,
     ) -> None:
-        """Prepare to cut a target.
+        """Prepare a target.
 
         Args:
-            disruption_pass: Budgets and what is decided already.
+            disruption_pass: The budgets and the commands decided so far.
             fleet: The candidates.
             found: Where the drained pods go.
             book: Their seats.
-            worth: [node], nano-dollars per hour that it costs less what its pods cost elsewhere.
+            worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
         """
         self._fleet = fleet
         self._book = book
@@ -83,7 +83,7 @@ class WaveCutter:
         return found
 
     def _next(self) -> Wave:
-        """Return the next wave: nodes by what they save per move, as many as all budgets let go together."""
+        """Return the next wave: nodes in the order of their saving per move, as many as all budgets let go together."""
         self._budgets.begin()
         wave, wanted = Wave(), Counter[int]()
         seats = self._book.open_seats()
@@ -110,11 +110,11 @@ class WaveCutter:
         return wave
 
     def _send_home(self, wave: Wave, *, must_pay: bool) -> None:
-        """Remove nodes from the wave that must not be replaced by what it launches for them (Karpenter's price rules).
+        """Remove nodes from the wave that its new nodes must not replace (Karpenter's price rules).
 
         Args:
             wave: The wave.
-            must_pay: Whether nodes that share new nodes have to pay for them by themselves; in a later wave others may do so.
+            must_pay: Whether nodes that share new nodes must pay for them by themselves; in a later wave others may contribute.
         """
         problem, used = self._fleet.rows.problem, self._used(wave)
         alone = [node for node, positions in used.items() if not positions and not problem.must_go[node]]
@@ -137,7 +137,7 @@ class WaveCutter:
             wave.launched = [position for position in wave.launched if position not in positions]
 
     def _holds(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
-        """Whether these nodes may be replaced by these new nodes; narrows them to what may be launched."""
+        """Whether these new nodes may replace these nodes; narrows them to what may be launched."""
         claims, problem = self._book.claims, self._fleet.rows.problem
         price = sum(int(problem.prices[node]) for node in nodes)
         planned = sum(claims[position].price for position in positions)
@@ -145,19 +145,19 @@ class WaveCutter:
         is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
         if self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot):
             return True
-        # In a large fleet the whole pays by a wide margin, and each new node costs at most `WORST_RATIO` times its price.
+        # A large fleet saves by a wide margin as a whole, and each new node costs at most `WORST_RATIO` times its price.
         is_large, is_planned = len(self._fleet.candidates) > SMALL, price > planned or not must_pay
         return is_large and is_planned and self._book.hold_to(positions, None, flexible=is_lone_spot)
 
     def _used(self, wave: Wave) -> dict[int, list[int]]:
-        """Row of each node of the wave → positions of the new nodes that it or its partner needs."""
+        """Return row of each node of the wave → positions of the new nodes that it or its partner needs."""
         claims = self._book.claims
         position_of = {claims[position].name: position for position in wave.launched}
         used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
-        """Rank drifted nodes first, then by the saving per move, where seats that are open already count as saved."""
+        """Rank drifted nodes first, then by the saving per move, to which seats that are open already add."""
         needs = self._needs[node]
         worth = float(self._worth[node]) + OPEN_SEAT * (needs & seats).total()
         return -int(self._fleet.must_go[node]), -worth / (needs.total() + 1)

@@ -1,1 +1,1 @@
-"""Classifies what EC2 does not launch: what each error code means for further launches, and how long they avoid it."""
+"""Classifies EC2's launch failures: what each error code means for further launches, and how long they avoid it."""

@@ -1,4 +1,4 @@
-"""Maps EC2's launch error codes to what is remembered of them: one table for those in `Errors` and those raised."""
+"""Maps EC2's launch error codes to what is remembered about them; one table covers codes in `Errors` and raised ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.reasons.code import DocumentedCode
 
 
 class Remembered(DocumentedCode):
-    """The scope that launches avoid after a failed one."""
+    """The scope that launches avoid after a failure."""
 
     OFFERINGS = (
         "Offerings",
@@ -33,7 +33,7 @@ class Remembered(DocumentedCode):
 
 
 class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a code means, or every code with this prefix.
+    """The meaning of one code, or of every code with a prefix.
 
     Attributes:
         code: EC2's error code.

@@ -1,8 +1,8 @@
 """A denial: EC2 does not launch from an EC2NodeClass for one cause, so launches avoid it for a while.
 
-Closed (no record): launches go as planned. Paused: no plan uses offerings in its scope. When the pause is over it is half open:
-one claim may retry, the others wait for the answer. A launch in its scope closes it; a further denial pauses it for twice as
-long. A changed EC2NodeClass may be tried at once.
+Closed (no record): launches proceed as planned. Paused: no plan uses offerings in its scope. When the pause is over it is half
+open: one claim may retry, the others wait for the answer. A launch in its scope closes it; a further denial pauses it for twice
+as long. A changed EC2NodeClass may be tried at once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ LONGEST_PAUSE: Final = timedelta(minutes=15)
 """Longest delay until a repair made outside of the cluster is noticed."""
 
 PATIENCE: Final = 3
-"""Requests in a row without any capacity before a pause: offerings are remembered one by one, and 180 instance types without
-capacity in a row are one cause."""
+"""Requests in a row without any capacity before a pause.
+
+Offerings are remembered one by one, but 180 instance types in a row without capacity have one cause.
+"""
 
 DENIALS_OF_A_PART: Final = 4
 """Denials in a row from which on the EC2NodeClass as a whole counts as denied."""
@@ -83,7 +85,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         pauses: How often it was paused in a row.
         until: When its pause ends; None while it has not been paused.
         denied_at: The last denial.
-        probing_until: Until when the result of a retrying claim is awaited.
+        probing_until: Until when other claims wait for the result of a retry.
         node_pools: The NodePools whose launches failed.
     """
 

@@ -1,4 +1,4 @@
-"""Explains to waiting pods what EC2 denies or has no capacity for."""
+"""Explains to waiting pods which of their launches EC2 denies or has no capacity for."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REFUSED: Final = (
 def with_refusals(
     unschedulable: Iterable[Unschedulable], launchable: Iterable[PlannedClaim], denials: Iterable[LaunchDenial]
 ) -> tuple[Unschedulable, ...]:
-    """Return the pods without a place, with EC2's refusal for those that would otherwise have a node.
+    """Return the pods without a place; those that only EC2 keeps from a node get EC2's refusal as the reason.
 
     Of several denials of an EC2NodeClass, one that a person can resolve comes before missing capacity.
 
     Args:
         unschedulable: Pods without a place.
-        launchable: What would be launched for them if EC2 refused nothing.
+        launchable: The claims that would be launched for them if EC2 refused nothing.
         denials: The denials that currently prevent launches.
     """
     classes = {pod: claim.node_class.name for claim in launchable for pod in claim.pods}

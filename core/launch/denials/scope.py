@@ -1,4 +1,4 @@
-"""Scopes of offerings that a denial concerns."""
+"""Scopes: the offerings that a denial concerns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.model.catalogue import OfferingKey
 from core.model.values.vcpu_quotas import quota_of, sharing
 
 TYPES_MAX: Final = 120
-"""Most instance types that a scope names; a denial of more, two whole requests of them, is not about the types."""
+"""The most instance types that a scope names: two whole requests. A denial of more is not about the types."""
 
 Values = tuple[str, ...] | None
 

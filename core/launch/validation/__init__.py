@@ -1,1 +1,1 @@
-"""Checks a changed EC2NodeClass before anything is launched from it: which launches EC2 is asked about, and what it said."""
+"""Validates a changed EC2NodeClass before a launch: which launches EC2 is asked about (DryRun), and its answers."""

@@ -1,7 +1,7 @@
-"""What EC2 said about launches from an EC2NodeClass, kept in an annotation of the class, and when it is asked again.
+"""EC2's answer about launches from an EC2NodeClass, stored in an annotation of the class, and when to ask again.
 
-EC2 is asked where the rendered launch has changed. What it agreed to is not asked again; what it denied is, later and later,
-since a permission may come without a change of the class.
+EC2 is asked when the rendered launch changes. It is not asked again about a launch that it allowed, and at growing intervals
+about one that it denied, since a permission may be granted without a change of the class.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DRY_RUN: Final = "DryRunOperation"
 """EC2's code of the answer that the request would have succeeded."""
 
 MESSAGE_MAX: Final = 2000
-"""Characters that are kept of EC2's message; the longest are encoded authorization failures."""
+"""The most characters of EC2's message that are stored; the longest are encoded authorization failures."""
 
 _OF_CAPACITY: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 _UNAUTHORIZED: Final = ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
@@ -29,9 +29,9 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """The last answer.
 
     Attributes:
-        fields: What was asked about: digests of the fields of the rendered launch (`template_fields`).
+        fields: Digests of the fields of the rendered launch that was asked about (`template_fields`).
         asked_at: When EC2 was asked last.
-        call, code, message: The call that EC2 denied and its answer; empty where it agreed.
+        call, code, message: The call that EC2 denied and its answer; empty if it was allowed.
         denials: How often in a row it denied these fields.
     """
 
@@ -44,11 +44,11 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def agrees(self) -> bool:
-        """Whether EC2 would launch."""
+        """Whether EC2 allows the launch."""
         return not self.code
 
     def answers(self, fields: dict[str, str], now: datetime) -> bool:
-        """Whether it is the answer about these fields and need not be asked for again yet."""
+        """Whether it is the answer about these fields and EC2 need not be asked again yet."""
         if self.fields != fields:
             return False
         return self.agrees or now < self.asked_at + self._pause()
@@ -58,13 +58,13 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
 
     def reason(self) -> str:
-        """Return the reason for the condition: Karpenter's for a missing permission, else EC2's code; empty if EC2 agrees."""
+        """Return the reason for the condition: Karpenter's for a missing permission, else EC2's code; empty if EC2 allows the launch."""
         if self.code.startswith(_UNAUTHORIZED):
             return f"{self.call.rpartition(':')[2]}AuthCheckFailed"
         return self.code.replace(".", "_")
 
     def explanation(self) -> str:
-        """Return EC2's code and message, and what to do; empty if EC2 agrees."""
+        """Return EC2's code and message, and what to do; empty if EC2 allows the launch."""
         if self.agrees:
             return ""
         how = "" if self.call.endswith("CreateLaunchTemplate") else " (DryRun)"
