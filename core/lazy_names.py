@@ -1,4 +1,4 @@
-"""Lets a package offer names whose modules are imported only when somebody asks for them, which keeps cold starts short."""
+"""Lets a package export names whose modules are imported only on first use, which keeps cold starts short."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: Its `__name__`.
-        modules: Each name that it offers → the module that has it, relative to the package.
+        modules: Exported name → the module that defines it, relative to the package.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Stores the ledger's documents under their digest: whole, or as the difference to another whole one."""
+"""Encodes the ledger's documents: complete, or as the difference to a complete one."""
 
 from __future__ import annotations
 

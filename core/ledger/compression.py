@@ -10,17 +10,17 @@ from backports.zstd import CompressionParameter, DecompressionParameter
 from core.errors import InvalidInputError
 
 LEVEL: Final = 7
-"""A fifth smaller than level 3 on snapshots of 1,000 nodes, for some 40 ms more a decision."""
+"""Snapshots of 1,000 nodes are a fifth smaller than with level 3, and take some 40 ms more per decision."""
 
 WINDOW_LOG: Final = 27
 """128 MiB: document and base together must lie in one window, and a snapshot of 5,000 nodes has some 40 MB."""
 
 DECOMPRESSED_MAX: Final = 512 << 20
-"""Bytes of a document: a snapshot of 5,000 nodes has some 40 MB, and 130 KB of zeros can stand for any number."""
+"""The most bytes of a document. A snapshot of 5,000 nodes has some 40 MB, but a small frame can expand to any size."""
 
 
 def compressed(raw: bytes, base: bytes = b"") -> bytes:
-    """The document as a frame of Zstandard; with a base, a frame that only that base opens."""
+    """Return the document as a frame of Zstandard; with a base, only that base decompresses it."""
     options: dict[int, int] = {
         CompressionParameter.compression_level: LEVEL,
         CompressionParameter.window_log: WINDOW_LOG,
@@ -32,10 +32,10 @@ def compressed(raw: bytes, base: bytes = b"") -> bytes:
 
 
 def decompressed(raw: bytes, base: bytes = b"") -> bytes:
-    """The document behind one frame, or behind several in a row.
+    """Return the document in one frame, or in several consecutive frames.
 
     Raises:
-        InvalidInputError: If it is no such frame, is damaged, was made with another base, or is longer than a document can be.
+        InvalidInputError: If it is not such a frame, is damaged, needs another base, or exceeds the size limit.
     """
     parts: list[bytes] = []
     left = DECOMPRESSED_MAX
@@ -62,4 +62,4 @@ def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
 
 
 _SMALLEST: Final = 8
-"""A dictionary has at least so many bytes (Zstandard)."""
+"""The fewest bytes of a dictionary (Zstandard)."""

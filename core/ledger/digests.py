@@ -30,7 +30,7 @@ def market_digests(catalogue: Catalogue) -> list[str]:
 
 
 def decision_id(cluster: str, function: str, moment: str, plan: bytes) -> str:
-    """Return the name of a decision: ten characters, from the cluster, the function, the snapshot's moment and the plan."""
+    """Return the id of a decision: ten characters, derived from the cluster, the function, the snapshot's time and the plan."""
     text = "/".join((cluster, function, moment, digest_of(plan)))
     return blake2b(text.encode(), digest_size=5).hexdigest()
 

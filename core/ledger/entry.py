@@ -2,7 +2,7 @@
 
     magic | length of the header | header, compressed | snapshot and plan, compressed against a base
 
-The snapshot is kept without its catalogue, which many decisions share: the header names it.
+The snapshot is stored without its catalogue, which many decisions share and the header names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from core.errors import InvalidInputError
 from core.ledger.compression import compressed, decompressed
 
 SCHEMA_VERSION: Final = 1
-"""Raised whenever older code could misread what newer code writes."""
+"""Incremented whenever older code could misread what newer code writes."""
 
 PROVISION: Final = "provision"
 DISRUPT: Final = "disrupt"
@@ -33,7 +33,7 @@ class LedgerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         nodes: The nodes that go.
         pods: The pods that it is for, or that it moves.
         hourly: Nano-dollars per hour that it adds to the bill.
-        waits: Why it waits for a person's approval; empty if it does not. Older releases take it for one that has begun.
+        waits: Why it waits for a person's approval; empty if it does not. Older releases treat it as started.
     """
 
     id: str
@@ -49,22 +49,22 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """The header.
 
     Attributes:
-        id: Names the decision in logs, events, annotations and tags.
+        id: The decision's id in logs, events, annotations and tags.
         at: The snapshot's moment.
         version: The release that decided.
-        code: Digest of the code that decided (`core.version.code_digest`); empty where nobody stated it.
-        improve_iterations: How many steps the search for cheaper nodes was bounded by, or took where a clock ended it; None:
-            nothing was searched.
-        elapsed: Where a clock bounded the search: the elapsed share of its time at each check, in thousandths.
-        catalogue: Digest of the catalogue, under which it is kept.
+        code: Digest of the code that decided (`core.version.code_digest`); empty if unknown.
+        improve_iterations: The bound on the steps of the search for cheaper nodes, or the steps taken if the clock ended it;
+            None without a search.
+        elapsed: If a clock bounded the search: the elapsed share of its time at each check, in thousandths.
+        catalogue: Digest of the catalogue, under which it is stored.
         base: Digest of the document that the rest is compressed against.
         plan_digest: Digest of the plan's bytes.
         what: The decision in one sentence.
         reason: Its reason code.
         parts: What it begins.
-        bindings: Pods expected on nodes that exist (`pod`, `node`).
-        refused: Pods without a place or nodes that stay, and the reason's code; only what the entry before it did not say.
-        is_observed: Whether nothing of it is carried out. Older releases pass over it.
+        bindings: Pods expected on existing nodes (`pod`, `node`).
+        refused: Pods without a place or nodes that stay, with the reason code; only those that the previous entry did not list.
+        is_observed: Whether the decision is only recorded, not carried out. Older releases ignore the field.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -88,7 +88,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     @property
     def hourly(self) -> int:
-        """Nano-dollars per hour that it adds to the bill if all of it comes about."""
+        """Nano-dollars per hour that it adds to the bill if all of it is carried out."""
         return sum(part.hourly for part in self.parts)
 
 
@@ -111,7 +111,7 @@ def decode_entry(raw: bytes) -> LedgerEntry:
     """Decode only the header.
 
     Raises:
-        InvalidInputError: If it is none, or of a newer schema.
+        InvalidInputError: If it is not an entry, or has a newer schema.
     """
     header, _ = _divided(raw)
     try:
@@ -128,7 +128,7 @@ def decode_documents(raw: bytes, base: bytes) -> LedgerDocuments:
     """Decode the rest; `base` is the document that the header names.
 
     Raises:
-        InvalidInputError: If it is damaged, or the base is another.
+        InvalidInputError: If it is damaged, or needs another base.
     """
     _, body = _divided(raw)
     whole = decompressed(body, base)

@@ -22,7 +22,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         objects: What it is about, as `Kind/name` and `Pod/namespace/name`.
         moves: How many pods leave a node because of it.
-        hourly: Nano-dollars per hour that it adds to the bill; negative for a saving. A decision without effect counts nothing.
+        hourly: Nano-dollars per hour that it adds to the bill; negative for a saving, zero for a decision without effect.
         state: Its outcome.
     """
 
@@ -38,7 +38,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEntry:
-    """The line of one decision; `outcomes` are its own, in order of time."""
+    """Return the line of one decision; `outcomes` are those of the decision, in order of time."""
     ended = {outcome.part: outcome for outcome in outcomes}
     came_about = [
         part
@@ -67,7 +67,7 @@ def concerns(entry: LogEntry, *, pod: str = "", node: str = "") -> bool:
 
 
 def by_decision(outcomes: Iterable[DecisionOutcome]) -> dict[str, list[DecisionOutcome]]:
-    """Outcomes by the decision's id, each list in order of time."""
+    """Return the outcomes by the decision's id, each list in order of time."""
     found: dict[str, list[DecisionOutcome]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: (outcome.at, outcome)):
         found.setdefault(outcome.decision, []).append(outcome)
@@ -83,7 +83,7 @@ def _is_waiting(part: LedgerPart, ended: Mapping[str, DecisionOutcome]) -> bool:
 
 
 def _objects(entry: LedgerEntry) -> tuple[str, ...]:
-    """In the order of kinds, each kind by name."""
+    """Return the objects in the order of kinds, each kind by name."""
     disrupts = entry.function == DISRUPT
     pods = {pod for part in entry.parts for pod in part.pods} | {pod for pod, _ in entry.bindings}
     nodes = {node for part in entry.parts for node in part.nodes} | {node for _, node in entry.bindings}

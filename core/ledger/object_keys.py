@@ -1,4 +1,4 @@
-"""Object keys of a ledger, below its own folder: by cluster, day and time, so that a listing is ordered."""
+"""Object keys of a ledger below its folder: cluster, day and time, so that a listing is chronological."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def outcome_key(cluster: str, at: datetime, function: str, digest: str) -> str:
 
 
 def base_key(cluster: str, digest: str) -> str:
-    """Return the key of a document against which others are stored as differences, or that many decisions share."""
+    """Return the key of a base document: others are stored as differences to it, or many decisions share it."""
     return f"{BASES}/{cluster}/{digest}"
 
 
 def pointer_key(cluster: str, function: str) -> str:
-    """Return the key under which a function records its last bases, for its next sandbox."""
+    """Return the key under which a function records its last bases for its next sandbox."""
     return f"{BASES}/{cluster}/of-{function}"
 
 
@@ -52,7 +52,7 @@ def day_prefix(folder: str, cluster: str, day: datetime) -> str:
 
 
 def days(since: datetime, until: datetime) -> list[datetime]:
-    """Each day (UTC) that has a moment from `since` to `until`, in order."""
+    """Yield each day (UTC) from `since` to `until`, in order."""
     first = since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return [first + timedelta(days=n) for n in range((until.astimezone(UTC) - first).days + 1)]
 

@@ -39,13 +39,13 @@ class InstanceLife(msgspec.Struct, frozen=True, kw_only=True, order=True, omit_d
 
 
 class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """The end of one part of a decision.
+    """The outcome of one part of a decision.
 
     Attributes:
         decision: The decision's id.
         part: The claim's name or the command's id; `approval_part` of it where a person approved the command.
         reason: A code of `core.reasons`.
-        instance: The hours of an instance; `part` is its id then. Older releases ignore it.
+        instance: The lifetime of an instance; `part` is then its id. Older releases ignore the field.
     """
 
     decision: str
@@ -58,7 +58,7 @@ class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 def approval_part(command_id: str) -> str:
-    """Return the part under which a command's approval is stored. Older releases know no such part and ignore it."""
+    """Return the part under which a command's approval is stored. Older releases ignore unknown parts."""
     return f"approval/{command_id}"
 
 
@@ -68,10 +68,10 @@ def encode_outcomes(outcomes: list[DecisionOutcome]) -> bytes:
 
 
 def decode_outcomes(raw: bytes) -> list[DecisionOutcome]:
-    """Decode them.
+    """Decode outcomes.
 
     Raises:
-        InvalidInputError: If it is something else.
+        InvalidInputError: If `raw` does not encode outcomes.
     """
     try:
         return msgspec.json.decode(raw, type=list[DecisionOutcome])

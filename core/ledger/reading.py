@@ -17,14 +17,14 @@ from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
 BASES_KEPT: Final = 8
-"""Consecutive decisions share their bases; one is some tens of megabytes at most."""
+"""How many bases are cached. Consecutive decisions share them; each has at most some tens of megabytes."""
 
 
 class LedgerReader:
-    """Opens entries. Bases are read once and kept for later entries.
+    """Reads entries. Bases are read once and cached for later entries.
 
     Args:
-        get: The bytes of an object by its key; raises InvalidInputError where there is none.
+        get: Returns the bytes of an object by its key; raises InvalidInputError if there is none.
     """
 
     def __init__(self, get: Callable[[str], bytes]) -> None:
@@ -33,7 +33,7 @@ class LedgerReader:
         self._catalogues: ByIdentity[bytes, Catalogue] = ByIdentity(decode_catalogue, size=BASES_KEPT)
 
     def documents(self, entry: LedgerEntry, raw: bytes) -> LedgerDocuments:
-        """Snapshot and plan of an entry, as written.
+        """Return the snapshot and plan of an entry, still encoded.
 
         Raises:
             InvalidInputError: If a part of it is missing or damaged; the message names it.
@@ -44,7 +44,7 @@ class LedgerReader:
         return found
 
     def snapshot(self, entry: LedgerEntry, documents: LedgerDocuments) -> Snapshot:
-        """The snapshot with its catalogue.
+        """Return the snapshot with its catalogue.
 
         Raises:
             InvalidInputError: If the catalogue is missing or damaged.
@@ -52,7 +52,7 @@ class LedgerReader:
         return read_form(documents.snapshot, self._catalogues(self._base(entry.cluster, entry.catalogue)))
 
     def entry(self, key: str) -> tuple[LedgerEntry, bytes]:
-        """An entry's header and the whole object.
+        """Return an entry's header and the whole object.
 
         Raises:
             InvalidInputError: If there is none.

@@ -1,4 +1,4 @@
-"""Repeats an earlier decision, and reports where the two differ."""
+"""Repeats a recorded decision, and reports the differences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
 
 
 def differences(before: bytes, after: bytes) -> list[str]:
-    """Return where two plans differ, field by field, the first few."""
+    """Return the first few fields in which two plans differ."""
     return list(islice(_differing("", json.loads(before), json.loads(after)), DIFFERENCES_SHOWN))
 
 

@@ -1,4 +1,4 @@
-"""Records the clock of a search and plays it back: only its answers influence the decision."""
+"""Records the readings of a search's clock and replays them: only these readings influence the decision."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ THOUSANDTHS: Final = 1000
 
 
 class RecordedTime:
-    """Calls a clock and keeps its answers in thousandths; callers get the kept values.
+    """Reads a clock and stores its readings in thousandths; callers get the stored values.
 
     Attributes:
-        elapsed: The answers so far.
+        elapsed: The readings so far.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -26,6 +26,6 @@ class RecordedTime:
 
 
 def played_back(elapsed: Sequence[int]) -> Callable[[], float]:
-    """Return a clock that gives these answers in order, and then reports that time is over."""
+    """Return a clock that gives these readings in order, and then reports that time is over."""
     answers = iter(elapsed)
     return lambda: next(answers, THOUSANDTHS) / THOUSANDTHS

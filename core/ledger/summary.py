@@ -1,4 +1,4 @@
-"""Summarizes a decision in one sentence, with what it begins."""
+"""Summarizes a decision in one sentence, and lists its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.reasons.run import RunReason
 
 
 class DecisionSummary(msgspec.Struct, frozen=True):
-    """The part of a ledger entry that is for people and for searches; fields as in `LedgerEntry`."""
+    """The part of a ledger entry for people and queries; fields as in `LedgerEntry`."""
 
     what: str
     reason: str
@@ -26,11 +26,11 @@ class DecisionSummary(msgspec.Struct, frozen=True):
 def of_provisioning(
     claims: Sequence[PlannedClaim], bindings: Iterable[tuple[str, str]], refused: Iterable[tuple[str, str]]
 ) -> DecisionSummary:
-    """The summary of a plan for pods that wait.
+    """Summarize a plan for waiting pods.
 
     Args:
-        claims: Those that are about to be launched, under their final names.
-        bindings: Pod and node of each pod that has room on what exists.
+        claims: The claims to launch, under their final names.
+        bindings: Pod and node of each pod that fits on existing capacity.
         refused: Pod and reason of each pod without a place.
     """
     parts = tuple(
@@ -49,12 +49,12 @@ def of_provisioning(
 def of_disruption(
     plan: DisruptionPlan, begun: Sequence[tuple[str, Command]], proposed: Sequence[tuple[str, Command, str]] = ()
 ) -> DecisionSummary:
-    """The summary of a decision about nodes that can go.
+    """Summarize a disruption decision.
 
     Args:
-        plan: What was found.
-        begun: The commands that are about to be stored, with their ids; others of the plan are found again later.
-        proposed: Those that wait for approval, and why.
+        plan: The disruption plan.
+        begun: The commands to store, with their ids; the plan's other commands are found again later.
+        proposed: The commands that wait for approval, and why.
     """
     parts = [_command_part(command_id, command) for command_id, command in begun]
     parts += [_command_part(command_id, command, waits) for command_id, command, waits in proposed]
@@ -70,7 +70,7 @@ def of_disruption(
 
 
 def observed(summary: DecisionSummary) -> DecisionSummary:
-    """The summary of a decision that nobody carries out."""
+    """Return the summary of a decision that is only recorded."""
     return msgspec.structs.replace(summary, what=f"only observed: {summary.what}")
 
 
@@ -87,7 +87,7 @@ def _command_part(command_id: str, command: Command, waits: str = "") -> LedgerP
 
 
 def command_sentence(command: Command) -> str:
-    """What one command does: the part of its decision's sentence."""
+    """Describe one command, as a part of its decision's sentence."""
     nodes = ", ".join(command.nodes)
     if not command.replacements:
         return f"remove {nodes}"

@@ -12,17 +12,17 @@ from core.model.node import Node
 from core.model.snapshot import Snapshot
 
 NODE_ANNOTATIONS: Final = (labels.DO_NOT_DISRUPT,)
-"""Annotations of nodes that decisions depend on; those of pods are already reduced when they are read."""
+"""Annotations of nodes that decisions depend on. Annotations of pods are already reduced when they are read."""
 
 
 def written_form(snapshot: Snapshot) -> bytes:
-    """Return the snapshot without its catalogue and without annotations that are meant for others."""
+    """Return the snapshot without its catalogue and without annotations that no decision reads."""
     nodes = tuple(_thinned(node) for node in snapshot.nodes)
     return codec.encode_snapshot(msgspec.structs.replace(snapshot, nodes=nodes, catalogue=Catalogue()))
 
 
 def read_form(raw: bytes, catalogue: Catalogue) -> Snapshot:
-    """The snapshot that was written, with its catalogue.
+    """Return the snapshot that was written, with its catalogue.
 
     Raises:
         InvalidInputError: If it cannot be read.
@@ -31,12 +31,12 @@ def read_form(raw: bytes, catalogue: Catalogue) -> Snapshot:
 
 
 def encode_catalogue(catalogue: Catalogue) -> bytes:
-    """The catalogue as a document of its own."""
+    """Encode the catalogue as a separate document."""
     return msgspec.json.encode(catalogue, order="sorted")
 
 
 def decode_catalogue(raw: bytes) -> Catalogue:
-    """Read it back."""
+    """Decode a catalogue."""
     return msgspec.json.decode(raw, type=Catalogue)
 
 

@@ -37,24 +37,26 @@ REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 """Karpenter's liveness limits."""
 
 INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
-"""Added to the time that a node may take to join. Karpenter has no such limit: it keeps a node that never becomes ready."""
+"""Added to the time in which a node must join. Karpenter has no such limit: it keeps a node that never becomes ready."""
 
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
-"""Shortest boot of an instance."""
+"""The shortest time in which an instance boots."""
 
 BOOT_RECHECKED: Final = timedelta(seconds=1)
 BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
-"""In the minute after the earliest boot nodes become ready while pods wait: the claims of a plan are checked every second.
-Afterwards `recheck_after` decides."""
+"""For this long after the earliest boot, claims are checked every second: nodes become ready while pods wait.
+
+Afterwards `recheck_after` decides.
+"""
 
 INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
-"""A launch this old that has not joined may have died; EC2 itself may not yet list younger ones."""
+"""The age from which a launch without a node is looked up in EC2: it may have died. EC2 may not list younger ones yet."""
 
 
 def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool = False) -> ClaimStep:
-    """The next step of a claim: the same record and facts give the same step.
+    """Return the next step of a claim; the same record and facts give the same step.
 
-    `binds`: our functions bind pods where they may.
+    `binds`: whether our functions bind pods.
     """
     resumed = _resume(record, facts.node)
     if resumed is not None:
@@ -76,7 +78,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
 
 
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
-    """Return a report that a working node is smaller than what was launched, None where there is nothing new to report."""
+    """Return a report that a working node is smaller than planned, None if there is nothing new to report."""
     found = shortfall(record, node)
     if not found or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, found):
         return None
@@ -84,7 +86,10 @@ def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
-    """Whether the claim's instance must be looked up in EC2 before its next step. The call is slow, so it is made only then."""
+    """Whether the claim's instance must be looked up in EC2 before its next step.
+
+    The call is slow, so it is made only if needed.
+    """
     if record.machine is None:
         return record.deletion is not None or record.attempts > 0
     if record.deletion is not None:
@@ -95,18 +100,21 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
 
 
 def is_late_to_initialize(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the node joined long ago and is still not ready: its pods are planned elsewhere, and an empty node is removed."""
+    """Whether the node joined long ago and is still not ready.
+
+    Its pods are planned elsewhere, and the node is removed if empty.
+    """
     overdue = now - record.phase_since >= INITIALIZATION_TIMEOUT
     return record.phase is ClaimPhase.REGISTERED and record.deletion is None and overdue
 
 
 def _keeps(pod: Pod) -> bool:
-    """Whether a node that never became ready is kept because this pod runs on it."""
+    """Whether this pod keeps a node that never became ready."""
     return pod.is_active and not pod.is_daemon and not pod.is_static
 
 
 def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
-    """Whether to search the working nodes for the node of a claim that names none, before its instance is terminated.
+    """Whether to search for the node of a claim that names none, before its instance is terminated.
 
     A row restored from a copy of the table may be older than the node.
     """
@@ -115,7 +123,7 @@ def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
 
 
 def _resume(record: ClaimRecord, node: Node | None) -> BeginTermination | None:
-    """Resume a removal that the claim has lost: the table was restored, and the node still says why it must go."""
+    """Resume a removal that the claim's row has lost: the table was restored, and the node still records the reason."""
     reason = must_leave_for(node) if node is not None else None
     if node is None or reason is None:
         return None
@@ -176,7 +184,7 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
 
 
 def _open(record: ClaimRecord, node: Node, usable_for: timedelta, now: datetime) -> ClaimStep:
-    """Open a node that has started to pods: first to those that it was launched for, if the scheduler is kept off it."""
+    """Open a started node to pods: if the scheduler is kept off it, first to those that it was launched for."""
     if not is_held(node):
         return MarkInitialized(node.name)
     is_over = record.is_bound or not record.plan.pods

@@ -14,13 +14,16 @@ from core.reasons.command import CommandReason
 from core.reasons.termination import TerminationReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
-"""How long a decision has to stand before it is carried out (Karpenter)."""
+"""How long after a decision it is verified and carried out (Karpenter)."""
 
 STALE_AFTER: Final = timedelta(minutes=5)
-"""A command that could not be verified for this long was decided on an outdated cluster state."""
+"""The age at which an unverified command is dropped: it was decided on an outdated cluster state."""
 
 REPLACEMENTS_RECHECKED: Final = timedelta(seconds=5)
-"""Instances take most of a minute to boot. A check costs a read for the command and for each of its claims."""
+"""The interval of checks for replacements.
+
+Instances take most of a minute to boot, and a check costs a read for the command and each of its claims.
+"""
 
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 SHORTEST: Final = timedelta(minutes=10)
@@ -28,14 +31,14 @@ _LONGEST: Final = timedelta(hours=1)
 
 
 def first_check_at(command: Command, standing: StoredTarget | None, now: datetime) -> datetime:
-    """When a command that was decided now is checked on a new snapshot.
+    """Return when a command that was decided now is checked on a new snapshot.
 
-    Drift is checked at once (Karpenter). For nodes on the way to a target that stands already, the time counts from the target:
+    Drift is checked at once (Karpenter). For a command of an existing target, the time counts from the decision of the target:
     waiting again in each wave would show nothing new.
 
     Args:
-        command: What was decided.
-        standing: The target that the command continues, as an earlier run stored it; None where it continues none.
+        command: The decided command.
+        standing: The stored target that the command continues; None if it continues none.
         now: The time of the decision.
     """
     if command.reason == TerminationReason.DRIFTED:
@@ -46,7 +49,7 @@ def first_check_at(command: Command, standing: StoredTarget | None, now: datetim
 
 
 def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime) -> CommandStep:
-    """The next step of a command: the same record and facts give the same step."""
+    """Return the next step of a command; the same record and facts give the same step."""
     leaving = tuple(name for name in record.command.claims if name in facts.claims)
     if not leaving:
         return Abandon(CommandReason.CANDIDATES_GONE, "the nodes are gone already")
@@ -66,7 +69,7 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
 def replacement_names(record: CommandRecord) -> tuple[str, ...]:
     """Return the names of the claims that replace the command's nodes, none before the command has started.
 
-    They follow from the command alone: a run that finds it half started requests the same claims again, or terminates them.
+    They depend on the command alone: a run that finds it half started requests the same claims again, or terminates them.
     """
     return names_of_replacements(record.id, record.command) if record.has_started else ()
 

@@ -1,4 +1,4 @@
-"""Checks that a node is as large as what was launched for it (Karpenter, consistency checks)."""
+"""Checks that a node has the capacity that was planned for it (Karpenter, consistency checks)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ AT_LEAST_PERCENT: Final = 90
 
 
 def shortfall(record: ClaimRecord, node: Node) -> str:
-    """Return the requested resources of which the node has too little, empty where it has enough of all.
+    """Return the requested resources that the node has too little of, empty if it has enough.
 
-    Only what the claim's pods request is compared (Karpenter). Pods planned for the missing capacity would wait for it in vain.
+    Only the requests of the claim's pods are compared (Karpenter). Pods that were planned for the missing capacity find no
+    room.
     """
     expected = record.machine.capacity if record.machine is not None else {}
     missing = [

@@ -20,12 +20,12 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: The nodes with its provider id: one, none, or by mistake several.
         pods: The pods on its node.
-        budgets: PodDisruptionBudgets, where the node may still be given back and pods are on it.
-        attachments: Volumes still attached to its node, but for those of pods that stay until the end.
+        budgets: PodDisruptionBudgets, if the drain can still be cancelled and pods are on the node.
+        attachments: Volumes still attached to its node, except those of pods that stay until the end.
         tagged_instance: Id of an instance that carries the claim's tag while the record has none; empty for none.
-        has_replacements: Whether everything planned for its pods is ready; looked up while its drain waits for that.
-        is_instance_gone: Whether EC2 no longer has the instance; None where EC2 was not asked.
-        usable_for: How long, by one and the same clock, the claim's node is known to be ready for its pods.
+        has_replacements: Whether all replacements for its pods are ready; looked up while the drain waits for them.
+        is_instance_gone: Whether EC2 no longer has the instance; None if EC2 was not asked.
+        usable_for: How long the node has been observed to be ready for its pods, by a single clock.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -39,7 +39,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def node(self) -> Node | None:
-        """The claim's only node; None where there is none, or where several carry its provider id."""
+        """The claim's only node; None if there is none or several have its provider id."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 

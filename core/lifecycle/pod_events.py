@@ -1,9 +1,9 @@
-"""Detects without a watch when a pod last came to a node or left it: by comparing successive lists, and from the audit log.
+"""Detects without a watch when a pod last arrived at a node or left it: by comparing successive lists, and from the audit log.
 
-Each claim's record keeps a digest of the pods on its node. If the digest differs from the last list's, a pod came or left, and
-the time of this list counts. consolidateAfter therefore starts at most one list late. What came and went between two lists is
-in no digest: the audit log tells of that, and without it such a pod is missed. DaemonSets' pods do not count, nor do pods
-that have finished or are being deleted (Karpenter).
+Each claim's record stores a digest of the pods on its node. If a new list has another digest, a pod arrived or left, and the
+time of the list counts. consolidateAfter therefore starts at most one list late. A pod that arrives and leaves between two
+lists is in no digest; only the audit log reports it. DaemonSets' pods do not count, nor do pods that have finished or are being
+deleted (Karpenter).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 
 ANY_NODE: Final = "*"
-"""Stands for every node among those on which pods ended."""
+"""Key for pods that ended on an unknown node, which may be any."""
 
 _NONE_ENDED: Final[Mapping[str, datetime]] = {}
 
@@ -30,13 +30,13 @@ def with_pod_events(
     now: datetime,
     ended: Mapping[str, datetime] = _NONE_ENDED,
 ) -> tuple[ClaimRecord, ...]:
-    """The records, in their order, with the time of the last pod event; the same object where nothing happened.
+    """Return the records, in order, with the time of the last pod event; an unchanged record is the same object.
 
     Args:
         records: As stored.
         pods: All pods, at this moment.
-        now: That moment.
-        ended: Node, or `ANY_NODE`, → when a pod last ended there, as far as that is known.
+        now: The time of the list.
+        ended: Node or `ANY_NODE` → when a pod last ended there, if known.
     """
     everywhere = ended.get(ANY_NODE)
     by_node: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ def with_pod_events(
 
 
 def _with_moments(record: ClaimRecord, *moments: datetime | None) -> ClaimRecord:
-    """The record with what the audit log tells, where that is later than what was seen."""
+    """Return the record with the times from the audit log, if they are later than those from lists."""
     since = record.last_pod_event_at or record.initialized_at
     latest = max((moment for moment in moments if moment is not None), default=None)
     if record.phase is not ClaimPhase.INITIALIZED or latest is None or (since is not None and latest <= since):

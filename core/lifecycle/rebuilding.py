@@ -1,9 +1,8 @@
 """Rebuilds a claim whose row is lost, from its instance and its node.
 
-The instance's tags name the claim it was launched for, the NodePool, the EC2NodeClass and the drift hashes. The rest of what
-the claim was launched for is written to its node at registration and read back from there; where it cannot be read, the
-NodePool's current template stands in. A node may write its own annotations, so nothing that identifies a claim is read from
-them.
+The instance's tags name the claim, the NodePool, the EC2NodeClass and the drift hashes. The rest of the claim's plan is written
+to its node at registration; if it cannot be read there, the NodePool's current template is used. A node may change its own
+annotations, so nothing that identifies a claim is read from them.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ HASHES: Final = (
     labels.NODECLASS_HASH,
     labels.NODECLASS_HASH_VERSION,
 )
-"""Annotations of a claim that its instance carries as tags: with the current hash instead, a drifted node would look new."""
+"""Annotations of a claim that its instance has as tags. With the current hashes instead, a drifted node would look new."""
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a claim's plan that only its node's annotation `labels.CLAIM_SPEC` keeps.
+    """The parts of a claim's plan that only its node's annotation `labels.CLAIM_SPEC` stores.
 
-    `taints` are kept for a NodeClaim that was made by hand: for all others those of the NodePool stand in, None.
+    `taints` are stored only for a hand-made NodeClaim; None for others, which have those of the NodePool.
     """
 
     labels: dict[str, str] = {}
@@ -50,7 +49,7 @@ class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def claim_tags(plan: PlannedClaim) -> dict[str, str]:
-    """Return the drift hashes, the decision and the NodeClaim that was made by hand, as tags of the instance."""
+    """Return the drift hashes, the decision and the UID of a hand-made NodeClaim as tags of the instance."""
     kept = (*HASHES, labels.DECISION, labels.MADE_BY_HAND)
     return {key: plan.annotations[key] for key in kept if key in plan.annotations}
 
@@ -58,7 +57,7 @@ def claim_tags(plan: PlannedClaim) -> dict[str, str]:
 def claim_annotations(record: ClaimRecord) -> dict[str, str]:
     """Return the annotations in which a node records its claim.
 
-    Instance types are left out: they take kilobytes, and the type of the node is already fixed.
+    Instance types are left out: they take kilobytes, and the node's type is fixed.
     """
     plan = record.plan
     spec = ClaimSpec(
@@ -74,13 +73,13 @@ def claim_annotations(record: ClaimRecord) -> dict[str, str]:
 
 
 def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: NodePool) -> PlannedClaim:
-    """Return the plan that an instance with these tags was launched from, as far as it still matters.
+    """Return the plan that an instance with these tags was launched from, without parts that no longer matter.
 
     Args:
         name: The claim's name.
         tags: The instance's.
-        node: Its node, None where it has not joined.
-        pool: The NodePool that the tags name; one without a template where that is gone.
+        node: Its node, None if it has not joined.
+        pool: The NodePool that the tags name; an empty one if it is gone.
     """
     spec = _spec(node) or _spec_of_pool(node, pool)
     class_name = tags.get(labels.NODECLASS, "") or pool.node_class.name
@@ -129,7 +128,7 @@ def rebuilt(
 
 
 def with_labels_of(record: ClaimRecord, node: Node) -> ClaimRecord:
-    """Return a claim that was rebuilt before its node joined, completed with what only the node knows.
+    """Return a claim that was rebuilt before its node joined, completed with the node's labels.
 
     Where the NodePool leaves a label open, the plan chose a value, which the kubelet reports. Without it the node would look
     drifted. A claim that was not rebuilt has a launch token and is returned unchanged.
@@ -149,7 +148,7 @@ def _phase(node: Node | None) -> ClaimPhase:
 
 
 def _spec(node: Node | None) -> ClaimSpec | None:
-    """Return the spec in the node's annotation, None where there is no readable one."""
+    """Return the spec in the node's annotation, None if there is no readable one."""
     written = node.annotations.get(labels.CLAIM_SPEC, "") if node is not None else ""
     try:
         return msgspec.json.decode(written, type=ClaimSpec) if written else None

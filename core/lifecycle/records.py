@@ -54,12 +54,12 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         pods_created_at: When the first of its pods was created.
-        pods_marked_at: When kube-scheduler first said of one of them that it fits nowhere.
-        heard_at: When the run that planned it started to list.
-        launched_at: When EC2's answer to its launch came.
+        pods_marked_at: When kube-scheduler first reported one of them as unschedulable.
+        heard_at: When the run that planned it started its listing.
+        launched_at: When EC2 answered its launch.
         seen_at: When its node was first seen.
         usable_at: When its node was first found ready for its pods, which then had their first turn.
-        bound_at: When we last bound a pod to it, or found that there is none to be bound.
+        bound_at: When we last bound a pod to it, or found none to bind.
         opened_at: When its node was opened to all pods.
     """
 
@@ -74,10 +74,10 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
-    """How often the eviction of a pod failed, the code of the last answer, and when it is tried again.
+    """The failed attempts to evict a pod, the code of the last answer, and the time of the next attempt.
 
     Attributes:
-        is_forced: Whether the last try was its deletion by force.
+        is_forced: Whether the last attempt was a forced deletion.
     """
 
     attempts: int
@@ -87,17 +87,17 @@ class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The removal of a claim: why, and what has been done so far.
+    """The removal of a claim: its reason and progress.
 
     Attributes:
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen closed to new pods.
-        tries: UID of each pod whose eviction failed → its tries. About 100 bytes a pod; pods that left are dropped.
+        tries: UID of each pod whose eviction failed → its attempts. About 100 bytes per pod; pods that left are dropped.
         escalation_level: The level of a blocked drain that was reported last (`core.lifecycle.draining.escalation`).
-        is_final: The node cannot be given back any more.
-        ends_at: When AWS takes the instance away; its pods wait for replacements until shortly before. None: drain at once.
-        replacements: The claims that its pods wait for, as last planned; None as long as one of them has no place.
-        evicted_at: When a pod last left because it was evicted or forced off, None while none has.
+        is_final: Whether the removal can no longer be cancelled.
+        ends_at: When AWS takes the instance; its pods wait for replacements until shortly before. None: drain at once.
+        replacements: The claims that its pods wait for, as last planned; None while a pod has no place.
+        evicted_at: When a pod last left because it was evicted or forced off, None if none has.
         terminated_at: When EC2 was last asked to terminate the instance.
     """
 
@@ -119,25 +119,25 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One claim, from the intent to launch it until its instance and node are gone.
 
     Attributes:
-        plan: What was asked for. `pods` and `instance_types` are kept only until they have served.
+        plan: The planned claim. `pods` and `instance_types` are dropped once they are no longer needed.
         token: Idempotency token of the launch; a new one after each definite refusal.
         shares: How many claims share the launch, and its token (`core.lifecycle.launching.shared_launch`).
-        share: Which of its instances is this claim's, from zero.
-        offerings: The launch order's places, stored so that the same token always means the same request.
-        is_ranked: Their prices are the NodePool's own, so the launch follows their order instead of EC2's prices.
-        awaits_pods: Its pods waited for a node when it was requested; those of a replacement run on the node that goes.
-            Kept only until the launch.
+        share: The index of this claim's instance in the launch, from zero.
+        offerings: The launch order's offerings, stored so that the same token always means the same request.
+        is_ranked: Whether their prices are the NodePool's own, so that the launch follows their order instead of EC2's prices.
+        awaits_pods: Whether its pods were pending when it was requested; those of a replacement run on the leaving node.
+            Dropped at the launch.
         command: Id of the command whose replacement it is, empty for none.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
-        is_disrupting: Whether it holds a place in the count of its NodePool's leaving nodes, which budgets bound.
+        is_disrupting: Whether it counts as one of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
-        pods_digest: Digest of the pods seen on its node, to notice that one came or left.
+        pods_digest: Digest of the pods seen on its node, by which an arrival or departure is detected.
         nominated: Pods (`namespace/name`) whose status names its node because we wrote it there, until they are bound.
         is_bound: Whether binding has ended for its node; pods that still wait are left to kube-scheduler.
-        hold: Until when it is exempt from voluntary disruption because its drain was given back; None where it never was.
-        given_back: How often that happened.
+        hold: Until when it is exempt from voluntary disruption because its drain was cancelled; None if it never was.
+        given_back: How often its drain was cancelled.
         retires_at: When AWS retires or restarts its instance, the earliest announced date; None for no date.
-        checked_until: End of the chain of checks that lasts longest; shorter ones end when they find it. None: none is known.
+        checked_until: End of the longest chain of checks; shorter chains end when they read it. None: no chain is known.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -195,7 +195,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do for it: its node works and stays."""
+        """Whether it needs no further step: its node works and stays."""
         return self.phase is ClaimPhase.INITIALIZED and self.deletion is None
 
 
@@ -220,5 +220,5 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool:
-        """Whether its nodes are being removed, so that nothing may be placed on them."""
+        """Whether its nodes are being removed, so that no pod may be placed on them."""
         return self.phase is not CommandPhase.VERIFYING

@@ -14,14 +14,14 @@ from core.model.node import Node
 from core.model.values.taints import HELD, UNREGISTERED, Taint, is_ephemeral
 
 STARTED: Final = "Started"
-"""Returned by `waits_for` where nothing is missing."""
+"""Returned by `waits_for` if nothing is missing."""
 
 
 def has_registered(record: ClaimRecord, node: Node) -> bool:
     """Whether pods may be on the node: either the claim or the node is marked as registered.
 
-    A node is opened to pods before its claim's row is updated, and a run may die in between; a row may also be older than the
-    node.
+    A node is opened to pods before its claim's row is updated, and a run may crash in between; a restored row may also be older
+    than the node.
     """
     return record.is_registered or node.labels.get(labels.REGISTERED) == "true"
 
@@ -30,9 +30,9 @@ def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> 
     """Return the step that gives a node that joined its labels, annotations, taints and finalizers.
 
     Taints and startup taints are merged unless the node opts out with `karpenter.sh/do-not-sync-taints`; a taint that it
-    already has, by key and effect, is left unchanged. The same patch removes the unregistered taint. A node already registered
-    by a run that died before it could record that, or before the table was restored, gets no taints: its startup taints may
-    have been removed since. `binds`: the scheduler is kept off until the claim's pods are bound.
+    already has, by key and effect, is left unchanged. The same patch removes the unregistered taint. A node whose registration
+    is not recorded, because a run crashed or the table was restored, gets no taints: its startup taints may have been removed
+    since. `binds`: whether the scheduler is kept off until the claim's pods are bound.
     """
     taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
     if labels.REGISTERED not in node.labels and node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
@@ -52,7 +52,7 @@ def waits_for(record: ClaimRecord, node: Node) -> str:
     """Return what a registered node still lacks to be initialized, `STARTED` if nothing.
 
     Checked in Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised.
-    The taint that keeps the scheduler off is ours, and is removed last.
+    Our own taint that keeps the scheduler off is removed last.
     """
     if not node.is_ready:
         return "the node is not ready"

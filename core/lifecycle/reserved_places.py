@@ -1,4 +1,4 @@
-"""Counts the places in capacity reservations that claims hold, or are on their way to."""
+"""Counts the places in capacity reservations that claims hold or are being launched into."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.lifecycle.records import ClaimRecord
 def held_places(records: Iterable[ClaimRecord]) -> dict[str, int]:
     """Return reservation id → how many claims hold a place; a claim that may still become any of several counts in each.
 
-    A leaving claim holds its place until it is forgotten: its instance may still run.
+    A leaving claim holds its place until its record is dropped: its instance may still run.
     """
     held: Counter[str] = Counter()
     for record in records:

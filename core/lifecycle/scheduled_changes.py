@@ -1,4 +1,4 @@
-"""Spreads out the removal of claims whose instance AWS retires or restarts on a date announced days ahead (docs/adr/0031)."""
+"""Spreads out the removal of claims whose instance AWS retires or restarts on an announced date (docs/adr/0031)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from core.lifecycle.draining.cancellation import is_voluntary
 from core.lifecycle.records import ClaimRecord
 
 BEGINS_BEFORE: Final = timedelta(hours=72)
-"""Three nights, so that a budget whose window is at night opens at least twice."""
+"""How long before the date removals begin: three nights, so that a nightly budget window opens at least twice."""
 
 SPREAD: Final = timedelta(hours=24)
-"""Period over which the claims with the same date begin to go: AWS may announce one date for a whole rack."""
+"""The period over which removals of claims with the same date begin: AWS may announce one date for a whole rack."""
 
 DUE_BEFORE: Final = timedelta(hours=6)
-"""From this long before the date, budgets no longer count."""
+"""How long before the date budgets no longer apply."""
 
 
 def is_due(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the claim must go now: its date is near or past, and it is not going for such a reason already."""
+    """Whether the claim must go now: its date is near or past, and it is not leaving for such a reason already."""
     must_go = record.deletion is not None and not is_voluntary(record.deletion)
     return record.retires_at is not None and not must_go and now >= record.retires_at - DUE_BEFORE
 

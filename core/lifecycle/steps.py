@@ -1,6 +1,6 @@
 """The next step of a claim or command, as data.
 
-A controller carries a step out and stores the new record; where intent is written first, it stores before it acts.
+A controller carries out a step and stores the new record; steps with written intent store it before they act.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class NoStep(msgspec.Struct, frozen=True):
-    """Nothing to do until something else happens."""
+    """Nothing to do until an event."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Adopt(msgspec.Struct, frozen=True):
 
 
 class Register(msgspec.Struct, frozen=True):
-    """Give the node that joined its labels, annotations, taints and finalizers; of the last two the complete lists."""
+    """Give a joined node its labels, annotations, taints and finalizers; the latter two are complete lists."""
 
     node: str
     labels: dict[str, str]
@@ -55,13 +55,13 @@ class NoteUsable(msgspec.Struct, frozen=True):
 
 
 class BindPods(msgspec.Struct, frozen=True):
-    """Bind the claim's pods to its node, which kube-scheduler is kept off."""
+    """Bind the claim's pods to its node while kube-scheduler is kept off it."""
 
     node: str
 
 
 class MarkInitialized(msgspec.Struct, frozen=True):
-    """Label the node as fully started, and open it to kube-scheduler if that was kept off."""
+    """Label the node as initialized, and open it to kube-scheduler if that was kept off."""
 
     node: str
 
@@ -100,7 +100,7 @@ class Drain(msgspec.Struct, frozen=True):
 
 
 class CancelDrain(msgspec.Struct, frozen=True):
-    """Let the node stay: its drain cannot finish. `reason` says why it is left alone for a while."""
+    """Cancel the drain, which cannot finish. `reason` says why the node is exempt from disruption for a while."""
 
     node: str
     reason: NodeReason
@@ -170,14 +170,14 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class RemoveCandidates(msgspec.Struct, frozen=True):
-    """Start to remove these candidates' claims; if they are all that are left, this completes the command."""
+    """Start to remove these candidates' claims; if they are the last ones, this completes the command."""
 
     claims: tuple[str, ...]
     is_last: bool = True
 
 
 class Abandon(msgspec.Struct, frozen=True):
-    """Give the command up: release its candidates, and remove replacements that are not needed."""
+    """Abandon the command: release its candidates, and remove replacements that are not needed."""
 
     reason: ReasonCode
     message: str

@@ -59,9 +59,9 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
 
 
 def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
-    """Return a stored, not yet launched claim as a node on its way: filled with its own pods, with no room for others.
+    """Return a stored claim before its launch as a launching node: it holds its own pods and has no room for others.
 
-    Its pods count in the zone, type and capacity type on which all offerings of its order agree.
+    Its pods count in the zone, type and capacity type that all its offerings share.
     """
     own = {**record.plan.labels, **_agreed(record)}
     return msgspec.structs.replace(

@@ -1,1 +1,1 @@
-"""Kubernetes objects as they come over the wire or out of a file, and their translation into `core.model`."""
+"""Kubernetes objects from the API server or from files, and their translation into `core.model`."""

@@ -1,4 +1,4 @@
-"""From decoded objects to the snapshot that decisions read; the same for a live cluster and for files."""
+"""Assembles a snapshot from decoded objects, in the same way for a live cluster and for files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DEFAULTS: Final = Options()
 
 
 class ObjectReaders(Protocol):
-    """What reads Karpenter's objects: `core.api`, or somebody who has its results. Each raises InvalidInputError."""
+    """Readers of Karpenter's objects: `core.api`, or a cache of its results. Each raises InvalidInputError."""
 
     def node_pool(self, obj: Any, /) -> NodePool:
         """Read a NodePool."""
@@ -52,14 +52,14 @@ class ObjectReaders(Protocol):
 
 
 class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that could not be used, or that is used with a reservation.
+    """An object that could not be used, or is used with a warning.
 
     Attributes:
-        resource, position: Its kind, and its index among the objects of that kind that were given; -1 for one that was not.
-        subject: The object as people name it, such as `Pod shop/cart-0`.
+        resource, position: Its kind, and its index among the given objects of that kind; -1 for an object that was not given.
+        subject: The object for people, such as `Pod shop/cart-0`.
         field: Path of the field, empty for the object as a whole.
         problem: What is wrong, as the end of a sentence.
-        is_warning: Whether all the others may be used all the same, and it too where that is possible.
+        is_warning: Whether the other objects may be used regardless, and this one too if possible.
     """
 
     resource: Resource
@@ -85,11 +85,11 @@ def assemble(
 ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """Translate objects, as `core.manifests.wire.decoding` decodes them, into a snapshot.
 
-    An object that cannot be understood is named in the second result. What decides about nodes stays in, such that it keeps
-    them: a NodePool or EC2NodeClass marked with its problem, a pod or node that says who and where it is, a
-    PodDisruptionBudget that protects its whole namespace, a DaemonSet by its newest pod. The rest is left out. A NodePool
-    without a class is not ready in a live cluster; elsewhere it is planned with the catalogue, with a warning.
-    `readers` are asked in place of `core.api`, whose models take long to load.
+    The second result names the objects that cannot be understood. Those that decide about nodes remain in a form that protects
+    nodes: a NodePool or EC2NodeClass marked with its problem, a pod or node with its identity and place, a PodDisruptionBudget
+    that protects its whole namespace, a DaemonSet as its newest pod. All others are left out. A NodePool without a class is not
+    ready in a live cluster; for files it is planned with the catalogue, with a warning. `readers` replace `core.api`, whose
+    models take long to load.
     """
     return _Assembly(objects, is_live=is_live, readers=readers).snapshot(
         now=now, catalogue=catalogue, options=options, cluster=cluster
@@ -97,7 +97,7 @@ def assemble(
 
 
 class _Assembly:
-    """One run over the objects; collects the problems on its way."""
+    """Translates the objects once and collects the problems."""
 
     def __init__(
         self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool, readers: ObjectReaders | None
@@ -173,7 +173,7 @@ class _Assembly:
         return tuple(found)
 
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
-        """Those whose references lead somewhere."""
+        """Return the buffers whose references can be resolved."""
         return self._each(kinds.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
 
     def _nodes(self) -> tuple[Node, ...]:
@@ -184,7 +184,7 @@ class _Assembly:
         )
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
-        """DaemonSets as their newest pod really is: admission may have added to the template (Karpenter)."""
+        """Return DaemonSets with the spec of their newest pod: admission may have changed the template (Karpenter)."""
         newest: dict[tuple[str, str], Pod] = {}
         for pod in pods:
             for owner in pod.owners if pod.is_daemon and pod.is_active else ():
@@ -244,7 +244,7 @@ def _models() -> ObjectReaders:
 
 
 def _is_ours(reference: ObjectRef) -> bool:
-    """Whether a class is an EC2NodeClass: EKS Auto Mode has NodeClasses of its own, `default` by name, too."""
+    """Whether a class is an EC2NodeClass: EKS Auto Mode has NodeClasses of its own, also named `default`."""
     return reference.group in ("", labels.AWS_GROUP) and reference.kind in ("", "EC2NodeClass")
 
 

@@ -1,7 +1,7 @@
-"""CapacityBuffers: wire → model, with their references resolved (Karpenter 1.14, as the Cluster Autoscaler does).
+"""Translates CapacityBuffers from wire to model, with their references resolved (Karpenter 1.14, as in the Cluster Autoscaler).
 
-How many pods: the larger of `replicas` and `percentage` of the workload, at most what `limits` have room for; with neither,
-as many as fit the limits.
+A buffer has the larger number of `replicas` and `percentage` of the workload, but no more pods than fit `limits`; with neither,
+as many as fit.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ SCALABLE: Final = {
 """The kinds that a `scalableRef` may name, all of group `apps`."""
 
 PODS_MAX: Final = 100_000
-"""Bound on one buffer's pods: more is a slip of the hand, not spare room."""
+"""The most pods of one buffer: a larger number is a typing error."""
 
 VIRTUAL_PRIORITY: Final = -(2**31)
-"""Of the pods that stand for a buffer (Karpenter)."""
+"""The priority of a buffer's virtual pods (Karpenter)."""
 
 
 class NotForUsError(InvalidInputError):
-    """The buffer is well formed, and there is nothing to keep free for it now."""
+    """The buffer is valid, but no room can be kept free for it now."""
 
 
 class BufferTranslator:
     """Translates the CapacityBuffers of one cluster at one moment.
 
     Args:
-        objects: Where the templates and workloads are found that buffers name.
+        objects: The objects among which buffers name templates and workloads.
         pods: Translates their pods.
     """
 
@@ -59,7 +59,7 @@ class BufferTranslator:
         """One buffer.
 
         Raises:
-            NotForUsError: If what it names is not there, or its strategy is not ours to carry out.
+            NotForUsError: If it names a missing object, or a strategy that we do not implement.
             InvalidInputError: If a field cannot be understood.
         """
         metadata, spec = written.metadata, written.spec
@@ -84,7 +84,7 @@ class BufferTranslator:
         )
 
     def _template(self, spec: CapacityBufferSpec, namespace: str) -> tuple[PodTemplate, str, int]:
-        """The pods' template, its path in the object that has it, and that object's replicas."""
+        """Return the pods' template, its path in the object, and the object's replicas."""
         if spec.scalable_ref is not None:
             kind, name = spec.scalable_ref.kind, spec.scalable_ref.name
             workload = self._named(_kind_of(spec.scalable_ref), namespace, name, field="spec.scalableRef.name")
@@ -103,7 +103,7 @@ class BufferTranslator:
 
 
 def _check(spec: CapacityBufferSpec) -> None:
-    """The rules of the API's schema, then what only we cannot do."""
+    """Check the rules of the API's schema, then our own restrictions."""
     for value, field in ((spec.replicas, "spec.replicas"), (spec.percentage, "spec.percentage")):
         if value is not None and value < 0:
             raise InvalidInputError(f"{value} is less than zero", field=field)
@@ -125,7 +125,7 @@ def _kind_of(reference: ScalableReference) -> Resource:
 
 
 def _wanted(spec: CapacityBufferSpec, size: int) -> int | None:
-    """What replicas and percentage ask for; None where neither does."""
+    """Return the pods that replicas and percentage request; None if neither is set."""
     wanted = [] if spec.replicas is None else [spec.replicas]
     if spec.percentage is not None and spec.scalable_ref is not None:
         wanted.append(-(-size * spec.percentage // 100))
@@ -133,14 +133,14 @@ def _wanted(spec: CapacityBufferSpec, size: int) -> int | None:
 
 
 def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
-    """How many such pods fit the limits; None where no limit speaks of anything that they request."""
+    """Return how many such pods fit the limits; None if the limits name no resource that they request."""
     limits = resources.parse(spec.limits or {}, field="spec.limits")
     fitting = [limit // amount for name, limit in limits.items() if (amount := shape.requests.get(name, 0)) > 0]
     return min(fitting, default=None)
 
 
 def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
-    """The kinds that these buffers name objects of."""
+    """Return the kinds of the objects that these buffers name."""
     found = {kinds.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
     references = (buffer.spec.scalable_ref for buffer in buffers)
     found |= {SCALABLE[r.kind] for r in references if r is not None and r.kind in SCALABLE}

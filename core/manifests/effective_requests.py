@@ -1,4 +1,4 @@
-"""What a pod asks of a node, by Kubernetes' own rules, including resize in place."""
+"""Computes what a pod requests of a node by Kubernetes' rules, including in-place resize."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Statuses = Mapping[str, wire_pod.ContainerStatus]
 
 
 def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
-    """The effective requests of a pod that runs as its spec says, and one pod slot; names in order.
+    """Return the effective requests of a pod that runs as specified, and one pod slot; names in order.
 
-    Limits count as requests where none are given, as the API server fills them in.
+    Limits count as requests if there are none, as in the API server's defaults.
 
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
@@ -26,9 +26,9 @@ def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int
 
 
 def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
-    """The effective requests of a pod whose containers may have been resized in place.
+    """Return the effective requests of a pod whose containers may have been resized in place.
 
-    A container counts with the most of what it asks for, was granted and has; a resize that cannot be is left out.
+    A container counts with the maximum of its requested, allocated and actual resources; an infeasible resize is ignored.
 
     Raises:
         InvalidInputError: If a quantity cannot be read or is negative.
@@ -39,7 +39,7 @@ def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
 
 
 def states_resources(status: wire_pod.PodStatus) -> bool:
-    """Whether the status says what any container has."""
+    """Whether the status states the resources of any container."""
     return any(
         container.resources is not None for container in (*status.container_statuses, *status.init_container_statuses)
     )
@@ -93,7 +93,7 @@ def _written(written: wire_pod.Resources, *, field: str) -> dict[str, int]:
 
 
 def _pod_level(spec: wire_pod.WirePodSpec, of_containers: Mapping[str, int], *, field: str) -> dict[str, int]:
-    """Pod-level requests, which replace the containers' sum; pod-level limits only fill in for what no container asks."""
+    """Return pod-level requests, which replace the containers' sum; pod-level limits count where no container requests any."""
     if spec.resources is None:
         return {}
     limits = resources.parse(spec.resources.limits, field=f"{field}.resources.limits")

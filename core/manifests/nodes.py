@@ -1,4 +1,4 @@
-"""Nodes, with what their CSINodes say: wire → model."""
+"""Translates Nodes and their CSINodes from wire to model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 
 
 def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> Node:
-    """One node. A cordoned node has the taint that Kubernetes gives it, written or not.
+    """Translate a node. A cordoned node gets Kubernetes' taint even if it lacks it.
 
     Raises:
         InvalidInputError: If a quantity or a taint cannot be understood.
@@ -35,7 +35,7 @@ def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> N
 
 
 def unreadable_node(written: WireNode, error: InvalidInputError) -> Node:
-    """A node for which `node` raised: it is there and keeps what runs on it, and has room for nothing more."""
+    """Translate a node for which `node` raised: it keeps its pods and has room for no more."""
     fault = ": ".join(part for part in (error.field, error.problem) if part)
     known = tuple(
         Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints if taint.effect in EFFECTS
@@ -65,7 +65,7 @@ def _node(written: WireNode) -> Node:
 
 
 def attach_limits(written: CsiNode) -> dict[str, int]:
-    """CSI driver → how many volumes the node may attach, for drivers that state a limit."""
+    """Return CSI driver → how many volumes the node may attach, for drivers that state a limit."""
     return {
         driver.name: driver.allocatable.count
         for driver in sorted(written.spec.drivers, key=lambda driver: driver.name)

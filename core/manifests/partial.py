@@ -1,6 +1,6 @@
-"""Objects of which a part cannot be read: what is left of them still says who they are, where, and how they fare.
+"""Reads objects that are partly unreadable: the readable part still has their identity, place and state.
 
-Leaving such an object out would be the dangerous mistake: a node whose only pod we do not understand is not empty.
+Omitting such an object would be dangerous: a node whose only pod is unreadable is not empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 PARTS_MAX: Final = 16
-"""Fields that may be unreadable in one object; with more of them it is none of its kind."""
+"""The most unreadable fields of one object; with more of them it is not an object of the kind."""
 
 _PLACE: Final = re.compile(r"(?P<problem>.*?) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`\Z", re.DOTALL)
 _TYPES: Final = re.compile(r"Expected `(?P<wanted>[a-z |]+)`(?:, got `(?P<given>[a-z |]+)`)?\Z")
@@ -27,7 +27,7 @@ _WORDS: Final = {
     "object": "an object",
     "datetime": "a time",
 }
-"""Msgspec's type → what `core.api` calls it."""
+"""Type name in msgspec's messages → name in the messages of `core.api`."""
 _TYPE_NAMES: Final[dict[type, str]] = {
     str: "text",
     int: "a number",
@@ -41,7 +41,7 @@ _INDEX: Final = re.compile(r"\[.*")
 
 
 def explained(message: str) -> tuple[str, str]:
-    """What is wrong and where, from msgspec's message, in the words of `core.api`: `must be text, not a number`."""
+    """Return the problem and its path from msgspec's message, in the words of `core.api`: `must be text, not a number`."""
     match = _PLACE.match(message)
     problem, path = (match["problem"], match["path"].lstrip(".")) if match else (message, "")
     path = path.replace("[...]", ".*")
@@ -56,7 +56,7 @@ def explained(message: str) -> tuple[str, str]:
 
 
 def located(path: str, problem: str, obj: object) -> str:
-    """Return the path with the entry of a map at fault in place of a last `*`: msgspec does not name entries.
+    """Return the path with the invalid map entry in place of a last `*`: msgspec does not name entries.
 
     Args:
         path: As `explained` returns it.
@@ -80,9 +80,9 @@ def _words(types: str) -> str:
 
 
 def readable_rest(type_: Any, obj: object) -> Any | None:
-    """The object without its unreadable fields, the first of them in `unreadable`; None where no name is left of it.
+    """Return the object without its unreadable fields, the first of which `unreadable` names; None if it then has no name.
 
-    A field goes with everything in it, one below the top: `spec.containers`, not `spec.containers[0].ports`.
+    A second-level field is removed as a whole: `spec.containers`, not `spec.containers[0].ports`.
     """
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in _mapping(obj).items()}
     first = ""
@@ -101,7 +101,7 @@ def readable_rest(type_: Any, obj: object) -> Any | None:
 
 
 def _drop(rest: dict[str, Any], path: list[str]) -> bool:
-    """Take the field out that the path leads to. Returns whether there was one."""
+    """Remove the field at the path; return whether it existed."""
     section = rest.get(path[0])
     if isinstance(section, dict) and len(path) > 1 and path[1] in section:
         del section[path[1]]

@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity between pods: wire → model."""
+"""Translates affinity and anti-affinity between pods from wire to model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.model.pod import PodAffinityTerm, WeightedPodAffinityTerm
 
 
 def pod_terms(written: tuple[WirePodAffinityTerm, ...], *, field: str) -> tuple[PodAffinityTerm, ...]:
-    """The required terms, in their order; `field` is the path of the podAffinity or podAntiAffinity.
+    """Return the required terms, in order; `field` is the path of the podAffinity or podAntiAffinity.
 
     Raises:
         InvalidInputError: If a selector cannot be read or a topologyKey is empty.
@@ -22,7 +22,7 @@ def pod_terms(written: tuple[WirePodAffinityTerm, ...], *, field: str) -> tuple[
 def preferred_pod_terms(
     written: tuple[WireWeightedPodAffinityTerm, ...], *, field: str
 ) -> tuple[WeightedPodAffinityTerm, ...]:
-    """The preferred terms with their weights, in their order.
+    """Return the preferred terms with their weights, in order.
 
     Raises:
         InvalidInputError: As `pod_terms`.

@@ -1,4 +1,4 @@
-"""Pods: wire → model. Pods with one spec on the wire get one `PodSpec`, translated once."""
+"""Translates pods from wire to model. Pods that share a spec on the wire share one `PodSpec`, translated once."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class PodTranslator:
     """Translates the pods of one cluster at one moment.
 
     Args:
-        priorities: Priority class → value, for pods that name a class and have no priority yet.
-        default_priority: Of pods that name no class.
+        priorities: Priority class → value, for pods that name a class but have no priority yet.
+        default_priority: The priority of pods that name no class.
     """
 
     def __init__(self, priorities: Mapping[str, int] | None = None, default_priority: int = 0) -> None:
@@ -52,7 +52,7 @@ class PodTranslator:
         self._owners: dict[int, tuple[object, tuple[Owner, ...]]] = {}
 
     def pod(self, written: wire_pod.WirePod) -> Pod:
-        """One pod.
+        """Translate a pod.
 
         Raises:
             InvalidInputError: If it has no name or a field cannot be understood.
@@ -64,21 +64,21 @@ class PodTranslator:
         return self._pod(written, self._spec_of(written))
 
     def readable_or_not(self, written: wire_pod.WirePod) -> Pod:
-        """The pod, or its `unreadable` stand-in where a field cannot be understood."""
+        """Translate a pod; return its `unreadable` form if a field cannot be understood."""
         try:
             return self.pod(written)
         except InvalidInputError as error:
             return self.unreadable(written, error)
 
     def unreadable(self, written: wire_pod.WirePod, error: InvalidInputError) -> Pod:
-        """A pod for which `pod` raised: who and where it is, but nothing of what it needs. No node is planned for it."""
+        """Translate a pod for which `pod` raised: its identity and place without its needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
         return msgspec.structs.replace(
             self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
         )
 
     def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
-        """The spec of a pod or of a template; `field` is its path in the object.
+        """Translate the spec of a pod or of a template; `field` is its path in the object.
 
         Raises:
             InvalidInputError: If a field cannot be understood.
@@ -116,7 +116,10 @@ class PodTranslator:
         )
 
     def _owners_of(self, metadata: wire_common.WireMetadata) -> tuple[Owner, ...]:
-        """The owners, one object for all pods of a workload. What was written is kept, so that its id stays its own."""
+        """Return the owners, one object for all pods of a workload.
+
+        The wire form is kept referenced, so that its id stays unique.
+        """
         written = metadata.owner_references
         known = self._owners.get(id(written))
         if known is None:
@@ -184,17 +187,17 @@ class PodTranslator:
 
 
 def owners(metadata: wire_common.WireMetadata) -> tuple[Owner, ...]:
-    """The owner references of an object."""
+    """Return the owner references of an object."""
     return tuple(
         Owner(ref.kind, ref.name, ref.api_version, ref.uid, ref.controller) for ref in metadata.owner_references
     )
 
 
 def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
-    """One topologySpreadConstraint; `field` is its path in the object.
+    """Translate a topologySpreadConstraint; `field` is its path in the object.
 
     Raises:
-        InvalidInputError: If it is one that the API server would refuse.
+        InvalidInputError: If the API server would reject it.
     """
     if written.max_skew < 1:
         raise InvalidInputError(f"{written.max_skew} is not one or more", field=f"{field}.maxSkew")
@@ -221,10 +224,10 @@ def _preferred(terms: tuple[PreferredSchedulingTerm, ...], *, field: str) -> tup
 
 
 def _selection_fault(written: wire_pod.WirePodSpec, node: NodeAffinity, field: str) -> str:
-    """The first label by which the pod selects nodes and which no node can carry.
+    """Return the first label in the pod's node selection that no node can carry.
 
-    The API server checks no value of a preferred term, and older ones none at all; a claim made for such a pod would carry
-    the text on to the user data of its node.
+    The API server does not check values of preferred terms, and older versions check no values. A claim for such a pod would
+    carry the text into its node's user data.
     """
     where = f"{field}.affinity.nodeAffinity"
     required = node.required.node_selector_terms if node.required is not None else ()
@@ -252,7 +255,7 @@ def _toleration(written: wire_pod.WireToleration, *, field: str) -> Toleration:
 
 
 def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
-    """Ports of regular containers on the node; with hostNetwork the API server takes every container port for one."""
+    """Return the host ports of regular containers; with hostNetwork, the API server makes every container port one."""
     found = {
         HostPort(
             port=port.host_port or port.container_port,

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, DaemonSets and what else rules refer to: wire → model."""
+"""Translates PodDisruptionBudgets, DaemonSets and other objects that rules refer to, from wire to model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service
 
 
 def pod_disruption_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodDisruptionBudget:
-    """One PodDisruptionBudget.
+    """Translate a PodDisruptionBudget.
 
     Raises:
         InvalidInputError: If its selector cannot be understood.
@@ -35,7 +35,10 @@ def pod_disruption_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodD
 
 
 def unreadable_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodDisruptionBudget:
-    """A budget for which `pod_disruption_budget` raised: it may be about any pod of its namespace, and keeps them all."""
+    """Translate a budget for which `pod_disruption_budget` raised.
+
+    It may select any pod of its namespace, so it protects all.
+    """
     metadata = written.metadata
     return PodDisruptionBudget(
         namespace=metadata.namespace or "default",
@@ -47,7 +50,7 @@ def unreadable_budget(written: wire_cluster.WirePodDisruptionBudget) -> PodDisru
 
 
 def daemon_set(written: wire_workloads.WireWorkload, translator: PodTranslator) -> DaemonSet:
-    """One DaemonSet: the pod that its template makes.
+    """Translate a DaemonSet: the pod of its template.
 
     Raises:
         InvalidInputError: If the template cannot be understood.
@@ -64,7 +67,7 @@ def daemon_set(written: wire_workloads.WireWorkload, translator: PodTranslator) 
 
 
 def unreadable_daemon_set(written: wire_workloads.WireWorkload, error: InvalidInputError) -> DaemonSet:
-    """A DaemonSet for which `daemon_set` raised; what its pods need, only the pods that there are can tell."""
+    """Translate a DaemonSet for which `daemon_set` raised; only its existing pods show what its pods need."""
     fault = ": ".join(part for part in (error.field, error.problem) if part)
     metadata = written.metadata
     spec = PodSpec(requests={"pods": 1}, problem=fault)
@@ -72,19 +75,19 @@ def unreadable_daemon_set(written: wire_workloads.WireWorkload, error: InvalidIn
 
 
 def namespace(written: wire_common.Labelled) -> Namespace:
-    """One namespace. Kubernetes labels each with its own name."""
+    """Translate a namespace. Kubernetes labels each with its own name."""
     own = {"kubernetes.io/metadata.name": written.metadata.name}
     return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
 
 
 def service(written: wire_cluster.WireService) -> Service:
-    """One Service."""
+    """Translate a Service."""
     metadata = written.metadata
     return Service(namespace=metadata.namespace or "default", name=metadata.name, selector=written.spec.selector)
 
 
 def workload_selector(written: wire_workloads.WireWorkload, kind: str) -> WorkloadSelector:
-    """A ReplicaSet, StatefulSet or Deployment, without its template.
+    """Translate a ReplicaSet, StatefulSet or Deployment, without its template.
 
     Raises:
         InvalidInputError: If the selector cannot be understood.
@@ -101,7 +104,7 @@ def workload_selector(written: wire_workloads.WireWorkload, kind: str) -> Worklo
 
 
 def controller_selector(written: wire_workloads.ReplicationController) -> WorkloadSelector:
-    """A ReplicationController, without its template."""
+    """Translate a ReplicationController, without its template."""
     metadata, selector = written.metadata, written.spec.selector
     return WorkloadSelector(
         namespace=metadata.namespace or "default",

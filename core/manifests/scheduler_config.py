@@ -1,7 +1,7 @@
-"""The cluster's default topology spread constraints, out of the scheduler's configuration.
+"""Reads the cluster's default topology spread constraints from the scheduler's configuration.
 
-Read are Karpenter's own form (`podTopologySpread.defaultConstraints`), kube-scheduler's KubeSchedulerConfiguration and the
-PodTopologySpreadArgs in it, so that users can hand over the file that they have.
+It accepts Karpenter's form (`podTopologySpread.defaultConstraints`), kube-scheduler's KubeSchedulerConfiguration, and the
+PodTopologySpreadArgs in it, so that users can pass the file that they have.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SYSTEM_SPREADS: Final = (
     TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
     TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),
 )
-"""What kube-scheduler does by itself (`defaultingType: System`)."""
+"""kube-scheduler's built-in constraints (`defaultingType: System`)."""
 
 _SUBJECT: Final = "scheduler configuration"
 _KNOWN: Final = frozenset(field.encode_name for field in msgspec.structs.fields(TopologySpreadConstraint))
@@ -31,10 +31,10 @@ _DEDUCED: Final = ("labelSelector", "matchLabelKeys")
 
 
 def default_spreads(document: object) -> tuple[TopologySpread, ...]:
-    """The constraints for pods that have none of their own.
+    """Return the constraints for pods without their own.
 
     Raises:
-        InvalidInputError: If the document is none of the three, or a constraint is one that kube-scheduler would refuse.
+        InvalidInputError: If the document is none of the three, or kube-scheduler would reject a constraint.
     """
     try:
         return _spreads(document)
@@ -60,7 +60,7 @@ def _spreads(document: object) -> tuple[TopologySpread, ...]:
 
 
 def _of_profiles(configuration: Mapping[str, Any]) -> tuple[TopologySpread, ...]:
-    """Those of the profile that pods get without asking for one."""
+    """Return the constraints of the default profile."""
     profiles = _sequence(configuration.get("profiles"), "profiles") or [{}]
     read = [_mapping(profile, f"profiles[{i}]") for i, profile in enumerate(profiles)]
     names = [profile.get("schedulerName", DEFAULT_SCHEDULER) for profile in read]

@@ -1,4 +1,4 @@
-"""Selectors of pods and of nodes: wire → model."""
+"""Translates selectors of pods and nodes from wire to model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NODE_OPERATORS: Final = (*_LABEL_OPERATORS, *_BOUNDS)
 
 
 def label_selector(written: wire_common.WireLabelSelector | None, *, field: str) -> LabelSelector | None:
-    """A label selector; None, which selects nothing, stays None.
+    """Translate a label selector; None, which selects nothing, stays None.
 
     Raises:
         InvalidInputError: If an expression has an unknown operator or lacks its values.
@@ -36,12 +36,12 @@ def label_selector(written: wire_common.WireLabelSelector | None, *, field: str)
 
 
 def equality_selector(labels: dict[str, str]) -> LabelSelector:
-    """A selector written as a plain mapping, as in a Service."""
+    """Translate a selector in the form of a plain mapping, as in a Service."""
     return LabelSelector(tuple(Requirement(key, False, (value,)) for key, value in sorted(labels.items())))
 
 
 def node_terms(written: wire_common.NodeSelector | None, *, field: str) -> tuple[NodeSelectorTerm, ...]:
-    """The alternatives of a node selector, in their order.
+    """Return the alternatives of a node selector, in order.
 
     Raises:
         InvalidInputError: If it has no alternative, or an expression cannot be read.
@@ -55,7 +55,7 @@ def node_terms(written: wire_common.NodeSelector | None, *, field: str) -> tuple
 
 
 def node_term(written: wire_common.WireNodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
-    """One alternative. Where Gt or Lt names no number, which the API server lets through, no node meets it: it is empty.
+    """Translate one alternative. If Gt or Lt names no number, which the API server allows, it is empty: no node meets it.
 
     Raises:
         InvalidInputError: If an expression has an unknown operator or lacks its values.
@@ -68,7 +68,7 @@ def node_term(written: wire_common.WireNodeSelectorTerm, *, field: str) -> NodeS
 
 
 def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
-    """The first key or value of a node selector that no label can have: its place and what is wrong, empty if there is none."""
+    """Return path and problem of the first key or value of a node selector that no label can have, empty if there is none."""
     for key in sorted(selector):
         fault = key_fault(key) or value_fault(selector[key])
         if fault:
@@ -77,7 +77,7 @@ def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
 
 
 def term_fault(term: wire_common.WireNodeSelectorTerm, *, field: str) -> str:
-    """The same of one alternative of a node affinity. Bounds are numbers, which are checked elsewhere."""
+    """Return the same for one alternative of a node affinity. Bounds are numbers, which are checked elsewhere."""
     for i, expression in enumerate(term.match_expressions):
         where = f"{field}.matchExpressions[{i}]"
         if not is_label_key(expression.key):
@@ -90,7 +90,7 @@ def term_fault(term: wire_common.WireNodeSelectorTerm, *, field: str) -> str:
 
 
 def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """The same requirements in an order that does not depend on how they were written."""
+    """Return the requirements in an order that is independent of the manifest's."""
     return tuple(sorted(requirements, key=lambda r: (r.key, r.complement, r.values, r.gte or -1, r.lte or -1)))
 
 

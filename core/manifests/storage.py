@@ -1,4 +1,4 @@
-"""Volumes, claims and storage classes: wire → model."""
+"""Translates volumes, claims and storage classes from wire to model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ZONAL_LABELS: Final = (
 
 
 def volume(written: wire_cluster.WirePersistentVolume) -> PersistentVolume:
-    """One volume. Zone labels, which older provisioners set instead of a node affinity, hold it to their zones.
+    """Translate a volume. Zone labels, which older provisioners set instead of a node affinity, restrict it to their zones.
 
     Raises:
         InvalidInputError: If its node affinity cannot be understood.
@@ -50,7 +50,7 @@ def volume(written: wire_cluster.WirePersistentVolume) -> PersistentVolume:
 
 
 def volume_claim(written: wire_cluster.WirePersistentVolumeClaim) -> PersistentVolumeClaim:
-    """One claim."""
+    """Translate a claim."""
     metadata, spec = written.metadata, written.spec
     return PersistentVolumeClaim(
         namespace=metadata.namespace or "default",
@@ -66,7 +66,7 @@ def volume_claim(written: wire_cluster.WirePersistentVolumeClaim) -> PersistentV
 
 
 def storage_class(written: wire_cluster.WireStorageClass) -> StorageClass:
-    """One class; the in-tree EBS provisioner goes by its CSI driver's name.
+    """Translate a class; the in-tree EBS provisioner gets the name of its CSI driver.
 
     Raises:
         InvalidInputError: If an allowed topology names no value.
@@ -85,7 +85,7 @@ def storage_class(written: wire_cluster.WireStorageClass) -> StorageClass:
 
 
 def attachment(written: wire_cluster.WireVolumeAttachment) -> VolumeAttachment:
-    """One attachment."""
+    """Translate an attachment."""
     return VolumeAttachment(
         name=written.metadata.name,
         node_name=written.spec.node_name,
@@ -96,7 +96,7 @@ def attachment(written: wire_cluster.WireVolumeAttachment) -> VolumeAttachment:
 def with_default_class(
     claims: Iterable[PersistentVolumeClaim], classes: Iterable[StorageClass]
 ) -> tuple[PersistentVolumeClaim, ...]:
-    """Claims that name no class get the default one, as the API server gives it."""
+    """Return the claims, with the default class for those that name none, as the API server does."""
     default = default_class(classes)
     return tuple(
         msgspec.structs.replace(claim, storage_class=default)

@@ -1,4 +1,4 @@
-"""Workloads out of files: the pods that their controllers would create."""
+"""Expands workloads from files to the pods that their controllers would create."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPANDED: Final = (
     kinds.REPLICATION_CONTROLLERS,
 )
 REPLICAS_MAX: Final = 200_000
-"""Bound on one workload's pods: more is a slip of the hand, not a cluster."""
+"""The most pods of one workload: a larger number is a typing error."""
 
 _TEMPLATE_HASH: Final = "pod-template-hash"
 
@@ -32,7 +32,7 @@ Owned = tuple[str, str, str]
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """What the controller of one workload would create."""
+    """The objects that the controller of one workload would create."""
 
     resource: Resource
     workload: Any
@@ -41,12 +41,12 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
-    """The pods, and the volume claims, of every workload that has no pod among `objects` yet; named `<workload>-<n>`.
+    """Return the pods and volume claims of every workload without pods among `objects`; named `<workload>-<n>`.
 
-    A ReplicaSet of a Deployment that is there too is left to the Deployment. CronJobs make Jobs at their time, not now.
+    A Deployment among the objects accounts for its ReplicaSets. CronJobs create Jobs at their time, not now.
 
     Raises:
-        InvalidInputError: If a number of replicas is negative or beyond all reason.
+        InvalidInputError: If a number of replicas is negative or above `REPLICAS_MAX`.
     """
     populated = _populated(objects)
     deployments = {_key("Deployment", d.metadata) for d in objects.get(kinds.DEPLOYMENTS, ())}
@@ -63,7 +63,7 @@ def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
 
 
 def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
-    """Workloads that have pods, directly or through a ReplicaSet; the Deployment is also known by the pods' hash."""
+    """Return workloads that have pods, directly or through a ReplicaSet; a Deployment is also recognized by the pods' hash."""
     direct: set[Owned] = set()
     for pod in objects.get(kinds.PODS, ()):
         namespace = pod.metadata.namespace or "default"
@@ -160,7 +160,7 @@ def _maker(
 
 
 def _hash_label(workload: WireWorkload) -> dict[str, str]:
-    """Tells one template's pods from another's, as the Deployment controller's label does."""
+    """Return the label that distinguishes the pods of one template from others, like the Deployment controller's."""
     return {_TEMPLATE_HASH: format(zlib.crc32(msgspec.msgpack.encode(workload.spec.template)), "08x")}
 
 

@@ -1,6 +1,7 @@
-"""Zone ids: what asks for one asks for its zone. Offerings know zones by name, and an account's zones have one id each.
+"""Replaces requirements for zone ids by requirements for zones.
 
-Nodes get their id from the cloud controller when they join, so before that nothing else could be compared with it.
+Offerings have zone names, and each zone of an account has one id. Nodes get their id label from the cloud controller when they
+join, so nothing else has it before that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ replace = msgspec.structs.replace
 
 
 def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dict[str, str]:
-    """Zone id → zone, as far as the subnets of EC2NodeClasses and the nodes tell; empty for a cluster that tells nothing."""
+    """Return zone id → zone, from the subnets of EC2NodeClasses and the labels of nodes."""
     found = {
         node.labels[labels.ZONE_ID]: node.labels[labels.ZONE]
         for node in sorted(nodes, key=lambda node: node.name)
@@ -34,13 +35,13 @@ def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dic
 
 
 def with_zones(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with every demand for a zone id turned into one for its zone; ids that nobody knows stay as they are."""
+    """Return the snapshot with each requirement for a zone id replaced by one for its zone; unknown ids stay."""
     zones = zones_by_id(snapshot.node_classes, snapshot.nodes)
     return _Translation(zones).snapshot(snapshot) if zones else snapshot
 
 
 def requirements_with_zones(requirements: Iterable[Requirement], zones: Mapping[str, str]) -> tuple[Requirement, ...]:
-    """Return requirements that are not part of a snapshot likewise; `zones` are zone ids → zones."""
+    """Return requirements outside of a snapshot, likewise replaced; `zones` maps zone ids to zones."""
     return _Translation(zones).all_of(tuple(requirements))
 
 
@@ -114,5 +115,5 @@ def _key(key: str) -> str:
 
 
 def _changed(old: T, **fields: object) -> T:
-    """The struct with these fields; the very object where they are what they were."""
+    """Return the struct with these fields; the same object if they are equal."""
     return old if all(getattr(old, name) == value for name, value in fields.items()) else replace(old, **fields)

@@ -1,4 +1,4 @@
-"""Instance types and their prices by place: the market that decisions buy from."""
+"""Instance types and their offerings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.model.values.requirements import Requirement, Requirements
 
 
 class OfferingKey(msgspec.Struct, frozen=True, order=True):
-    """Identifies an offering regardless of its price: one pool of EC2 capacity."""
+    """Identifies an offering without its price: one pool of EC2 capacity."""
 
     instance_type: str
     zone: str
@@ -30,7 +30,7 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
         available: False while it is known to be out of capacity; such an offering still prices running nodes.
         reservation_id: The capacity reservation, for capacity type `reserved`.
         reservation_capacity: How many more instances the reservation takes.
-        reservation_type: `default` or `capacity-block`; empty where it is not known.
+        reservation_type: `default` or `capacity-block`; empty if unknown.
         interruptible: Whether the reservation's owner may take the instance back at short notice.
     """
 
@@ -58,7 +58,7 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
         return {labels.RESERVATION_ID: self.reservation_id, **kind, **interruptible}
 
     def requirements(self) -> Requirements:
-        """The labels that a node from this offering would carry because of it."""
+        """The labels that a node gets from this offering."""
         own = [
             Requirement.one_of(labels.ZONE, self.zone),
             Requirement.one_of(labels.CAPACITY_TYPE, self.capacity_type),
@@ -69,18 +69,18 @@ class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def cheapest_first(offerings: Iterable[Offering]) -> list[Offering]:
-    """Offerings by price, ties by key: the order is total."""
+    """Sort offerings by price, ties by key: the order is total."""
     return sorted(offerings, key=lambda offering: (offering.price, offering.key))
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
-    """A shape of machine.
+    """An EC2 instance type as one EC2NodeClass sizes it.
 
     Attributes:
         labels: Every label besides name, zone and capacity type, with the values that it may take (`kubernetes.io/os` may
             have several).
-        overhead: What the system, the kubelet and the eviction threshold keep for themselves.
-        attach_limit: How many volumes it can attach, None where unknown.
+        overhead: What the system, the kubelet and the eviction threshold reserve.
+        attach_limit: How many volumes it can attach, None if unknown.
     """
 
     name: str
@@ -102,7 +102,7 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     def requirements(self, among: Container[str] | None = None) -> Requirements:
         """Its labels, name, zones and capacity types as one conjunction; zones and capacity types of available offerings.
 
-        `among`: of its own labels only these, the others would not be looked at.
+        `among`: the keys of its own labels to include, for callers that read no others.
         """
         own = [
             Requirement.one_of(key, *values)
@@ -117,24 +117,24 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """The available instance types, and which label keys they make well known.
+    """All instance types, and the label keys that they make well known.
 
     Attributes:
-        default: Types for every node class that has none of its own; by name.
-        by_node_class: Types as one EC2NodeClass shapes them (kubelet settings, subnets), by class name.
+        default: Types for every node class without its own; by name.
+        by_node_class: Types as one EC2NodeClass sizes them (kubelet settings, subnets), by class name.
     """
 
     default: tuple[InstanceType, ...] = ()
     by_node_class: dict[str, tuple[InstanceType, ...]] = {}
 
     def types_for(self, node_class: str) -> tuple[InstanceType, ...]:
-        """The types that a NodePool of this class may launch."""
+        """Return the types that a NodePool of this class may launch."""
         return self.by_node_class.get(node_class, self.default)
 
     def label_keys(self) -> frozenset[str]:
-        """Labels that any type carries: well known like zone or arch, so pods may select them although no NodePool does.
+        """Labels that any type has: well known like zone or arch, so pods may select them although no NodePool names them.
 
-        Those of placement groups are among them although few classes have one: nothing else gives a node such a label.
+        Labels of placement groups are included although few classes have one: nothing else gives a node such a label.
         """
         every = (self.default, *self.by_node_class.values())
         return _OF_PLACEMENT.union(*(_label_keys(types) for types in every))

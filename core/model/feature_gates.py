@@ -1,4 +1,4 @@
-"""Karpenter's feature gates, and the one reading of `FEATURE_GATES` that functions and command line share."""
+"""Karpenter's feature gates, and the parser of `FEATURE_GATES` that functions and command line share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FeatureGates(msgspec.Struct, frozen=True):
         reserved_capacity: Offerings of capacity reservations are used.
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.
-        static_capacity: NodePools with replicas keep so many nodes. Without it their nodes are neither added nor removed.
-        capacity_buffer: CapacityBuffers keep room free: virtual pods stand for it in every plan.
+        static_capacity: NodePools with replicas keep that many nodes. Without it, their nodes are neither added nor removed.
+        capacity_buffer: CapacityBuffers keep room free for virtual pods in every plan.
     """
 
     node_repair: bool = False

@@ -1,4 +1,4 @@
-"""The complete order for one claim: the controller writes it, the request to EC2 is rendered from it."""
+"""The complete launch order of one claim: the controller creates it, and the EC2 request is rendered from it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One instance to launch for one claim, or several for claims of one shape.
 
     Attributes:
-        claim: The claim's name; that of the launch where several claims share it.
-        count: How many instances to launch; fewer may come.
-        token: Idempotency token: the same order twice gives the same instances.
+        claim: The claim's name; the launch's name if several claims share it.
+        count: How many instances to launch; EC2 may launch fewer.
+        token: Idempotency token: sending the same order twice gives the same instances.
         offerings: Where it may be launched, as selected for the claim (`core.launch.selection`), cheapest first.
-        node_class: The EC2NodeClass manifest, whole.
+        node_class: The complete EC2NodeClass manifest.
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
         tags: Tags of the instance, besides those of its NodePool and class.
-        instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
-            pods per node. An offering whose type is missing here is not tried.
-        requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
-        is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 goes by them and not by its own.
+        instance_types: The types in `offerings`, as sized for this class: they decide the image and the pods per node. An
+            offering whose type is missing here is not tried.
+        requests: The planned requests; requests for EFA or Enclaves change how the instance is launched.
+        is_ranked: Whether the prices are the NodePool's own (overlays, price factors), so that EC2 follows their order instead
+            of its own.
         avoided_subnets: Ids of subnets that recently had no free addresses.
-        uses_reservations: Whether what is not launched into a capacity reservation is kept out of all of them.
+        uses_reservations: Whether a launch outside of capacity reservations must avoid all of them.
         partition: The partition of the class' placement group, 0 where EC2 chooses.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """

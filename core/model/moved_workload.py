@@ -1,4 +1,4 @@
-"""What disruption moved recently: nodes that were drained, and workloads that consolidation therefore leaves alone."""
+"""What disruption moved recently: drained nodes, and workloads that consolidation therefore does not move again yet."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 from core.model.pod import Pod
 
 DWELL: Final = timedelta(minutes=15)
-"""A moved pod stays where it is for this long, as far as consolidation is concerned."""
+"""How long consolidation does not move a moved pod again."""
 
 
 class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that a command drains or has drained.
 
     Attributes:
-        pods: How many pods need a new place because of that.
+        pods: How many pods need a new place because of the drain.
         at: When the drain began.
     """
 
@@ -27,13 +27,13 @@ class EvictedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload (`namespace/Kind/name` of the object that makes its pods).
+    """One workload (`namespace/Kind/name` of the object that creates its pods).
 
     Attributes:
-        moving_since: When its pods were first moved in the recent series; pods that started earlier were not moved.
+        moving_since: When its pods were first moved in the recent series of moves; pods that started earlier were not moved.
         moved_at: When its pods were last moved.
-        regrets: How often in a row nodes had to be launched for what consolidation had moved.
-        held_until: Until when consolidation moves none of its pods, None where nothing was regretted.
+        regrets: How often in a row nodes had to be launched for pods that consolidation had moved.
+        held_until: Until when consolidation moves none of its pods, None without regrets.
     """
 
     name: str
@@ -44,11 +44,11 @@ class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settles_at(self) -> datetime:
-        """When none of its pods counts as moved any more, unless more are moved until then."""
+        """When none of its pods counts as moved any more, unless more are moved before."""
         return self.moved_at + DWELL
 
     def keeps(self, pod: Pod, now: datetime) -> str:
-        """Return why consolidation leaves a pod of the workload where it is, empty where it need not."""
+        """Return why consolidation must not move a pod of the workload now, empty if it may."""
         if self.held_until is not None and now < self.held_until:
             return (
                 f"pod {pod.key} stays until {self.held_until:%Y-%m-%dT%H:%M:%SZ}: "

@@ -1,4 +1,4 @@
-"""A Kubernetes Node as scheduling and disruption see it."""
+"""The properties of a Kubernetes Node that decisions read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: Condition Ready is True.
         ready_changed_at: When that condition last changed, None where unknown.
         conditions: All of them, by type.
-        finalizers: What others still want to do before the object goes; a deleted node is there until they are done.
-        unreadable: Field and fault where it cannot be read as a whole: then what it has room for is not known.
+        finalizers: Its finalizers: a deleted node exists until all are removed.
+        unreadable: Field and problem if it cannot be read as a whole; its free room is then unknown.
         attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
     """
 

@@ -40,7 +40,7 @@ class Condition(msgspec.Struct, frozen=True, order=True):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Exempts a node from voluntary disruption until a moment, because its drain came to nothing.
+    """Exempts a node from voluntary disruption for a while, because its drain was cancelled.
 
     `reason` is a code of `blocked[]`.
     """
@@ -54,11 +54,11 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim. `name` identifies it; `provider_id` is empty until its instance exists.
 
     Attributes:
-        resources: What it was launched for: the pods' requests and the DaemonSets'.
+        resources: The requests that it was launched for, of pods and DaemonSets.
         expire_after: Age at which it is replaced, None for never.
         termination_grace_period: How long draining may take before pods are forced off, None for no limit.
-        last_pod_event_at: When a pod last came or went; consolidateAfter counts from here.
-        hold: Why it is left alone for a while, None where it is not.
+        last_pod_event_at: When a pod last arrived or left; consolidateAfter counts from then.
+        hold: Why and until when it is exempt from voluntary disruption, None if it is not.
     """
 
     name: str
@@ -87,7 +87,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def node_pool(self) -> str:
-        """Name of the NodePool it came from, empty for a claim of its own."""
+        """Name of its NodePool, empty for a claim without one."""
         return self.labels.get(labels.NODEPOOL, "")
 
     def is_true(self, condition: str) -> bool:

@@ -1,4 +1,4 @@
-"""NodePool and EC2NodeClass as decisions read them; the users' own form and its validation are in `core.api`."""
+"""NodePool and EC2NodeClass in the form that decisions read; `core.api` has the users' form and its validation."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         labels, annotations, taints, startup_taints, requirements: The template's.
         limits: Upper bounds on the pool's capacity; `nodes` counts claims.
         replicas: Set for a static pool.
-        is_ready: Condition Ready; None where the status does not state it, which the CLI treats as ready.
+        is_ready: Condition Ready; None if the status does not state it, which the CLI treats as ready.
         own_annotations: The pool's own annotations, hashes among them.
-        price_factors: Instance family → factor on its price in decisions, in thousandths; other families count at their price.
-        largest_node: CPU and memory of the largest node, which only a pod that needs more may exceed.
+        price_factors: Instance family → factor on its price in decisions, in thousandths; other families have the factor one.
+        largest_node: CPU and memory of the largest node; only a pod that needs more may exceed them.
         evictions_per_hour: How many of its pods consolidation and drift may evict in any hour, None for any number.
         expires_forcefully: Whether its nodes go at their expireAfter regardless of budgets and pods.
-        problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
+        problem: Why it is invalid (a message naming the field), empty for a valid pool. The nodes of an invalid pool are not
+            disrupted.
     """
 
     name: str
@@ -92,14 +93,14 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_observed(self) -> bool:
-        """Whether its decisions are only recorded: nothing is launched or terminated for it."""
+        """Whether its decisions are only recorded, so that nothing is launched or terminated for it."""
         return self.own_annotations.get(labels.MODE) == labels.OBSERVE
 
 
 class RolloutGate(msgspec.Struct, frozen=True):
-    """How many nodes of a NodePool drift may replace now, besides what budgets allow.
+    """How many nodes of a NodePool drift may replace now, in addition to the limits of budgets.
 
-    `allowed` nodes with pods may go; where that is fewer than there are, `message` says why.
+    `allowed` nodes with pods may go; `message` says why not more.
     """
 
     allowed: int
@@ -111,10 +112,10 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of an EC2NodeClass that decisions depend on; `core.launch` renders the whole of it.
 
     Attributes:
-        amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).
+        amis: Resolved images, the preferred one first: (image id, requirements that an instance type must meet).
         subnets: (subnet id, zone).
         reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
-        placement_group: Id of the group that it launches into, empty where it selects none or that is not known.
+        placement_group: Id of the group that it launches into, empty if it selects none or the group is unknown.
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.

@@ -1,4 +1,4 @@
-"""NodeOverlay: prices and capacities that a user knows better than the catalogue."""
+"""NodeOverlay: prices and capacities by which users correct the catalogue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
     """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot.
 
     Attributes:
-        requested: Names of those of its pods for which a launch is under way, so that they are not planned for again.
+        requested: Names of its pods whose launch is in progress, so that they are not planned again.
     """
 
     namespace: str

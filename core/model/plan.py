@@ -17,10 +17,10 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Unique in the plan and, in a live cluster, made unique when it is stored: `<pool>-<n>`.
-        instance_types: All that would do, cheapest first, ties by name.
+        instance_types: All suitable types, cheapest first, ties by name.
         resources: The pods' requests plus DaemonSet overhead.
         pods: Keys of the pods it is for, in order.
-        buffer_pods: Keys of the virtual pods it is for, which only stand for the room that capacity buffers ask for.
+        buffer_pods: Keys of the virtual pods it is for, which represent the room of capacity buffers.
         price: Nano-dollars per hour of the cheapest launchable offering.
         min_values_relaxed: BestEffort lowered a minValues to get here.
     """
@@ -51,12 +51,12 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def made_by_hand(self) -> str:
-        """UID of the NodeClaim that somebody made and that this is launched for; empty for a claim of our own."""
+        """UID of the hand-made NodeClaim that it is launched for; empty for a claim of our own."""
         return self.annotations.get(labels.MADE_BY_HAND, "")
 
 
 class Binding(msgspec.Struct, frozen=True, order=True):
-    """A pod expected on capacity that exists or is on its way; `node` is a node's name, or a claim's before its node joins."""
+    """A pod expected on existing or launching capacity; `node` is a node's name, or a claim's before its node joins."""
 
     pod: str
     node: str
@@ -109,14 +109,14 @@ class Move(msgspec.Struct, frozen=True, order=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that go together, and what must exist first.
+    """Nodes that go together, and the replacements that must exist first.
 
     Attributes:
         reason: Empty, Drifted or Underutilized.
         method: emptiness, drift, single, multi or repack, among others.
         nodes, claims: Names of the nodes and of their claims, in the same order.
         savings: Nano-dollars per hour; below zero where a replacement for drift costs more.
-        wave: From one: commands of a wave go together, after those of the previous wave have gone.
+        wave: From one: commands of a wave start together, after those of the previous wave are complete.
         awaits: Node → the replacements, by their planned names, that must be ready before it is drained; a node that is not
             named waits for all.
     """
@@ -136,7 +136,7 @@ class Blocked(msgspec.Struct, frozen=True, order=True):
     """A node that may not go now, and why: `reason` one of `core.reasons`.
 
     Attributes:
-        savings: Nano-dollars per hour that are saved once it goes, where a target has it go later; zero for all others.
+        savings: Nano-dollars per hour that its later removal saves, if a target plans it; zero otherwise.
     """
 
     node: str
@@ -154,11 +154,11 @@ class DisruptionCost(msgspec.Struct, frozen=True):
 
 
 class StoredDrain(msgspec.Struct, frozen=True, array_like=True):
-    """A node that is to go.
+    """A node that a target drains.
 
     Attributes:
         price: Nano-dollars per hour.
-        worth: The same, less what its pods cost elsewhere: nodes go by it.
+        worth: The price less the cost of its pods elsewhere; nodes are drained in this order.
     """
 
     node: str
@@ -167,7 +167,7 @@ class StoredDrain(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredSeats(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """Places for pods of one kind on one existing node; `kind` is a short digest of what the pods are."""
+    """Places for pods of one kind on one existing node; `kind` is a short digest."""
 
     kind: str
     node: str
@@ -187,19 +187,19 @@ class StoredNewNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Which nodes are to go yet, and where their pods go.
+    """The nodes still to be drained, and the places for their pods.
 
-    Nothing in it names a pod: pods of a kind are interchangeable, and those that are moved get new names.
+    It names no pods: pods of a kind are interchangeable, and moved pods get new names.
 
     Attributes:
         made_at: When it was decided.
-        settings: Digest of what decides besides the cluster: the price of moves, the spot gate, the NodePools' own dials.
-        drains: The nodes that are to go yet.
-        kept_price: Nano-dollars per hour of the nodes that might have gone and stay.
-        drained_price: The same of the nodes that are to go yet.
-        new_price: The same of the new nodes.
-        seats: Places on nodes that exist.
-        new_nodes: What is to be launched yet.
+        settings: Digest of the settings that decide: the price of moves, the spot gate, the NodePools' settings for moves.
+        drains: The nodes still to be drained.
+        kept_price: Nano-dollars per hour of the candidates that stay.
+        drained_price: Nano-dollars per hour of `drains`.
+        new_price: Nano-dollars per hour of `new_nodes`.
+        seats: Places on existing nodes.
+        new_nodes: The nodes still to be launched.
     """
 
     made_at: datetime
@@ -213,7 +213,7 @@ class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def saving(self) -> int:
-        """Nano-dollars per hour that the rest of the way saves."""
+        """Nano-dollars per hour that the rest of the target saves."""
         return self.drained_price - self.new_price
 
 
@@ -221,9 +221,10 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes go, in the order in which commands are carried out; together they respect the budgets at `now`.
 
     Attributes:
-        budgets: Pool → reason → how many nodes may still go now, None for unlimited.
-        target: The target of which the commands of method `repack` are the next wave, as it is stored for the next pass.
-        target_reason: What became of the target that was under way (`core.reasons.target`), empty where none was asked about.
+        budgets: Pool → reason → how many more nodes may go now, None for unlimited.
+        target: The target to store for the next pass; the commands of method `repack` are its next wave.
+        target_reason: Why the previous target was continued or replaced (`core.reasons.target`), empty if there was none to
+            decide about.
     """
 
     now: datetime

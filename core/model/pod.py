@@ -1,6 +1,6 @@
-"""A pod as scheduling and disruption see it.
+"""The properties of a pod that decisions read.
 
-Most pods of a workload are alike, so what placing depends on is one shared `PodSpec`; `Pod` adds identity and state.
+Most pods of a workload are alike, so the inputs of placement are one shared `PodSpec`; `Pod` adds identity and state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IGNORE: Final = "Ignore"
 
 
 class LabelSelector(msgspec.Struct, frozen=True, order=True):
-    """A conjunction over labels; empty selects everything. `None` in its place selects nothing."""
+    """A conjunction over labels; an empty one selects everything, `None` instead of one selects nothing."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -40,7 +40,7 @@ class LabelSelector(msgspec.Struct, frozen=True, order=True):
 
 
 class NodeSelectorTerm(msgspec.Struct, frozen=True, order=True):
-    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can promise to meet."""
+    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can be planned to meet."""
 
     requirements: tuple[Requirement, ...] = ()
     uses_fields: bool = False
@@ -104,7 +104,7 @@ class VolumeUse(msgspec.Struct, frozen=True, order=True):
         claim_name: For a generic ephemeral volume the name that Kubernetes gives it, `<pod>-<volume>`; left empty in a
             spec that several pods share and filled by `Pod.claim_names`.
         ephemeral: Name of the volume when it is a generic ephemeral one, else empty.
-        storage_class: Class in the ephemeral volume's template, None for the cluster's default.
+        storage_class: The class in the ephemeral volume's template, None for the cluster's default.
     """
 
     claim_name: str
@@ -120,7 +120,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
         required_terms: Alternatives of the required node affinity; none: no such affinity. An alternative without
             expressions matches no node.
         workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
-        problem: Field and fault where no node can be planned for such pods, empty where one can.
+        problem: Field and problem if no node can be planned for such pods, else empty.
     """
 
     requests: dict[str, int]
@@ -159,10 +159,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_marked_unschedulable: Whether the scheduler has reported it (condition PodScheduled with reason Unschedulable).
-        unschedulable_since: When it was first reported, None where it was not or the time is not known.
-        is_gated: It still has scheduling gates.
+        unschedulable_since: When it was first reported, None if it was not or the time is unknown.
+        is_gated: Whether it still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
-        unreadable: Field and fault where it cannot be read as a whole: then what it needs and tolerates is not known.
+        unreadable: Field and problem if it cannot be read as a whole; its requests and tolerations are then unknown.
     """
 
     namespace: str
@@ -216,24 +216,24 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stateful(self) -> bool:
-        """Whether a StatefulSet owns it: its successor waits for it, so it counts while terminating."""
+        """Whether a StatefulSet owns it: its successor waits until it is gone, so it counts while terminating."""
         return any(owner.kind == "StatefulSet" for owner in self.owners)
 
     @property
     def controller(self) -> str:
-        """Name of the object that made it, empty for none."""
+        """Name of the object that created it, empty for none."""
         return next((owner.name for owner in self.owners if owner.is_controller), "")
 
     @property
     def workload(self) -> str:
-        """The object that makes its successor, as `namespace/Kind/name`; the pod itself where none does."""
+        """The object that creates its successor, as `namespace/Kind/name`; the pod itself if there is none."""
         owner = next((owner for owner in self.owners if owner.is_controller), next(iter(self.owners), None))
         kind, name = ("Pod", self.name) if owner is None else (owner.kind, owner.name)
         return f"{self.namespace}/{kind}/{name}"
 
     @property
     def may_surge(self) -> bool:
-        """Whether its owner allows a restart of its Deployment where it cannot be evicted (`fleetwright.dev/surge`)."""
+        """Whether its owner allows a restart of its Deployment if it cannot be evicted (`fleetwright.dev/surge`)."""
         of_replica_set = any(owner.kind == "ReplicaSet" and owner.is_controller for owner in self.owners)
         return of_replica_set and self.annotations.get(labels.SURGE) == "true"
 

@@ -14,8 +14,8 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         min_available, max_unavailable: As written, a number or a percentage; at most one is set.
-        disruptions_allowed: The value in its status, None where it has no status yet, or one of an earlier generation.
-        expected_pods: How many pods its status counts as wanted, None likewise.
+        disruptions_allowed: The value in its status, None if it has no status yet or one of an earlier generation.
+        expected_pods: The number of expected pods in its status, None likewise.
     """
 
     namespace: str
@@ -38,7 +38,7 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
-    """A DaemonSet: the pod that every fitting node gets. Limits are already taken for requests where none are given."""
+    """A DaemonSet: the pod that every matching node gets. Limits already count as requests if there are none."""
 
     namespace: str
     name: str
@@ -62,7 +62,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """A ReplicaSet, StatefulSet, ReplicationController or Deployment: which pods are its own, and how many it wants."""
+    """A ReplicaSet, StatefulSet, ReplicationController or Deployment: the selector of its pods, and its replicas."""
 
     namespace: str
     kind: str

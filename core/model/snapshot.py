@@ -1,4 +1,4 @@
-"""Everything that a decision may depend on, at one moment."""
+"""The complete input of a decision, at one moment."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         requires_unschedulable_mark: Plan only for pods that the scheduler has reported as unschedulable. On in a live cluster,
-            where the scheduler may be about to bind the others; off for manifests on a command line.
+            where the scheduler may be about to bind other pods; off for manifests on a command line.
         default_spreads: The cluster's default topology spread constraints, for pods that have none.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
-        moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
+        moves: How much moving pods counts against savings: thorough (nothing), balanced or gentle.
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
-        ranks_by_own_prices: Whether the catalogue's prices rank types otherwise than EC2's list, so that launches follow them.
+        ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
+            catalogue.
         commitments: Usage that is paid for in advance, for this cluster; by name.
-        move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
+        move_price: The price of a move in nano-dollars per hour, which overrides `moves`; None for no override.
         seed: Seeds every random draw.
     """
 
@@ -65,15 +66,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and its market at one moment. The order of the tuples has no meaning: decisions sort.
 
     Attributes:
-        marked_for_deletion: Names of claims that a command is already removing; their pods need a new place, and they offer
+        marked_for_deletion: Names of claims that a command is removing; their pods need a new place, and their nodes offer
             none.
         paused_pools: NodePool → why none of its nodes may currently be disrupted.
-        nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
+        nominated_until: Node or claim name → until when pods are expected on it, so that it is not a candidate.
         rollouts: NodePool → which of its drifted nodes may go; pools that only budgets limit are missing.
-        stored_target: The target of the fleet that is under way, as the pass before stored it.
-        evicted_nodes: NodeClaim → what commands evicted from its node in the last hour.
-        vcpu_quotas: Code of an EC2 quota → vCPUs that this cluster may run in all: the quota less what others in the account
-            run. Quotas that are missing are not known, and bound nothing.
+        stored_target: The current target of the fleet, stored by the previous pass.
+        evicted_nodes: NodeClaim → evictions by commands from its node in the last hour.
+        vcpu_quotas: Code of an EC2 quota → vCPUs that this cluster may run in total: the quota less the usage of others in the
+            account. Missing quotas are unknown and limit nothing.
         moved_workloads: Workload (`Pod.workload`) → its recent moves; settled ones are missing.
     """
 

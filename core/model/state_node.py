@@ -1,4 +1,4 @@
-"""A node and its NodeClaim as one view: what runs, or is about to, and what room it has."""
+"""A node and its NodeClaim as one view: its pods, present and expected, and its room."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def provider_id(self) -> str:
-        """The instance, as far as known."""
+        """The provider id of its instance, empty if unknown."""
         own = self.node.provider_id if self.node is not None else ""
         return own or (self.claim.provider_id if self.claim is not None else "")
 
@@ -50,21 +50,21 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_registered(self) -> bool:
-        """Whether its node has joined and carries what the claim asked for; always true for nodes of others."""
+        """Whether its node has joined and has the claim's labels and taints; always true for nodes that we do not manage."""
         if self.claim is None:
             return True
         return self.node is not None and self.node.labels.get(labels.REGISTERED) == "true"
 
     @property
     def is_initialized(self) -> bool:
-        """Whether it was once ready with all its resources; always true for nodes of others."""
+        """Whether it was once ready with all its resources; always true for nodes that we do not manage."""
         if self.claim is None:
             return True
         return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
 
     @property
     def is_starting(self) -> bool:
-        """Whether what it still lacks is expected to come; a late claim is judged by its node as it is."""
+        """Whether the rest of its initialization is expected; a late claim is evaluated by its node's present state."""
         if self.claim is None or self.is_initialized:
             return False
         found = self.claim.conditions.get(node_claim.INITIALIZED)
@@ -86,17 +86,17 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hostname(self) -> str:
-        """Its `kubernetes.io/hostname`, or its name where it has no such label."""
+        """Its `kubernetes.io/hostname`, or its name without such a label."""
         return self.labels.get(labels.HOSTNAME) or self.name
 
     @property
     def node_pool(self) -> str:
-        """Name of its NodePool, empty where it has none."""
+        """Name of its NodePool, empty if it has none."""
         return self.labels.get(labels.NODEPOOL, "")
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that count: while a node of ours is starting, startup taints and those of its boot do not."""
+        """The taints that count for scheduling: not startup taints and temporary taints of a starting node of ours."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
@@ -134,10 +134,10 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
-    """Return every node that exists or is on its way, by name.
+    """Return every existing or launching node, by name.
 
-    A claim and a node belong together where the claim names the node or both name one instance. A claim without an instance is
-    not a node yet: it offers no room.
+    A claim and a node are joined if the claim names the node or both name one instance. A claim without an instance is not a
+    node yet: it offers no room.
     """
     by_node: dict[str, list[Pod]] = {}
     bound = [pod for pod in snapshot.pods if pod.node_name and not pod.is_terminal]

@@ -1,4 +1,4 @@
-"""Volumes, claims and storage classes, as far as they determine where a pod may run."""
+"""The properties of volumes, claims and storage classes that determine where a pod may run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
-    """How volumes are made. `allowed_topologies` are alternatives."""
+    """How volumes are provisioned. `allowed_topologies` are alternatives."""
 
     name: str
     provisioner: str = ""
@@ -49,14 +49,14 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_class(classes: Iterable[StorageClass]) -> str | None:
-    """The class of claims that name none: of several defaults the newest, then the first by name (Kubernetes)."""
+    """Return the class of claims that name none: the newest of several defaults, then the first by name (Kubernetes)."""
     by_name = sorted((found for found in classes if found.is_default), key=lambda found: found.name)
     newest = max(by_name, key=lambda found: found.created_at or _OLDEST, default=None)
     return newest.name if newest is not None else None
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume held by a node."""
+    """A volume attached to a node."""
 
     name: str
     node_name: str

@@ -1,1 +1,1 @@
-"""Classifies pods: whether one waits for a node, whether it moves when its node goes, and what budgets allow."""
+"""Classifies pods: whether a pod waits for a node, whether it moves when its node is removed, and what budgets allow."""

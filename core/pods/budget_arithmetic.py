@@ -1,4 +1,4 @@
-"""Computes how many pods a PodDisruptionBudget lets go, now and ever, as the Kubernetes controller does."""
+"""Computes how many pods a PodDisruptionBudget allows to be evicted, now and ever, like the Kubernetes controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.model.policy import PodDisruptionBudget
 
 
 def scaled(text: str, total: int) -> int:
-    """Return a number, or a percentage of `total` rounded up. Any other value counts as all of them: nothing may go."""
+    """Return a number, or a percentage of `total` rounded up. Any other value counts as `total`: no pod may be evicted."""
     number = text.removesuffix("%")
     if not number.isdecimal():
         return total
@@ -17,9 +17,9 @@ def scaled(text: str, total: int) -> int:
 
 
 def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
-    """Return how many of its pods may be evicted now: what its status says, else healthy pods minus the required ones.
+    """Return how many of its pods may be evicted now: the number in its status, else healthy pods minus required ones.
 
-    Without a status the selected pods, `members`, stand for the workload's wanted replicas.
+    Without a status, the number of selected pods, `members`, counts as the workload's replicas.
     """
     if budget.disruptions_allowed is not None:
         return budget.disruptions_allowed
@@ -35,11 +35,11 @@ def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> 
 
 
 def never_allows(budget: PodDisruptionBudget, expected: int) -> str:
-    """Why the budget lets no healthy pod go, however long one waits; empty where waiting may help.
+    """Return why the budget never lets a healthy pod go; empty if it may do so later.
 
     Args:
         budget: The budget.
-        expected: How many pods its workload wants, `budget.expected_pods` where its status says so.
+        expected: How many pods its workload should have: `budget.expected_pods` if its status has the number.
     """
     if expected <= 0:
         return ""

@@ -1,4 +1,4 @@
-"""Finds the PodDisruptionBudgets that select a pod without asking every budget of its namespace."""
+"""Finds the PodDisruptionBudgets that select a pod without checking every budget of its namespace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BudgetIndex:
                 self._by_value.setdefault((budget.namespace, required.key, value), []).append(budget)
 
     def selecting(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-        """The budgets that select the pod, by name."""
+        """Return the budgets that select the pod, by name."""
         if pod.namespace not in self._namespaces:
             return ()
         near = list(self._open.get(pod.namespace, ()))
@@ -36,6 +36,6 @@ class BudgetIndex:
 
 
 def _required(budget: PodDisruptionBudget) -> Requirement | None:
-    """The first label of which the budget requires one of several values, None where there is none."""
+    """Return the first label of which the budget requires certain values, and these; None if there is none."""
     requirements = budget.selector.requirements if budget.selector is not None else ()
     return next((r for r in requirements if r.operator == "In"), None)

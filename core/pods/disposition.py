@@ -18,7 +18,7 @@ Each predicate is Karpenter's of that name (`IsProvisionable`, `IsReschedulable`
 | tolerates the disrupted taint                       |         |               | no        | no        |
 | has karpenter.sh/do-not-disrupt in force            |         |               | no        |           |
 
-Karpenter counts a finished or deleted pod as pending as long as it is marked; no node is launched for one here.
+Karpenter counts a finished or deleted pod as pending while it is marked; no node is launched for one here.
 `disruption_budgets` decides whether a PodDisruptionBudget lets an evictable pod go.
 """
 
@@ -32,7 +32,7 @@ from core.model.pod import Pod
 from core.model.values.taints import DISRUPTED
 
 STUCK_AFTER: Final = timedelta(minutes=1)
-"""A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
+"""How long after its grace period a pod no longer blocks its node (Karpenter)."""
 
 
 def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
@@ -40,7 +40,7 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
 
     Args:
         pod: The pod.
-        requires_mark: Whether the scheduler must have given up on it first.
+        requires_mark: Whether the scheduler must have marked it unschedulable first.
     """
     unbound = not pod.node_name and not pod.nominated_node_name and not pod.is_gated
     waits = unbound and pod.phase == "Pending" and not pod.is_terminating
@@ -49,13 +49,13 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Whether the pod, or the one that follows it, needs a new place when its node goes."""
+    """Whether the pod, or its successor, needs a new place when its node goes."""
     lives = pod.is_active or (pod.is_stateful and pod.is_terminating and not pod.is_terminal)
     return lives and not pod.is_daemon and not pod.is_static
 
 
 def reschedulable(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Those of the pods that need a new place when their node goes."""
+    """Return those of the pods that need a new place when their node goes."""
     return tuple(pod for pod in pods if is_reschedulable(pod))
 
 

@@ -4,7 +4,7 @@ The eviction API refuses a pod that several budgets select, whatever they allow 
 never evicted. A single budget is ignored for an unready pod if its unhealthyPodEvictionPolicy is AlwaysAllow (as in Karpenter).
 There are three different answers:
 
-- *fully blocked*: no number of replicas would let the pod go. No plan makes room for it elsewhere (Karpenter).
+- *fully blocked*: the pod may not be evicted at any number of replicas. No plan makes room for it elsewhere (Karpenter).
 - *never evicted*: as many replicas as its workload wants leave none to spare. A node is not disrupted by choice for it; a plan
   makes room all the same, since the node may end against our will.
 - *not allowed now*: another moment may do.
@@ -33,13 +33,13 @@ _ALL_AVAILABLE: Final = "100%"
 
 
 class DisruptionBudgets:
-    """The budgets of a cluster at one moment.
+    """The PodDisruptionBudgets of a cluster at one moment.
 
     Args:
-        budgets: All of them, or at least those of the namespaces concerned.
-        now: The moment, for annotations that protect a pod for a while.
-        pods: Every pod of the cluster. None where only some are known: a budget without a status then allows nothing yet.
-        workloads: The objects that state how many pods a workload wants, for budgets without a status.
+        budgets: All budgets, or at least those of the relevant namespaces.
+        now: The current time, for annotations that protect a pod for a while.
+        pods: Every pod of the cluster. None if only some are known: a budget without a status then allows no eviction.
+        workloads: The objects with the replicas of workloads, for budgets without a status.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class DisruptionBudgets:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> DisruptionBudgets:
-        """Those of a snapshot."""
+        """Return the budgets of a snapshot."""
         return cls(snapshot.budgets, snapshot.now, snapshot.pods, snapshot.workload_selectors)
 
     def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-        """The budgets that an eviction of the pod is checked against; several: it is refused."""
+        """Return the budgets that an eviction of the pod is checked against; with several, it is always refused."""
         known = self._guards.get(pod.key)
         if known is None:
             known = self._guards[pod.key] = self._guards_of(pod)
@@ -77,17 +77,17 @@ class DisruptionBudgets:
         )
 
     def is_fully_blocked(self, pod: Pod) -> bool:
-        """Whether the pod cannot be evicted however many replicas there are, as the budgets are written (Karpenter)."""
+        """Whether the budgets forbid eviction of the pod at any number of replicas (Karpenter)."""
         guards = self.guards(pod)
         return len(guards) > 1 or any(
             found.max_unavailable in _NONE_UNAVAILABLE or found.min_available == _ALL_AVAILABLE for found in guards
         )
 
     def never_evicted(self, pod: Pod) -> str:
-        """Return why the pod can never be evicted, in one sentence; empty where waiting may help.
+        """Return in one sentence why the pod can never be evicted; empty if it may be later.
 
-        A single budget that never lets it go is ignored where its owner opted in to a surge restart (`may_surge`), which needs
-        no eviction.
+        A single budget that never lets it go is ignored if its owner opted in to a surge restart (`may_surge`), which needs no
+        eviction.
         """
         guards = self.guards(pod)
         if len(guards) > 1:
@@ -96,7 +96,7 @@ class DisruptionBudgets:
         return f"PodDisruptionBudget {guards[0].name} never lets pod {pod.key} be evicted: {why}" if why else ""
 
     def not_evicted_now(self, pod: Pod) -> str:
-        """Return why the pod cannot be evicted now, in one sentence; empty where it can."""
+        """Return in one sentence why the pod cannot be evicted now; empty if it can."""
         guards = self.guards(pod)
         if not guards:
             return ""
@@ -106,7 +106,7 @@ class DisruptionBudgets:
         return self.never_evicted(pod) or now
 
     def allowed_now(self, budget: PodDisruptionBudget) -> int:
-        """Return how many of the budget's pods may be evicted now; none where it has no status and its pods are not known."""
+        """Return how many of the budget's pods may be evicted now; zero if it has no status and its pods are unknown."""
         key = _key(budget)
         if key not in self._allowed:
             self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
@@ -117,7 +117,7 @@ class DisruptionBudgets:
         return () if len(found) == 1 and found[0].exempts(pod) else found
 
     def _never_allows(self, budget: PodDisruptionBudget) -> str:
-        """Return why the budget never lets a pod go, empty where it may; one that allows a disruption now may."""
+        """Return why the budget never lets a pod go, empty if it may; one that allows a disruption now does."""
         if self.allowed_now(budget) > 0:
             return ""
         expected = budget.expected_pods
@@ -125,7 +125,7 @@ class DisruptionBudgets:
 
     @cached_property
     def _members(self) -> dict[Key, list[Pod]]:
-        """The pods that each budget without a status counts."""
+        """Return the pods that each budget without a status counts."""
         members: dict[Key, list[Pod]] = {}
         for pod in self._pods or ():
             for budget in () if pod.is_terminal else self._budgets.selecting(pod):
@@ -134,7 +134,7 @@ class DisruptionBudgets:
         return members
 
     def _wanted(self, members: Iterable[Pod]) -> int:
-        """Return how many pods their workloads want: a Deployment counts for its ReplicaSets, a lone pod for itself."""
+        """Return the replicas of their workloads: a Deployment counts for its ReplicaSets, a pod without one for itself."""
         wanted: dict[tuple[str, str, str], int] = {}
         for pod in members:
             owner = next((owner for owner in pod.owners if owner.is_controller), None)
@@ -154,10 +154,10 @@ class DisruptionBudgets:
 
 
 class EvictionLedger:
-    """Tracks what the budgets still allow while nodes are chosen one after the other.
+    """Tracks what the budgets still allow while nodes are chosen one by one.
 
-    A single node may hold more pods of a budget than may go at once: draining takes them one after the other. Nodes that go
-    together must respect the allowance together.
+    A single node may have more pods of a budget than may be evicted at once: its drain evicts them one by one. Several nodes
+    must respect the allowance together.
     """
 
     def __init__(self, budgets: DisruptionBudgets) -> None:
@@ -165,13 +165,13 @@ class EvictionLedger:
         self._used: dict[Key, int] = {}
 
     def copy(self) -> EvictionLedger:
-        """Return a ledger that starts from what this one has counted so far."""
+        """Return an independent ledger with the same counts."""
         other = copy(self)
         other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
         return other
 
     def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
-        """Whether these nodes (the pods of each) may go in addition to those already taken."""
+        """Whether nodes with these pods may go in addition to those already taken."""
         used = dict(self._used)
         for pods in nodes:
             for budget, count in self._demand(pods):
@@ -188,7 +188,7 @@ class EvictionLedger:
             self._used[_key(budget)] = self._used.get(_key(budget), 0) + count
 
     def _demand(self, pods: Iterable[Pod]) -> list[tuple[PodDisruptionBudget, int]]:
-        """How many of the pods each budget guards."""
+        """Return how many of the pods each budget guards."""
         demand: dict[Key, tuple[PodDisruptionBudget, int]] = {}
         for pod in pods:
             for budget in self.budgets.guards(pod):

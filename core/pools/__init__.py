@@ -1,1 +1,1 @@
-"""Determines what the NodePools may launch and at which prices, for planning, launching and disruption alike."""
+"""Determines what NodePools may launch and at which prices, for planning, launching and disruption alike."""

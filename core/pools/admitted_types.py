@@ -1,4 +1,4 @@
-"""The instance types that requirements admit, where there are few requirements and no planner."""
+"""Selects the instance types that requirements admit, for callers with few requirements and no planner."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ def admitted_types(
 
     Args:
         types: The types to choose from.
-        asked: The requirements; labels that no type knows follow from other things.
-        keys: The labels that types know (`Catalogue.label_keys`): a type without one of them does not meet a demand for it.
+        asked: The requirements; those on labels that no type has are ignored.
+        keys: The labels of instance types (`Catalogue.label_keys`): a type without one of them does not meet a requirement on
+            it.
     """
     demanded = [key for key, one in asked.items() if key in keys and not one.tolerates_absence]
     return tuple(

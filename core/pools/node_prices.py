@@ -9,12 +9,12 @@ from core.model.catalogue import InstanceType
 
 
 def type_of(node_labels: Mapping[str, str], types: Mapping[str, InstanceType]) -> InstanceType | None:
-    """Return the instance type that the labels name, None where there is none of that name among the types by name."""
+    """Return the instance type that the labels name, None if it is not among the types."""
     return types.get(node_labels.get(labels.INSTANCE_TYPE, ""))
 
 
 def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:
-    """Return a running node's price in nano-dollars per hour: the offering of its type in its place; 0 where unknown."""
+    """Return a running node's price in nano-dollars per hour: that of its offering; 0 if unknown."""
     place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
     offered = instance_type.offerings if instance_type is not None else ()
     return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)

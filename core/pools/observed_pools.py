@@ -1,4 +1,4 @@
-"""NodePools whose decisions are only recorded, and the cluster as it would be were they carried out."""
+"""NodePools whose decisions are only recorded, and the snapshot in which these decisions are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def observed_pools(snapshot: Snapshot) -> frozenset[str]:
 
 
 def as_acting(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot in which no NodePool is only observed: what is decided on it is what would be done."""
+    """Return the snapshot with every NodePool acting: decisions on it are those that observed NodePools would carry out."""
     if not observed_pools(snapshot):
         return snapshot
     return msgspec.structs.replace(snapshot, node_pools=tuple(map(_acting, snapshot.node_pools)))

@@ -26,12 +26,12 @@ def agreeing(
 ) -> tuple[NodeOverlay, ...]:
     """Return the effective overlays, by descending weight, ties by descending name.
 
-    Of two overlays of one weight for the same offering's price or the same resource of a type, only the first is effective; the
-    other is ignored entirely, in every NodePool (Karpenter).
+    If two overlays of equal weight set the same offering's price or the same resource of a type, only the first is effective;
+    the other is ignored entirely, in every NodePool (Karpenter).
 
     Args:
         overlays: Every overlay.
-        pools: What each NodePool may launch, and what it offers (as in `overlaid`).
+        pools: For each NodePool, its types and its template (as in `overlaid`).
         keys: Labels that some type carries.
     """
     ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
@@ -54,10 +54,10 @@ def overlaid(
     """Return the types with a NodePool's overlays applied; for each offering's price and each resource the first match counts.
 
     Args:
-        types: What the catalogue has.
-        overlays: Those that count, in their order (`agreeing`).
-        template: What the NodePool offers: requirements, labels, its own name. A label of its own that it leaves open is not
-            known before there is a node, so no overlay goes by it.
+        types: Types of the catalogue.
+        overlays: The effective overlays, in order (`agreeing`).
+        template: The NodePool's requirements, labels and name. The value of a label that it leaves open is unknown before the
+            launch, so no overlay can depend on it.
         keys: Labels that some type carries; a type without one does not have it.
     """
     ordered = tuple(overlays)
@@ -68,10 +68,10 @@ def overlaid(
 
 
 def adjusted_price(price: int, overlay: NodeOverlay) -> int:
-    """A price in nano-dollars after an overlay: replaced, or moved by an amount or a percentage; never below zero.
+    """Return a price in nano-dollars after an overlay: replaced, or changed by an amount or a percentage; at least zero.
 
     Raises:
-        InvalidInputError: If the adjustment is no number.
+        InvalidInputError: If the adjustment is not a number.
     """
     if overlay.price is not None:
         return overlay.price
@@ -143,7 +143,7 @@ def _speaks_of_prices(overlay: NodeOverlay) -> bool:
 
 
 def _bought(instance_type: InstanceType, template: Requirements, keys: frozenset[str]) -> _Bought:
-    """Offerings that the NodePool may buy, by position, with all that a node of each has."""
+    """Return the offerings that the NodePool may launch, by position, with all labels of their nodes."""
     offered = template.merged(_own(instance_type, keys).values())
     return [(i, _at(offered, o)) for i, o in enumerate(instance_type.offerings) if _may_buy(template, o)]
 
@@ -154,7 +154,7 @@ def _met(overlay: NodeOverlay, bought: _Bought) -> list[int]:
 
 
 def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
-    """Return what every node of the type has, and what none has."""
+    """Return the labels that every node of the type has, and those that none has."""
     own = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
     own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
     missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
@@ -162,7 +162,7 @@ def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
 
 
 def _may_buy(template: Requirements, offering: Offering) -> bool:
-    """Whether the NodePool admits zone and capacity type: an overlay for other nodes does not apply to its own."""
+    """Whether the NodePool admits the zone and capacity type; overlays for other offerings do not apply to its nodes."""
     asked = ((template.get(key), own) for key, own in offering.requirements().items())
     return all(required is None or any(map(required.has, own.values)) for required, own in asked)
 

@@ -24,7 +24,7 @@ def template_requirements(pool: NodePool) -> Requirements:
 
 
 def template_parts(pool: NodePool) -> tuple[Requirement, ...]:
-    """Return the same, one by one: several may concern one label."""
+    """Return the same requirements separately: several may concern one label."""
     fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
     fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
     return (*pool.requirements, *fixed)

@@ -23,9 +23,9 @@ TYPES_REMEMBERED: Final = 2_000
 
 
 class PoolTypes:
-    """What each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price factors.
+    """The types that each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price factors.
 
-    Launching and disruption use it too, so a node has the same price when it is bought and when it is replaced.
+    Launches and disruption use it too, so a node has the same price when it is launched and when it is replaced.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -83,9 +83,9 @@ class PoolTypes:
 
 
 class _Overlaid:
-    """Types under NodeOverlays for one NodePool, each thought through once: they stay while snapshots come and go.
+    """Types under NodeOverlays for one NodePool, each computed once and cached across snapshots.
 
-    A market of thousands of offerings takes a third of a second.
+    A catalogue with thousands of offerings takes a third of a second.
     """
 
     def __init__(self, overlays: tuple[NodeOverlay, ...], template: Requirements, keys: frozenset[str]) -> None:

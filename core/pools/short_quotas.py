@@ -1,4 +1,4 @@
-"""Says which of EC2's vCPU quotas are nearly used up, of those that the nodes of a NodePool count in."""
+"""Finds the vCPU quotas of a NodePool's instance types that are nearly used up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GENERATION: Final = "0123456789"
 
 
 def short_quotas(pool: NodePool, reading: QuotaReading, now: datetime) -> tuple[str, ...]:
-    """Return each short quota with its code and numbers, for people; none where the reading is old."""
+    """Return each short quota with its code and numbers, for people; none if the reading is old."""
     return tuple(_short(template_requirements(pool), reading)) if reading.is_fresh(now) else ()
 
 
@@ -33,7 +33,7 @@ def _short(requirements: Requirements, reading: QuotaReading) -> Iterator[str]:
 
 
 def _admits(requirements: Requirements, quota: VcpuQuota, capacity_type: str) -> bool:
-    """Whether nodes under these requirements may count in a quota, as far as type, family and category tell."""
+    """Whether nodes under these requirements may count in a quota, judging by type, family and category."""
     allowed = requirements.get(labels.CAPACITY_TYPE)
     if allowed is not None and not allowed.has(capacity_type):
         return False

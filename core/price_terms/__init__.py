@@ -1,1 +1,1 @@
-"""What an installation pays besides, or in place of, EC2's list prices."""
+"""Price terms: what an installation pays instead of EC2's list prices, or in addition."""

@@ -13,7 +13,7 @@ PERCENT_MAX: Final = 100
 
 
 def nanodollars(amount: Decimal, field: str) -> int:
-    """Return dollars as nano-dollars. Raises InvalidInputError if they are below zero or no number."""
+    """Return dollars as nano-dollars. Raises InvalidInputError if they are negative or not a number."""
     if not amount.is_finite() or amount < 0:
         raise InvalidInputError(f"{amount} is not an amount of dollars, 0 or more", field=field)
     return quantity.nanodollars(str(amount))

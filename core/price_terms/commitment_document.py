@@ -50,7 +50,7 @@ def commitments(
     """Return the commitments by name.
 
     Raises:
-        InvalidInputError: If a value cannot be, or two have one name; names the field.
+        InvalidInputError: If a value is invalid, or two commitments have the same name; the error names the field.
     """
     places = [f"reservedInstances[{i}]" for i in range(len(reserved))]
     found: list[tuple[str, Commitment]] = [

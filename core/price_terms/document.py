@@ -41,10 +41,10 @@ class _Document(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 def read_terms(text: str | bytes) -> PriceTerms:
-    """Return the terms; those of an empty text change no price.
+    """Return the terms; an empty text gives terms that change no price.
 
     Raises:
-        InvalidInputError: If it is no such document, or a value in it cannot be; names the field.
+        InvalidInputError: If the text is not such a document, or a value in it is invalid; the error names the field.
     """
     if not text:
         return PriceTerms()

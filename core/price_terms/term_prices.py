@@ -19,14 +19,14 @@ CHARGES_KEPT: Final = 16
 
 
 class TermPrices:
-    """Catalogues at the prices of some terms. Equal lists of types give the same list again, so what is known of it stays."""
+    """Catalogues at the prices of the terms. Equal lists of types give the same object, so results cached for it stay valid."""
 
     def __init__(self, terms: PriceTerms) -> None:
         self._terms = terms
         self._lists: dict[ClassCharges, ByIdentity[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = {}
 
     def of(self, catalogue: Catalogue, node_classes: Iterable[Mapping[str, Any]]) -> Catalogue:
-        """Return the catalogue for these EC2NodeClass manifests. Types of no class pay no licence and no address."""
+        """Return the catalogue for these EC2NodeClass manifests. Types without a class pay for no licence and no address."""
         if self._terms == PriceTerms():
             return catalogue
         default = self._charged(catalogue.default, ClassCharges())
@@ -35,7 +35,7 @@ class TermPrices:
             try:
                 node_class = read_node_class(manifest)
             except InvalidInputError:
-                continue  # it launches nothing, and its validation says why
+                continue  # the class launches nothing, and its validation explains why
             charges = charges_of(node_class, self._terms)
             if charges != ClassCharges():
                 by_class[node_class.name] = self._charged(catalogue.types_for(node_class.name), charges)
@@ -51,7 +51,7 @@ class TermPrices:
 
 
 def charges_of(node_class: EC2NodeClass, terms: PriceTerms) -> ClassCharges:
-    """Return what a node of the class costs besides the instance. An address counts where the class asks for one itself."""
+    """Return what a node of the class costs besides the instance. An address counts if the class itself requests one."""
     family = node_class.family.name
     named = (one for one in terms.licences if node_class.name in one.node_classes or family in one.ami_families)
     licence = next(named, None)

@@ -1,4 +1,4 @@
-"""Price terms: discounts on EC2's list prices, and what is charged besides the instance."""
+"""Price terms: discounts on EC2's list prices, and charges besides the instance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Discount(msgspec.Struct, frozen=True, kw_only=True):
     """A negotiated discount.
 
     Attributes:
-        ppm: Millionths of the list price that are not paid.
-        families: Instance families that it is for, such as `m7i`; empty for all.
-        capacity_types: Capacity types that it is for.
+        ppm: The discount in millionths of the list price.
+        families: Instance families that it applies to, such as `m7i`; empty for all.
+        capacity_types: Capacity types that it applies to.
     """
 
     ppm: int
@@ -29,7 +29,7 @@ class Discount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Licence(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operating system costs besides the instance, for the EC2NodeClasses and AMI families that it names.
+    """The price of an operating system's licence, for the EC2NodeClasses and AMI families that it names.
 
     Attributes:
         a_vcpu, a_node: Nano-dollars per hour, for each vCPU and for each node.
@@ -45,10 +45,10 @@ class PriceTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of an installation.
 
     Attributes:
-        discounts: The first that fits an offering counts.
-        licences: The first that names the EC2NodeClass or its AMI family counts.
-        public_address: Nano-dollars per hour of a public IPv4 address.
-        commitments: What is paid for in advance. It changes no price: plans use it up (`core.commitments`).
+        discounts: The first that matches an offering applies.
+        licences: The first that names the EC2NodeClass or its AMI family applies.
+        public_address: Nano-dollars per hour for a public IPv4 address.
+        commitments: Prepaid usage. It changes no price; plans use it up (`core.commitments`).
     """
 
     discounts: tuple[Discount, ...] = ()
@@ -58,12 +58,12 @@ class PriceTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reorder(self) -> bool:
-        """Whether types of one capacity type may rank otherwise than by EC2's list: what all pay alike changes no order."""
+        """Whether types of one capacity type may rank differently from EC2's list; equal terms for all change no order."""
         return any(one.families for one in self.discounts) or any(one.a_vcpu for one in self.licences)
 
 
 class ClassCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node of one EC2NodeClass costs besides the instance, in nano-dollars per hour.
+    """The charges for a node of one EC2NodeClass besides the instance, in nano-dollars per hour.
 
     Attributes:
         a_vcpu, a_node: The licence.
@@ -76,7 +76,7 @@ class ClassCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def charged(found: InstanceType, terms: PriceTerms, charges: ClassCharges) -> InstanceType:
-    """Return the type at the prices that are paid; the same object where nothing changes."""
+    """Return the type at the paid prices; the same object if nothing changes."""
     vcpus = found.capacity.get(CPU, 0) // _MILLICORES
     family = found.name.partition(".")[0]
     offerings = tuple(_charged(one, family, vcpus, terms, charges) for one in found.offerings)
@@ -85,7 +85,7 @@ def charged(found: InstanceType, terms: PriceTerms, charges: ClassCharges) -> In
 
 def _charged(offering: Offering, family: str, vcpus: int, terms: PriceTerms, charges: ClassCharges) -> Offering:
     if offering.capacity_type == labels.RESERVED:
-        return offering  # paid for already, with its licence: its price only ranks it before all others
+        return offering  # prepaid, including its licence: its price only ranks it before all others
     paid = PPM - _discount(terms, family, offering.capacity_type)
     price = offering.price * paid // PPM + vcpus * charges.a_vcpu + charges.a_node + charges.address
     return offering if price == offering.price else msgspec.structs.replace(offering, price=price)

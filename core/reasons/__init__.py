@@ -1,4 +1,4 @@
-"""Every reason code: closed enumerations, each member with what it means and what to do about it.
+"""Every reason code: closed enumerations, each member with its meaning and advice.
 
-Plans, decisions, events and metrics carry a member, never a literal. `docs/reference/reason-codes.md` is written from here.
+Plans, decisions, events and metrics use members, never literals. `docs/reference/reason-codes.md` is generated from here.
 """

@@ -7,11 +7,11 @@ from typing import Self
 
 
 class DocumentedCode(StrEnum):
-    """Base of the enumerations. A member is its code; users read it in plans, logs, events and metrics.
+    """Base of the enumerations. A member equals its code; users read it in plans, logs, events and metrics.
 
     Attributes:
         meaning: Its meaning, in one sentence.
-        advice: What to do about it, in one sentence; empty where there is nothing to do.
+        advice: What to do about it, in one sentence; empty if there is nothing to do.
     """
 
     meaning: str
@@ -27,7 +27,7 @@ class DocumentedCode(StrEnum):
 
     @classmethod
     def of(cls, text: str, default: Self | None = None) -> Self:
-        """Return the member with this code; `default` where there is none, as for a code that another version stored.
+        """Return the member with this code; `default` if there is none, for instance for a code that another version stored.
 
         Raises:
             ValueError: If there is none and no default.
@@ -44,4 +44,4 @@ class DocumentedCode(StrEnum):
 
 
 class ReasonCode(DocumentedCode):
-    """Why something is as it is."""
+    """Base of the codes that state a reason."""

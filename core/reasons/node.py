@@ -1,4 +1,4 @@
-"""Why a node stays."""
+"""Reasons why a node stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a pod stays without a place."""
+"""Reasons why a pod stays without a place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.reasons.code import ReasonCode
 
 
 class PodReason(ReasonCode):
-    """Code of `unschedulable[].reason`, in the order of `diagnosis`: the later, the nearer the pod came to a place."""
+    """Code of `unschedulable[].reason`, in the order of `diagnosis`: later codes mean that the pod came nearer to a place."""
 
     NO_NODE_POOL = (
         "NoNodePool",

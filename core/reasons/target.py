@@ -1,4 +1,4 @@
-"""What became of the target that the pass before stored."""
+"""Reasons why a stored target is continued or replaced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From pending pods to placements and claims: Karpenter's rules and the hard rules of the Kubernetes scheduler.
+"""Plans placements and claims for pending pods by Karpenter's rules and the hard rules of the Kubernetes scheduler.
 
-`schedule(snapshot)` plans once; a `Planner` answers many what-ifs over one snapshot, and explains what ruled out what.
-The planner is imported when it is first asked for, so functions that need a part of this package do not start with all of it.
+`schedule(snapshot)` plans once; a `Planner` answers many what-ifs over one snapshot, and explains unplaced pods. The planner is
+imported on first use, so functions that need a part of this package do not load all of it at start.
 """
 
 from typing import TYPE_CHECKING

@@ -46,11 +46,11 @@ class SchedulingContext:
 
     Attributes:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
-        moving: Pods of nodes that are leaving already; by key.
+        moving: Pods of leaving nodes; by key.
         leaving: Positions of the nodes that are leaving.
         constraints: The constraints to plan by.
-        coverage: What commitments cover of the nodes that run, and what is left of them.
-        volumes: The demands of pods' volumes.
+        coverage: The commitments' coverage of running nodes, and their unused amounts.
+        volumes: The requirements of pods' volumes.
         positions: Names of nodes and of their claims → position.
     """
 
@@ -97,9 +97,9 @@ class SchedulingContext:
         )
 
     def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
-        """Return the same context with those pods of these nodes held to their domain that rules along shared domains concern.
+        """Return the same context in which pods of these nodes with rules along shared domains stay in their domain.
 
-        The count in every domain is then independent of how many of the nodes have gone, and in which order.
+        The count in every domain is then independent of which of the nodes have gone, and in which order.
         """
         pins: dict[str, Requirements] = {}
         for position in leaving:
@@ -126,7 +126,7 @@ class SchedulingContext:
         return self._tolerated(step.demands.tolerations)
 
     def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
-        """Return the constraints of a new plan, see `remaining_limits`."""
+        """Return the constraints of a new plan; `vanished` as in `remaining_limits`."""
         vanished = tuple(vanished)
         start = PlanStart(
             self.templates,
@@ -139,17 +139,17 @@ class SchedulingContext:
         return PlanConstraints.of(self.constraints, start)
 
     def uncommitted(self, vanished: Iterable[int]) -> tuple[int, ...]:
-        """Return for each commitment in force what nodes leave of its amount; the given ones take nothing."""
+        """Return for each commitment in force the amount that nodes leave unused; vanished nodes use nothing."""
         coverage = self.coverage
         left = coverage.without(self.existing_nodes[position].name for position in vanished)
         return tuple(left[one.name] for one in coverage.commitments)
 
     def committed_worth(self) -> int:
-        """Return the most that commitments can take off the price of new nodes, in nano-dollars per hour."""
+        """Return the most that commitments can save on new nodes, in nano-dollars per hour."""
         return sum(self._charges.worth(position, amount) for position, amount in enumerate(self.uncommitted(())))
 
     def with_commitments_last(self) -> SchedulingContext:
-        """Return the same context in which commitments cover the claims of a plan that is made without them."""
+        """Return the same context in which plans ignore commitments, which then cover finished claims."""
         other = copy(self)
         others = (one for one in self.constraints if one is not Commitments)
         other.constraints = (*others, LateCommitments)
@@ -158,7 +158,7 @@ class SchedulingContext:
     def fit_quotas(self, claims: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims of a plan so that no EC2 quota can be exceeded, and return whether that is possible.
 
-        Where it is not, a plan of the context `within_quotas` has to take this one's place.
+        If not, a plan of the context `within_quotas` has to replace this one.
         """
         if not self.snapshot.vcpu_quotas or not claims or Ec2Quotas in self.constraints:
             return True
@@ -171,7 +171,7 @@ class SchedulingContext:
         return other
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
-        """Return for each template what its NodePool's limits leave; leaving nodes, and the given ones, use nothing."""
+        """Return for each template the rest of its NodePool's limits; leaving and vanished nodes use nothing."""
         freed: dict[str, list[StateNode]] = {}
         for position in vanished:
             state = self.existing_nodes[position].state
@@ -184,7 +184,10 @@ class SchedulingContext:
         return tuple(limits)
 
     def _quotas_left(self) -> dict[str, int]:
-        """Return quota code → what nodes and claims leave of it. Nodes that a plan removes count: they go after others came."""
+        """Return quota code → the rest of it after nodes and claims.
+
+        Nodes that a plan removes count: their replacements come first.
+        """
         snapshot = self.snapshot
         if not snapshot.vcpu_quotas:
             return {}
@@ -193,17 +196,17 @@ class SchedulingContext:
         return quotas_left(snapshot.vcpu_quotas, self.states, self._unlaunched(), types.values())
 
     def _unlaunched(self) -> list[NodeClaim]:
-        """Return the claims without an instance, but for those that go."""
+        """Return the claims without an instance, except leaving ones."""
         launched = {state.claim_name for state in self.states}
         return [c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None]
 
     def _usage(self) -> dict[str, dict[str, int]]:
-        """Return pool → what its nodes use of the limits, without leaving nodes."""
+        """Return pool → its nodes' usage of the limits, without leaving nodes."""
         staying = (node.state for node in self.existing_nodes if not node.is_leaving)
         return used_by_pool(staying, (t.pool for t in self.templates), self._unlaunched())
 
     def _count_bound(self, signatures: PodSignatures) -> None:
-        """Count for every signature where its pods run, except those that terminate or get another place in this plan."""
+        """Count for every signature where its pods run, except those that terminate or get a new place in this plan."""
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:
             position = node.index

@@ -149,7 +149,7 @@ class TargetDecision:
         return holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
 
     def _across_domains(self, commands: list[Command]) -> list[Command]:
-        """Return the commands, one with a cheaper new node in another domain if possible; the stored target counts its price."""
+        """Return the commands, one with a cheaper new node in another domain if possible; the stored target gets its price."""
         found = with_domain_change(commands, self._pass)
         saved = sum(command.savings for command in found) - sum(command.savings for command in commands)
         if saved and self.kept is not None:

@@ -58,7 +58,7 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
 
     def reason(self) -> str:
-        """Return the reason for the condition: Karpenter's for a missing permission, else EC2's code; empty if EC2 allows the launch."""
+        """The condition's reason: Karpenter's for a missing permission, else EC2's code; empty if the launch is allowed."""
         if self.code.startswith(_UNAUTHORIZED):
             return f"{self.call.rpartition(':')[2]}AuthCheckFailed"
         return self.code.replace(".", "_")

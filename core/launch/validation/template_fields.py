@@ -22,9 +22,10 @@ _ANY_OFFERING: Final = Offering("", "", labels.ON_DEMAND, 0)
 
 
 def template_fields(node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str]:
-    """Return field → digest of its value, for what the class alone decides about a launch; parts of a mapping on their own.
+    """Return field → digest of its value, for the fields that the class alone decides; members of mappings count separately.
 
-    A NodePool's labels, taints and tags are left out: they are not the class'. Order of images and subnets does not matter.
+    A NodePool's labels, taints and tags are left out: the class does not set them. The order of images and subnets does not
+    matter.
 
     Raises:
         InvalidInputError: If the class is not resolved, or user data or volumes cannot be rendered.
@@ -48,7 +49,7 @@ def template_fields(node_class: EC2NodeClass, cluster: Cluster) -> dict[str, str
 
 
 def changed_fields(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the fields that differ, in order; all of them where nothing is known of before."""
+    """Return the names of the fields that differ, in order; all of them if `before` is empty."""
     return tuple(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))
 
 

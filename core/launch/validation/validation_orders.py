@@ -1,7 +1,7 @@
-"""Launches that EC2 is asked about for a changed EC2NodeClass: one instance from each of its images.
+"""The launches to validate for a changed EC2NodeClass: one instance from each of its images.
 
-Only types that its NodePools may launch are asked about (Karpenter): a policy of the organization may forbid others, and that
-does not concern the class.
+Only types that its NodePools may launch are validated (Karpenter): an organization's policy may forbid other types, which says
+nothing about the class.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from core.pools.pool_template import template_requirements
 
 NAME: Final = "fleetwright-validation"
 IMAGES_MAX: Final = 4
-"""Most images that are asked about; an alias has one for each architecture and kind of accelerator."""
+"""The most images that are validated; an alias has one for each architecture and kind of accelerator."""
 
 _ASKED: Final = (labels.ON_DEMAND, labels.SPOT)
-"""In this order; a reservation is bound to one type and tells nothing about others."""
+"""Capacity types to validate, in this order. A reservation is bound to one type and says nothing about others."""
 
 _PLAIN_TYPES: Final = (("m5.large", "amd64"), ("m6g.large", "arm64"))
-"""What is asked about before the market was read (Karpenter)."""
+"""The types to validate before the market was read (Karpenter)."""
 
 
 def validation_orders(
@@ -41,13 +41,13 @@ def validation_orders(
 ) -> tuple[LaunchOrder, ...]:
     """Return one order for each of the first images that a type boots from, of the cheapest such type.
 
-    On-demand comes first, spot only where the NodePools admit nothing else.
+    On-demand comes first; spot is used only if the NodePools admit nothing else.
 
     Args:
         node_class: The class, resolved.
         manifest: The same as an object.
-        types: Types as the class shapes them; none: the market was never read.
-        node_pools: NodePools of the class. Where none of them admits a type, all count.
+        types: The instance types of the class; empty if the market was never read.
+        node_pools: NodePools of the class. If none of them admits a type, all types count.
         uses_reservations: As of an order.
     """
     chosen: dict[str, InstanceType] = {}
@@ -92,7 +92,7 @@ def _admitted(types: tuple[InstanceType, ...], node_pools: Iterable[NodePool]) -
 
 
 def _place(offering: Offering) -> tuple[str, str, str]:
-    """Return what the labels of an offering follow from."""
+    """Return the attributes that determine an offering's labels."""
     return offering.zone, offering.capacity_type, offering.reservation_id
 
 

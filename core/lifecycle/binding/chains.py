@@ -10,9 +10,9 @@ from core.model.pod import DO_NOT_SCHEDULE, Pod
 
 
 def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, ...]]:
-    """Bindings that no rule connects form separate chains; those of connected pods keep their order in one chain.
+    """Divide bindings into chains: those of pods that a rule connects keep their order in one chain.
 
-    Each rule then holds after every single binding, whichever chain is ahead.
+    Every rule then holds after each binding, in whatever order the chains proceed.
     """
     kinds: dict[tuple[object, ...], int] = {}
     examples: list[Pod] = []
@@ -39,7 +39,7 @@ def _kind(pod: Pod) -> tuple[object, ...]:
 
 
 def _connected(pods: Sequence[Pod]) -> dict[int, int]:
-    """Position of each pod group → position of the first group connected with it; groups without rules are left out."""
+    """Return position of each pod group → position of the first group connected with it; groups without rules are left out."""
     groups: dict[int, int] = {}
     for position, pod in enumerate(pods):
         for selection in _selections(pod):
@@ -63,7 +63,7 @@ def _first(groups: dict[int, int], position: int) -> int:
 
 
 def _selections(pod: Pod) -> Iterable[PodSelection]:
-    """The pods that the rules of a pod are about."""
+    """Return the pods that a pod's rules select."""
     for rule in pod.spec.spreads:
         if rule.when_unsatisfiable == DO_NOT_SCHEDULE:
             yield spread_selection(pod, rule)

@@ -11,23 +11,26 @@ from core.model.pod import Pod
 from core.model.values.taints import HELD, NO_EXECUTE
 
 CLOCKS_APART: Final = timedelta(seconds=1)
-"""Largest clock difference between two sandboxes (docs/adr/0028): one reads a moment that another wrote."""
+"""The largest clock difference between two sandboxes (docs/adr/0028): one reads times that another wrote."""
 
 SEEN_WITHIN: Final = timedelta(seconds=1)
-"""Time from a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
-rejects pods by the taints and labels in its cache; a scheduler that sees the open node before the bindings overcommits it."""
+"""How long after a change of a node its kubelet has certainly seen it, and after a binding kube-scheduler has.
+
+A kubelet rejects pods by the taints and labels in its cache; a scheduler that sees the open node before the bindings
+overcommits it.
+"""
 
 SETTLES_WITHIN: Final = SEEN_WITHIN + CLOCKS_APART
-"""The same from a moment that another sandbox may have written."""
+"""`SEEN_WITHIN` after a time that another sandbox may have written."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def is_left_to_scheduler(pod: Pod) -> bool:
-    """Whether the pod asks for something that only a scheduler provides or knows.
+    """Whether the pod needs something that only a scheduler provides or knows.
 
-    A profile of its own, a gate, a group that starts together, devices, volumes (their zones, attach limits and
-    `selected-node`), or pods of namespaces that are selected by label.
+    This is another scheduler profile, a gate, a group that starts together, devices, volumes (their zones, attach limits and
+    `selected-node`), or an affinity to namespaces selected by label.
     """
     spec = pod.spec
     asks = spec.volumes or spec.resource_claims or spec.workload or spec.problem or pod.is_gated or pod.unreadable
@@ -44,8 +47,8 @@ def is_held(node: Node) -> bool:
 def may_hold(record: ClaimRecord) -> bool:
     """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
 
-    Not where an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin.
-    Nor where it replaces nodes: their pods do not wait, they are evicted once it is open.
+    Not if an agent must run first that may not tolerate our taint: one that removes a startup taint, or a device plugin. Nor if
+    the claim replaces nodes: their pods are not waiting; they are evicted once the node is open.
     """
     if record.command:
         return False
@@ -54,7 +57,7 @@ def may_hold(record: ClaimRecord) -> bool:
 
 
 def accepts_bindings(node: Node, now: datetime) -> bool:
-    """Whether pods may be bound to the node: its kubelet rejects pods that a NoExecute taint repels, or repelled just now."""
+    """Whether pods may be bound to the node. Its kubelet rejects pods that a NoExecute taint repels, or repelled just now."""
     is_closed = any(taint.effect == NO_EXECUTE for taint in node.taints)
     became_ready_now = node.ready_changed_at is not None and now - node.ready_changed_at < SETTLES_WITHIN
     return node.is_ready and node.deleted_at is None and is_held(node) and not is_closed and not became_ready_now

@@ -1,4 +1,4 @@
-"""How long a node is held: until none of its pods waits for a turn, or no turn can come any more."""
+"""Decides how long a node is held: until none of its pods waits for a turn, or no further turn can come."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from core.lifecycle.records import ClaimRecord
 
 HOLD_AT_MOST: Final = timedelta(minutes=1)
-"""Counted from the first turn of a node. The slowest node of a plan joins within a minute of its first, or hardly ever."""
+"""The longest hold after a node's first turn. The slowest node of a plan joins within a minute of the first, or hardly ever."""
 
 QUIET_FOR: Final = timedelta(seconds=3)
-"""After this long without a binding of the plan no further turn is expected; turns are a second apart."""
+"""After this long without a binding of the plan, no further turn is expected; turns are a second apart."""
 
 
 def plan_stamp(record: ClaimRecord) -> str:
-    """Return the part that the claim names of one plan share: the stamp of the lease under which they were requested."""
+    """Return the part that all claim names of one plan share: the stamp of the lease under which they were requested."""
     return record.name.rpartition("-")[0].rpartition("-")[2]
 
 
@@ -27,14 +27,14 @@ def is_hold_over(record: ClaimRecord, now: datetime) -> bool:
 
 
 def may_have_a_turn(record: ClaimRecord, records: Iterable[ClaimRecord], now: datetime) -> bool:
-    """Whether waiting pods of the claim may still be bound: other nodes of its plan are coming, or took a pod just now."""
+    """Whether waiting pods of the claim may still be bound: other nodes of its plan have yet to join, or just took a pod."""
     stamp = plan_stamp(record)
     others = [other for other in records if other.deletion is None and plan_stamp(other) == stamp]
     return any(_comes(other, now) or _was_bound_to(other, now) for other in others)
 
 
 def _comes(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the claim's node has had no turn yet and will have one."""
+    """Whether the claim's node has not had its turn yet."""
     if record.is_bound or record.initialized_at is not None:
         return False
     since = record.moments.usable_at

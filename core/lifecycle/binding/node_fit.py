@@ -1,4 +1,4 @@
-"""Checks whether a node suits a pod, other nodes aside (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts)."""
+"""Checks whether a node by itself suits a pod (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tolerates(pod: Pod, node: Node) -> bool:
 
 
 def selects(pod: Pod, node: Node) -> bool:
-    """Whether the pod's node selector and required node affinity admit the node; terms on node fields admit none here."""
+    """Whether the pod's node selector and required node affinity admit the node; terms on node fields never match here."""
     spec = pod.spec
     if not LabelSelector(spec.node_selector).matches(node.labels):
         return False

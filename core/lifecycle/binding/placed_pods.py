@@ -1,4 +1,4 @@
-"""Indexes the pods on every node the way rules among pods count them; bindings are added as they are decided."""
+"""Indexes the pods of all nodes for the rules among pods; bindings are added as they are decided."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PlacedPods:
         return found.labels.get(key) if found is not None else None
 
     def remembered(self, key: Hashable, domains: Callable[[], dict[str, str]]) -> dict[str, str]:
-        """Node → domain as first computed for the key: nodes do not change while bindings are decided."""
+        """Return node → domain as first computed for the key: nodes do not change while bindings are decided."""
         found = self._domains.get(key)
         if found is None:
             found = self._domains[key] = domains()

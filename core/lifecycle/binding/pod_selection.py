@@ -21,7 +21,7 @@ class PodSelection(msgspec.Struct, frozen=True):
     with_leaving: bool
 
     def selects(self, pod: Pod) -> bool:
-        """Whether the pod is selected, wherever it is."""
+        """Whether the pod is selected, regardless of its node."""
         return all(
             selector is not None and (not namespaces or pod.namespace in namespaces) and selector.matches(pod.labels)
             for namespaces, selector in self.parts
@@ -44,7 +44,7 @@ def affinity_selection(pod: Pod, terms: Iterable[PodAffinityTerm]) -> PodSelecti
 
 
 def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelector | None]:
-    """Namespaces selected by label are not known here and stand for all: better to keep one pod too many out than too few."""
+    """Namespaces selected by label are unknown here and count as all: this may keep a pod out, but breaks no rule."""
     selector = _narrowed(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
     if term.namespace_selector is not None:
         return (), selector
@@ -54,7 +54,7 @@ def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelect
 def _narrowed(
     selector: LabelSelector | None, labels: Mapping[str, str], same: Iterable[str], other: Iterable[str] = ()
 ) -> LabelSelector | None:
-    """The selector narrowed to the pod's own values of `same` keys, and to others of `other` keys."""
+    """Return the selector narrowed to the pod's own values of the keys `same`, and to other values of the keys `other`."""
     more = [Requirement.one_of(key, labels[key]) for key in same if key in labels]
     more += [Requirement.of(key, "NotIn", (labels[key],)) for key in other if key in labels]
     return selector if selector is None or not more else LabelSelector((*selector.requirements, *more))

@@ -33,7 +33,7 @@ def _holds(pod: Pod, node: Node, placed: PlacedPods, rule: TopologySpread, keys:
 
 
 def _domains(pod: Pod, placed: PlacedPods, rule: TopologySpread, keys: tuple[str, ...]) -> dict[str, str]:
-    """The domain of each node that takes part."""
+    """Return the domain of each node that the constraint counts."""
     return {
         node.name: node.labels[rule.topology_key]
         for node in placed.nodes.values()

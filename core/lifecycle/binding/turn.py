@@ -1,4 +1,4 @@
-"""Decides one turn of binding: which pods of which claims may be bound now, in an order that keeps every pod's rules."""
+"""Decides one turn of binding: which pods of which claims may be bound now, in an order that satisfies every pod's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DecidedBinding(msgspec.Struct, frozen=True):
 
 
 class BindingTurn(msgspec.Struct, frozen=True):
-    """The result of a turn: bindings in order, and per claim the pods kept out with the obstacle of each."""
+    """The result of a turn: bindings in order, and for each claim the rejected pods with their obstacles."""
 
     bindings: tuple[DecidedBinding, ...]
     left: Mapping[str, tuple[tuple[Pod, BindingReason], ...]]
@@ -35,10 +35,10 @@ def next_turn(
     expected: Collection[str],
     placed: PlacedPods,
 ) -> BindingTurn:
-    """Decide which pods enter. Goes over all claims until no further pod can be bound: pods may wait for those of other claims.
+    """Decide which pods to bind, in rounds over all claims until none can be bound: pods may need those of other claims first.
 
     Args:
-        claims: Claims whose nodes accept bindings, with these nodes.
+        claims: Claims whose nodes accept bindings, with their nodes.
         waiting: Pods that have no node yet, by key.
         expected: Keys of the pods planned for any claim.
         placed: The pods that have a node; the bindings decided here are added.
@@ -46,7 +46,7 @@ def next_turn(
     left = {record.name: _candidates(record, node, waiting, expected, placed) for record, node in claims}
     found: list[DecidedBinding] = []
     has_progress = True
-    while has_progress:  # each round but the last binds at least one pod
+    while has_progress:  # terminates: each round but the last binds at least one pod
         before = len(found)
         for record, node in claims:
             left[record.name] = _enter(record, node, left[record.name], placed, found)
@@ -60,9 +60,9 @@ _Left = list[tuple[Pod, BindingReason]]
 def _candidates(
     record: ClaimRecord, node: Node, waiting: Mapping[str, Pod], expected: Collection[str], placed: PlacedPods
 ) -> _Left:
-    """Return the claim's waiting pods, with the reason each gets if it is not bound; pods outranked by others have their own.
+    """Return the claim's waiting pods, each with the reason if it is not bound: one of its own if another pod outranks it.
 
-    The others are judged when they are tried.
+    The others get theirs when they are tried.
     """
     pods = [waiting[key] for key in record.plan.pods if key in waiting]
     if not pods:
@@ -75,7 +75,7 @@ def _candidates(
 
 
 def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
-    """Place the pods that may enter; return the others, each with its obstacle."""
+    """Place the pods that may be bound; return the others, each with its obstacle."""
     left: _Left = []
     for pod, before in pods:
         reason = before if before is BindingReason.OUTRANKED else obstacle(pod, node, placed)

@@ -1,7 +1,7 @@
-"""Decides whether a node that we chose to remove stays after all; checked once more before the first eviction.
+"""Decides whether to cancel a voluntary removal; checked once more before the first eviction.
 
-Between decision and drain a pod that must not be disrupted may have arrived, or a PodDisruptionBudget that never allows an
-eviction. The drain would stop half-way and leave a node that accepts no pods.
+Since the decision, a pod that must not be disrupted may have arrived, or a PodDisruptionBudget that never allows an eviction.
+The drain would stop half-way and leave a node that accepts no pods.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ LASTING: Final = (
     TerminationReason.SCHEDULED_CHANGE,
 )
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
-"""Termination reasons for which a node is removed although it could stay. A pod's objection counts for `LASTING` only where no
-terminationGracePeriod bounds the drain (Karpenter)."""
+"""Termination reasons for which a node is removed although it could stay.
+
+For those in `LASTING`, a pod blocks the drain only without a terminationGracePeriod (Karpenter).
+"""
 
 FIRST_HOLD: Final = timedelta(minutes=15)
 LONGEST_HOLD: Final = timedelta(hours=24)
-"""How long a node is left alone after its drain was given back; doubles each time."""
+"""The longest time without voluntary disruption of a node after its drain was cancelled; it doubles each time."""
 
 
 def may_be_cancelled(record: ClaimRecord) -> bool:
-    """Whether the claim is leaving by our own choice, has its taint, and could stay."""
+    """Whether the claim's removal is voluntary, its node is tainted, and the removal can still be cancelled."""
     deletion = record.deletion
     if deletion is None or deletion.tainted_at is None or deletion.terminated_at is not None or deletion.is_final:
         return False
@@ -44,12 +46,12 @@ def may_be_cancelled(record: ClaimRecord) -> bool:
 
 
 def is_last_check_due(record: ClaimRecord) -> bool:
-    """Whether PodDisruptionBudgets must be read for the last check: no pod has left the node yet."""
+    """Whether the last check, which reads PodDisruptionBudgets, is due: no pod has left the node yet."""
     return may_be_cancelled(record) and record.deletion is not None and record.deletion.evicted_at is None
 
 
 def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> CancelDrain | None:
-    """Give the node back where a pod that must leave first can never be evicted."""
+    """Return the cancellation if a pod that must leave first can never be evicted, else None."""
     node = facts.node
     if not is_last_check_due(record) or node is None or node.deleted_at is not None:
         return None
@@ -64,10 +66,10 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
 
 
 def hold_for(given_back: int) -> timedelta:
-    """Return how long a node whose drain was given back `given_back` times before is left alone."""
+    """Return how long a node is exempt from voluntary disruption whose drain was cancelled `given_back` times before."""
     return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(given_back, 10)))
 
 
 def is_voluntary(deletion: Deletion) -> bool:
-    """Whether the claim is leaving by our own choice."""
+    """Whether the claim's removal is voluntary."""
     return deletion.reason in VOLUNTARY

@@ -1,7 +1,7 @@
-"""Tracks what a claim that is being removed still holds of its NodePool's limits and budgets.
+"""Tracks which part of its NodePool's limits and budgets a leaving claim still holds.
 
-The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
-taint; the place in the budgets is free once EC2 was asked to terminate the instance (docs/adr/0026).
+When the node gets the disrupted taint, the claim's share of the limits is freed and terminationGracePeriod starts. When EC2 is
+asked to terminate the instance, its place in the budgets is freed (docs/adr/0026).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def leaving(
 
 
 def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
-    """Return a claim that is already leaving with a reason that is mandatory or sooner; the same object where nothing changes.
+    """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
 
-    A drain that may have begun does not wait for replacements when an end of the instance becomes known later.
+    A drain that may have begun does not start to wait for replacements when the instance's end becomes known later.
     """
     deletion = record.deletion
     if deletion is None or deletion.terminated_at is not None:
@@ -48,7 +48,7 @@ def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_a
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """Return the claim whose node carries the disrupted taint; the time of the first call counts."""
+    """Return the claim after its node got the disrupted taint; the time of the first call counts."""
     deletion, patience = record.deletion, record.plan.termination_grace_period
     if deletion is not None and deletion.tainted_at is None:
         deadline = deletion.deadline or (now + patience if patience is not None else None)
@@ -57,20 +57,20 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """Return the claim whose instance EC2 was asked to terminate; the time of the last call counts."""
+    """Return the claim after EC2 was asked to terminate its instance; the time of the last call counts."""
     deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=now)
     return msgspec.structs.replace(record, deletion=deletion, reserved={}, is_disrupting=False)
 
 
 def untainted(record: ClaimRecord) -> ClaimRecord:
-    """Return the claim whose node stays and is to lose its taint: it holds its share of the limits again."""
+    """Return the claim of a node that stays and is about to lose its taint: it holds its share of the limits again."""
     if record.machine is None or record.reserved:
         return record
     return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
 
 
 def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
-    """Return the claim whose drain is called off: it holds its share of the limits again and is left alone for a while."""
+    """Return the claim with its drain cancelled: it holds its share of the limits again and has a `hold`."""
     stays = msgspec.structs.replace(
         record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
     )
@@ -78,5 +78,5 @@ def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
 
 
 def staying(record: ClaimRecord) -> ClaimRecord:
-    """Return the claim whose node has lost its taint: it no longer counts in the budgets."""
+    """Return the claim after its node lost its taint: it no longer counts against the budgets."""
     return msgspec.structs.replace(untainted(record), is_disrupting=False)

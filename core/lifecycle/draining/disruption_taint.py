@@ -1,4 +1,7 @@
-"""The taint of a leaving node, its label and its reason. They outlive the claim's row, which a restored table may replace."""
+"""The taint of a leaving node, its label and its reason.
+
+They survive the loss of the claim's row, which a restored table may replace.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ EXCLUDED_BY_US: Final = "karpenter"
 """Value of the label that keeps a node out of load balancers (Karpenter); a user's own label has another value and stays."""
 
 REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
-"""Annotation that says why the node carries the disrupted taint, which itself has no value (Karpenter)."""
+"""Annotation with the reason for the disrupted taint, which has no value itself (Karpenter)."""
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:
-    """Return the step that keeps new pods and load balancers off the node; our taint replaces any with the same key."""
+    """Return the step that keeps new pods and load balancers off the node; our taint replaces one with the same key."""
     others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
     return TaintNode(
         node=node.name,
@@ -30,17 +33,17 @@ def taint_of(node: Node, reason: str) -> TaintNode:
 
 
 def lacks_marks(node: Node, reason: str) -> bool:
-    """Whether the node of a claim that leaves for the reason must be marked, or was marked for one of our choice before."""
+    """Whether the node must be marked for this reason: it is unmarked, or marked for a voluntary reason only."""
     is_marked = DISRUPTED in node.taints and labels.EXCLUDE_FROM_BALANCERS in node.labels
     written = node.annotations.get(REASON_ANNOTATION, reason)
     return not is_marked or written != _reason_to_write(node, reason)
 
 
 def must_leave_for(node: Node) -> TerminationReason | None:
-    """Return the mandatory reason for which the node is marked, None where it is not marked or could stay.
+    """Return the mandatory reason for which the node is marked, None if it is unmarked or could stay.
 
-    A removal for such a reason is never revoked, so a claim that knows nothing of it has lost it. Marks of a voluntary reason
-    may also be those of a command that was given up.
+    A mandatory removal is never revoked, so a claim without it has lost it. Marks of a voluntary reason may also remain from an
+    abandoned command.
     """
     if DISRUPTED not in node.taints:
         return None
@@ -49,6 +52,6 @@ def must_leave_for(node: Node) -> TerminationReason | None:
 
 
 def _reason_to_write(node: Node, reason: str) -> str:
-    """Return the reason that the node is marked with already, but a mandatory one in place of a voluntary one."""
+    """Return the reason that the node is already marked with, unless it is voluntary and the new one mandatory."""
     written = node.annotations.get(REASON_ANNOTATION, reason)
     return reason if written in VOLUNTARY and reason not in VOLUNTARY else written

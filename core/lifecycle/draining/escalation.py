@@ -1,6 +1,6 @@
 """Escalates a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
 
-Time counts from the last pod that left, so a long drain that still makes progress is not blocked. Escalation forces no pod off;
+Time counts from the last pod that left, so a long drain with progress is not escalated. Escalation forces no pod off;
 only a terminationGracePeriod does that.
 """
 
@@ -23,7 +23,7 @@ from core.reasons.node import NodeReason
 
 
 class EscalationLevel(IntEnum):
-    """How long a drain has made no progress, as levels."""
+    """Levels by how long a drain has made no progress."""
 
     SLOW = 1
     BLOCKED = 2
@@ -44,7 +44,7 @@ reported once more. ALARMING: raises the metric of an alarm; evictions from a no
 def next_escalation(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
 ) -> Escalate | CancelDrain | None:
-    """Return the step for a level that the drain has reached since the last check, None where it has reached none."""
+    """Return the step for a level that the drain has reached since the last check, None if none."""
     deletion, node = record.deletion, facts.node
     if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
         return None
@@ -75,10 +75,10 @@ def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
 
 
 _PASSING: Final = (HeldPodReason.NOT_ASKED, HeldPodReason.TERMINATING)
-"""Obstacles that end without help and so explain a blocked drain only where nothing else does."""
+"""Obstacles that end by themselves. They explain a blocked drain only if nothing else does."""
 
 _BLOCKED_BY: Final[Mapping[ReasonCode, NodeReason]] = {
     HeldPodReason.DO_NOT_DISRUPT: NodeReason.DO_NOT_DISRUPT,
     EvictionReason.POD_DISRUPTION_BUDGET: NodeReason.POD_DISRUPTION_BUDGET,
 }
-"""What keeps a pod → why its node is left alone once its drain is given back; `DRAIN_BLOCKED` for others."""
+"""A pod's obstacle → the reason for the node's hold once its drain is cancelled; `DRAIN_BLOCKED` for others."""

@@ -20,11 +20,11 @@ from core.reasons.drain import EvictionReason
 
 FIRST_WAIT: Final = timedelta(seconds=1)
 LONGEST_WAIT: Final = timedelta(seconds=10)
-"""Longest time between two tries of one pod; the time doubles up to it (Karpenter: from 100 ms to 10 s)."""
+"""The longest time between two attempts for one pod, up to which it doubles (Karpenter: from 100 ms to 10 s)."""
 
 PATIENT_AFTER: Final = 30
 PATIENT_WAIT: Final = timedelta(seconds=30)
-"""After this many tries, about five minutes, a pod is tried less often."""
+"""After this many attempts, about five minutes, a pod is tried less often."""
 
 SOONEST: Final = timedelta(seconds=1)
 """Shortest time between two checks of a node."""
@@ -44,11 +44,11 @@ class EvictionRefusal(msgspec.Struct, frozen=True):
 
 
 def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
-    """Choose the pods blocking the drain that are removed now.
+    """Choose the pods to remove now among those that block the drain.
 
     Overdue pods are evicted at once, whatever their tier, and deleted by force if that fails. Of the others only the first tier
-    is evicted. Pods with the fewest tries come first, and a pod that cannot be deleted by force waits before the next try, so
-    pods that keep failing do not displace the others in a round.
+    is evicted. Pods with the fewest attempts come first, and a pod whose forced deletion failed waits before the next attempt,
+    so pods that keep failing do not crowd out the others.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
@@ -83,7 +83,7 @@ def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> tim
 def after_tries(
     deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, EvictionRefusal], now: datetime, *, moved: bool
 ) -> Deletion:
-    """Return the deletion with the results of a round of evictions; the same object where nothing is new.
+    """Return the deletion with the results of a round of evictions; the same object if nothing changed.
 
     Args:
         deletion: The deletion before the round.
@@ -115,7 +115,7 @@ def back_off(attempts: int) -> timedelta:
 
 
 def needs_surge(tried: EvictionTry) -> bool:
-    """Whether to restart the pod's Deployment, where its owner opted in: after two, four, eight … tries.
+    """Whether to restart the pod's Deployment, if its owner opted in: after two, four, eight … attempts.
 
     A second failure tells a budget that never allows an eviction from one that another eviction has just used up. Later tries
     repeat the restart in case a run crashed in between.
@@ -140,10 +140,10 @@ def is_overdue(pod: Pod, deletion: Deletion, now: datetime) -> bool:
 
 
 def _due_at(pod: Pod, deletion: Deletion) -> datetime:
-    """Return the moment from which the pod is overdue: its own grace period before the deadline (Karpenter).
+    """Return the time from which the pod is overdue: its own grace period before the deadline (Karpenter).
 
-    A pod whose grace period is as long as the whole time, or longer, cannot have all of it. Karpenter forces it off at once;
-    here PodDisruptionBudgets apply for the first half of the time, otherwise they would protect no pod on such a node.
+    A pod whose grace period is at least the whole terminationGracePeriod cannot have all of it. Karpenter forces it off at
+    once. Here PodDisruptionBudgets apply for the first half of the time; otherwise they would protect no pod on such a node.
     """
     deadline = deletion.deadline
     assert deadline is not None  # noqa: S101 - callers have asked; tells the type checker

@@ -1,4 +1,4 @@
-"""Leaves out of a plan what it means for pods that consolidation moves: each of its commands has found them places."""
+"""Removes from a plan the places for pods that consolidation moves: its commands have found places for them already."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def without_planned_moves(
 ) -> Plan:
     """Return the plan without places of pods that consolidation moves, and without new nodes that serve only these.
 
-    The command found room for them, or launches what they need. A second plan packs the same pods otherwise, and the command
-    may not have stored its own new nodes yet. Nodes that it chose would be kept from consolidation for pods that go elsewhere.
-    A pod that finds no place once it is evicted waits, and is planned like others.
+    The command found room for them or launches new nodes. A second plan may pack the same pods differently, and the command may
+    not have stored its new nodes yet; nodes of the second plan would be nominated for pods that go elsewhere. An evicted pod
+    without a place waits, and is planned like others.
 
     Args:
         plan: A plan for waiting pods, and for those of all nodes that are leaving.
         pods: The pods that it was made for, among others.
         records: The claims.
-        commands: The commands under way.
+        commands: The running commands.
     """
     going = {
         record.node_name for record in records if record.deletion is not None and _is_consolidated(record.deletion)
@@ -39,7 +39,7 @@ def without_planned_moves(
 
 
 def _is_consolidated(deletion: Deletion) -> bool:
-    """Whether consolidation alone removes the node; where AWS takes it, too, its pods wait for what is planned for them."""
+    """Whether only consolidation removes the node. If AWS takes it too, its pods get a plan of their own."""
     return deletion.reason in CONSOLIDATION and deletion.ends_at is None
 
 

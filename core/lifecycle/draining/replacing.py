@@ -1,4 +1,4 @@
-"""Decides when to drain a node whose end is known and not yet due: its replacements come first (docs/adr/0031).
+"""Decides when to drain a node whose end is known in advance: its replacements come first (docs/adr/0031).
 
 Its pods keep running until their replacements are ready, or until the remaining time is just enough to drain.
 """
@@ -24,7 +24,7 @@ SPOT_NOTICE: Final = timedelta(minutes=2)
 """Time from EC2's warning to the end of a spot instance."""
 
 REPLACED_WITHIN: Final = timedelta(minutes=5)
-"""How long to wait for replacements where the end of the instance is not announced: several times the boot time of a node."""
+"""How long to wait for replacements if the end of the instance is not announced: several times a node's boot time."""
 
 EXPIRED_WAITS: Final = timedelta(minutes=20)
 """How long an expired node waits for its pods' replacements: the time an instance may take to join, plus a margin."""
@@ -37,7 +37,7 @@ SHORTEST_DRAIN: Final = timedelta(seconds=45)
 
 
 def awaits_replacements(record: ClaimRecord) -> bool:
-    """Whether the drain may still wait: an end is known, and nothing has left the node yet."""
+    """Whether the drain may still wait: an end is known, and no pod has left the node yet."""
     deletion = record.deletion
     return (
         deletion is not None and deletion.ends_at is not None and not deletion.evicted_at and not deletion.terminated_at
@@ -47,7 +47,7 @@ def awaits_replacements(record: ClaimRecord) -> bool:
 def wait_for_replacements(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
 ) -> Wait | CancelDrain | None:
-    """Return a wait while no replacement is ready and there is time to drain later; None to drain now.
+    """Return a wait while replacements are not ready and there is time to drain later; None to drain now.
 
     An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. A node in
     a capacity reservation goes first: its own slot may be the only one for what replaces it.
@@ -66,7 +66,7 @@ def wait_for_replacements(
 
 
 def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> CancelDrain | None:
-    """Return the step for a node that has waited in vain; None to drain it."""
+    """Return the step for a node whose replacements did not become ready in time; None to drain it."""
     is_forced = deletion.deadline is not None and deletion.ends_at is not None and deletion.deadline < deletion.ends_at
     is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
     if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:
@@ -84,12 +84,12 @@ def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:
 def replacements(
     pods: Iterable[str], records: Iterable[ClaimRecord], bindings: Iterable[Binding], unplaced: Collection[str]
 ) -> tuple[str, ...] | None:
-    """Return the claims that a node's pods wait for: none where all fit on working nodes, None where a pod has no place.
+    """Return the claims that a node's pods wait for: empty if all fit on working nodes, None if a pod has no place.
 
     Args:
         pods: Pods that must move; pods that can never be evicted are in no plan and do not count.
         records: The claims, those of the new plan included.
-        bindings: Where the plan expects pods on existing nodes or on nodes on their way.
+        bindings: Where the plan expects pods on existing or launching nodes.
         unplaced: Pods for which the plan has no place, or whose new claim was refused.
     """
     wanted = set(pods)

@@ -1,4 +1,4 @@
-"""Rollout restarts for single replicas, by opt-in: the new pod starts elsewhere before the old one goes.
+"""Rollout restarts for single replicas, by opt-in: the new pod starts on another node before the old one stops.
 
 A PodDisruptionBudget over one replica never allows its eviction. Restarting its Deployment while the node is closed to new pods
 starts the new pod on another node, and removes the old one once the new one is ready: the workload always has a pod.
@@ -11,7 +11,7 @@ from typing import Any, Final
 from core.manifests.wire.workloads import WireWorkload
 
 RESTARTED_FOR: Final = "fleetwright.dev/restarted-for"
-"""Annotation of the pod template: the claim for whose drain the Deployment was last restarted, once per drain."""
+"""Annotation of the pod template: the claim for whose drain the Deployment was last restarted. A drain restarts it once."""
 
 _ROLLING: Final = "RollingUpdate"
 
@@ -22,7 +22,7 @@ def is_restarted(deployment: WireWorkload, claim: str) -> bool:
 
 
 def hindrance(deployment: WireWorkload) -> str:
-    """Return in one sentence why the Deployment must not be restarted; empty where it may be."""
+    """Return in one sentence why the Deployment must not be restarted; empty if it may."""
     spec, status = deployment.spec, deployment.status
     if spec.replicas != 1:
         return f"it has {spec.replicas} replicas, and only a single one is brought up elsewhere first"

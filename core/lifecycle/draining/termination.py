@@ -1,4 +1,4 @@
-"""Terminates a claim: from a working node until nothing is left of it (Karpenter, termination)."""
+"""Terminates a claim: from a working node to the removal of its record (Karpenter, termination)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTLE: Final = timedelta(seconds=5)
 
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
 FINALIZERS_FOR: Final = timedelta(minutes=10)
-"""How long a claim is kept while its Node waits for finalizers of others; its instance is already gone."""
+"""How long a claim is kept while its Node, whose instance is already gone, waits for other finalizers."""
 
 
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
@@ -90,7 +90,7 @@ def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
 
 
 def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
-    """Return the step for the pods that must leave first, None where there are none."""
+    """Return the step for the pods that must leave first, None if there are none."""
     if not waiting:
         return None
     step = drain(deletion, waiting, now)

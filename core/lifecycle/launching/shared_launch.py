@@ -1,8 +1,8 @@
 """Claims of one shape share a launch: one request for several instances, under one token.
 
-Each claim stores the token, how many claims share it and which of its instances is its own, before EC2 is asked. If the answer
-is lost, each claim looks for an instance of the launch that no claim has; without one it is launched alone. Instances of a
-shared launch are launched with the launch's name in place of the claim's; `reconcile` names them after their claims.
+Before the request, each claim stores the token, the number of claims that share it, and the index of its instance. If the
+response is lost, each claim looks for an instance of the launch that no claim has; without one it is launched alone. Instances
+start with the launch's name in place of the claim's; `reconcile` names them after their claims.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.lifecycle.rebuilding import claim_tags
 from core.lifecycle.records import ClaimRecord
 
 SHARES_MAX: Final = 50
-"""Most claims of one launch: an answer that is lost concerns all of them, and 1,000 nodes take 20 requests."""
+"""The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
 
 
 def share_launches(
@@ -28,7 +28,7 @@ def share_launches(
 ) -> list[ClaimRecord]:
     """Return the claims, in the order given, with those of one shape sharing launches of at most `at_most` instances.
 
-    `token_of` gives the token of a launch by the name of its first claim. Claims that EC2 was asked for already keep theirs.
+    `token_of` gives the token of a launch by the name of its first claim. Claims that were requested before keep theirs.
     """
     given = list(records)
     launches: dict[Any, list[int]] = {}
@@ -49,7 +49,7 @@ def share_launches(
 
 
 def launch_name(record: ClaimRecord) -> str:
-    """Return what a claim's instance is named at launch: the claim's name, or that of the launch that it shares."""
+    """Return the name of a claim's instance at launch: the claim's name, or that of its shared launch."""
     return record.name if record.shares == 1 else f"launch-{record.token}"
 
 
@@ -72,7 +72,7 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
 
 
 def _shape(record: ClaimRecord) -> tuple[Any, ...]:
-    """Return everything of a claim that the request to EC2 depends on."""
+    """Return everything in a claim that the request to EC2 depends on."""
     plan = record.plan
     return (
         plan.node_pool,

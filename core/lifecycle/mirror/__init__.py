@@ -1,1 +1,1 @@
-"""Claims as the NodeClaims that users see in the cluster. Nothing is decided by them: the table is the truth."""
+"""Mirrors claims as NodeClaims for users of the cluster. No decision reads them: the table is authoritative."""

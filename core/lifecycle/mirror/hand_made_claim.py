@@ -1,4 +1,4 @@
-"""Makes a claim of ours from a NodeClaim that somebody made by hand: an order to launch one node, whatever pods there are."""
+"""Creates our claim from a hand-made NodeClaim: an order to launch one node, regardless of pods."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 
 KIND: Final = {"apiVersion": f"{labels.CORE_GROUP}/v1", "kind": "NodeClaim"}
-"""What the items of a list leave out."""
+"""The kind and version, which items of a list lack."""
 
 NODE_CLASS_KIND: Final = "EC2NodeClass"
 
 _NOT_COPIED: Final = frozenset(
     {"kubectl.kubernetes.io/last-applied-configuration", labels.CLAIM, labels.MADE_BY_HAND, labels.DECISION, *HASHES}
 )
-"""Annotations that say something of the object, not of the node, or that only we may write."""
+"""Annotations that are about the object instead of the node, or that only we may write."""
 
 
 def is_made_by_hand(obj: JsonObject) -> bool:
-    """Whether somebody made the NodeClaim, and no claim of ours exists for it yet.
+    """Whether the NodeClaim is hand-made, and we have no claim for it yet.
 
     One with an instance, or with Karpenter's finalizer, is Karpenter's (`core.lifecycle.takeover`). One that is being deleted
     is ours only if it carries our finalizer, which we put on before the claim is stored.
@@ -49,13 +49,13 @@ def is_made_by_hand(obj: JsonObject) -> bool:
 
 
 def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusal:
-    """Return what is to be launched for the NodeClaim, or why nothing can be.
+    """Return the plan of the NodeClaim's launch, or why it cannot be launched.
 
-    Its own requirements and requests decide, and nothing of the NodePool that it may name; no DaemonSets are added (Karpenter).
+    Only its own requirements and requests count, not those of a NodePool that it may name; no DaemonSets are added (Karpenter).
 
     Args:
-        obj: The object as it is in the cluster.
-        snapshot: What may be bought now.
+        obj: The object in the cluster.
+        snapshot: The cluster and its market.
     """
     fault = _fault(obj)
     if fault:
@@ -80,7 +80,7 @@ def hand_made_plan(obj: JsonObject, snapshot: Snapshot) -> PlannedClaim | Refusa
 
 
 def _fault(obj: JsonObject) -> str:
-    """Return what is wrong with the object itself, empty where nothing is."""
+    """Return what is wrong with the object itself, empty if nothing is."""
     faults = api.problems({**KIND, **obj})
     if faults:
         return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
@@ -101,7 +101,7 @@ def _planned(
     node_class: NodeClass,
     offered: Mapping[str, tuple[Offering, ...]],
 ) -> PlannedClaim:
-    """Return the plan of a claim; `uid` is its object's, `offered` has the offerings of each type that would do."""
+    """Return the plan of a claim; `uid` is its object's, `offered` has the offerings of each suitable type."""
     offerings = [offering for found in offered.values() for offering in found]
     return PlannedClaim(
         name=claim.name,
@@ -142,7 +142,7 @@ def _node_class(claim: NodeClaim, snapshot: Snapshot) -> NodeClass | Refusal:
 def _offered(
     claim: NodeClaim, asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]
 ) -> dict[str, tuple[Offering, ...]] | Refusal:
-    """Return the available offerings of each type that would do, by its name."""
+    """Return the available offerings of each suitable type, by its name."""
     unknown = asked.get(labels.ZONE_ID)
     alike = admitted_types(types, asked, keys)
     if not alike or (unknown is not None and not unknown.tolerates_absence):
@@ -159,7 +159,7 @@ def _offered(
 
 
 def _unmet(asked: Requirements, types: tuple[InstanceType, ...], keys: frozenset[str]) -> str:
-    """Return which requirement no type meets alone, as far as it is one alone."""
+    """Return the requirement that no type meets, if a single one rules out all types."""
     alone = (
         requirement
         for requirement in asked.values()

@@ -1,4 +1,4 @@
-"""A claim's record as a NodeClaim object (`karpenter.sh/v1`): a pure function of the record, so nothing else need be kept."""
+"""A claim's record as a NodeClaim object (`karpenter.sh/v1`): a pure function of the record, so no further state is stored."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ NEVER: Final = "Never"
 DRAINED: Final = "Drained"
 CONSISTENT: Final = "ConsistentStateFound"
 _IN_READY: Final = (conditions.LAUNCHED, conditions.REGISTERED, conditions.INITIALIZED)
-"""The conditions that Ready sums up (Karpenter)."""
+"""The conditions that Ready summarizes (Karpenter)."""
 
 _GENERATION: Final = 1
 """The spec of a NodeClaim never changes."""
 
 
 class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster is to say of one claim. Equal ones need no write.
+    """The desired NodeClaim of one claim. Equal values need no write.
 
     Attributes:
         status: Without conditions.
-        is_leaving: Whether it is to be deleted: a deletion cannot be taken back, so this waits until the claim's cannot.
+        is_leaving: Whether the object is to be deleted. A deletion cannot be revoked, so this waits until the claim's removal
+            is final.
     """
 
     labels: dict[str, str]
@@ -43,12 +44,12 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
     is_leaving: bool
 
     def written_conditions(self) -> list[JsonObject]:
-        """As `status.conditions`, by type."""
+        """Return `status.conditions`, by type."""
         return [_written(kind, found) for kind, found in sorted(self.conditions.items())]
 
 
 def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) -> Mirrored:
-    """What the cluster is to say of the claim; `found` are conditions that the record does not know, and go before its own."""
+    """Return the desired NodeClaim; `found` are conditions that the record does not have, and take precedence over its own."""
     machine = record.machine
     by_kind = _conditions(record) | dict(found or {})
     by_kind[conditions.READY] = _ready(by_kind)
@@ -68,7 +69,7 @@ def mirrored(record: ClaimRecord, found: Mapping[str, Condition] | None = None) 
 
 
 def new_object(record: ClaimRecord) -> JsonObject:
-    """The object to create, without its status. Its spec is what was asked for, and is never changed later (Karpenter)."""
+    """The object to create, without its status. Its spec is the original request and never changes (Karpenter)."""
     plan = record.plan
     return {
         "metadata": {
@@ -82,7 +83,7 @@ def new_object(record: ClaimRecord) -> JsonObject:
 
 
 def is_mirror(obj: JsonObject) -> bool:
-    """Whether a NodeClaim of the cluster was written by us for a claim of ours."""
+    """Whether we wrote a NodeClaim of the cluster as the mirror of a claim."""
     metadata = obj.get("metadata") or {}
     return bool((metadata.get("annotations") or {}).get(labels.CLAIM) == metadata.get("name"))
 
@@ -104,7 +105,7 @@ def _spec(plan: PlannedClaim) -> JsonObject:
 
 
 def _conditions(record: ClaimRecord) -> dict[str, Condition]:
-    """Launched, Registered and Initialized in any case; the others where there is something to say."""
+    """Return Launched, Registered and Initialized always; other conditions only if they apply."""
     moments = record.moments
     reached = (
         (conditions.LAUNCHED, record.machine is not None, moments.launched_at, "its instance is not launched yet"),
@@ -148,7 +149,7 @@ def _leaving(deletion: Deletion) -> dict[str, Condition]:
 
 
 def _ready(by_kind: Mapping[str, Condition]) -> Condition:
-    """The worst of the conditions that it sums up, with its cause; the latest of their times where all are True."""
+    """Return Ready: the worst of the conditions that it summarizes, with its cause; the latest time if all are True."""
     parts = [(kind, by_kind[kind]) for kind in _IN_READY]
     for status, reason in (("False", "UnhealthyDependents"), ("Unknown", "ReconcilingDependents")):
         worse = next(((kind, found) for kind, found in parts if found.status == status), None)
@@ -159,7 +160,7 @@ def _ready(by_kind: Mapping[str, Condition]) -> Condition:
 
 
 def _may_stay(deletion: Deletion) -> bool:
-    """Whether its drain may still be given back (`core.lifecycle.draining.cancellation`)."""
+    """Whether its drain may still be cancelled (`core.lifecycle.draining.cancellation`)."""
     if not is_voluntary(deletion) or deletion.is_final or deletion.terminated_at is not None:
         return False
     return deletion.reason not in LASTING or deletion.deadline is None
@@ -185,6 +186,6 @@ def _taints(taints: Iterable[Taint]) -> list[JsonObject]:
 
 
 def _duration(span: timedelta) -> str:
-    """In whole hours where it is, else in seconds: the schema takes no fractions."""
+    """Format a duration in hours if whole, else in seconds: the schema takes no fractions."""
     seconds = int(span.total_seconds())
     return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds}s"

@@ -1,1 +1,1 @@
-"""Nodes change hands between Karpenter and us, in either direction, without a pod or an instance taking notice."""
+"""Transfers nodes between Karpenter and us, in either direction, without effect on pods and instances."""

@@ -1,4 +1,4 @@
-"""Makes a claim of ours from a NodeClaim of Karpenter's: what it was launched for, and how far it is."""
+"""Creates our claim from a NodeClaim of Karpenter's: its plan and its phase."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from core.model.values import resources
 from core.reasons.drift import DriftReason
 
 UNKNOWN_HASH: Final = "karpenter"
-"""Stands for the hash of a drifted NodeClaim that has none: it equals no hash of ours."""
+"""The hash of a drifted NodeClaim that has none; it differs from all hashes of ours."""
 
 _NODE_CLASS_DRIFT: Final = "NodeClassDrift"
 """Karpenter's word for `DriftReason.NODE_CLASS_DRIFTED`."""
 
 
 def adopted_plan(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> PlannedClaim:
-    """Return what the node was launched for.
+    """Return the plan that the node was launched from.
 
     Hashes of Karpenter's cannot be compared with ours (docs/adr/0013), so a node gets ours of today: it is no more drifted than
     it was. One that has drifted by its NodePool or EC2NodeClass keeps Karpenter's hash under our version, and stays drifted,

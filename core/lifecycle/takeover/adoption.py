@@ -17,24 +17,24 @@ from core.model.node_pool import NodeClass, NodePool
 from core.reasons.takeover import AdoptionReason
 
 IDENTIFYING_TAGS = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLASS, labels.NODECLAIM, labels.CLAIM)
-"""Tags that must be absent or right: they say whose the instance is."""
+"""Tags that must be absent or correct: they identify the owner of the instance."""
 
 
 class Standing(StrEnum):
-    """How far a NodeClaim's adoption is."""
+    """The state of a NodeClaim's adoption."""
 
     REFUSED = "refused"
     ADOPTABLE = "adoptable"
     BEGUN = "begun"
-    """Its claim is stored, and a mark of Karpenter's is left on an object or a tag of ours is missing."""
+    """Its claim is stored, but an object still has a mark of Karpenter's, or a tag of ours is missing."""
     OURS = "ours"
 
 
 class LaunchedClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodeClaim with what belongs to it.
+    """A NodeClaim with its finalizers, nodes and instance.
 
     Attributes:
-        node_claim: As it is in the cluster.
+        node_claim: The object in the cluster.
         finalizers: The NodeClaim's.
         nodes: The Nodes with its provider id.
         tags: The tags of its instance; None where EC2 has no living instance of the id.
@@ -49,19 +49,19 @@ class LaunchedClaim(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def node(self) -> Node | None:
-        """Its only Node; None where there is none, or several."""
+        """Its only Node; None if there is none or several."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 
 class Objection(msgspec.Struct, frozen=True):
-    """Why something is left as it is: a code, and one sentence for people."""
+    """Why an adoption is refused: a code, and one sentence for people."""
 
     reason: AdoptionReason
     message: str
 
 
 class Owners(msgspec.Struct, frozen=True, kw_only=True):
-    """What a NodeClaim is judged against: by name NodePools, EC2NodeClasses and stored claims."""
+    """The NodePools, EC2NodeClasses and stored claims by name, against which a NodeClaim is checked."""
 
     cluster: str
     pools: Mapping[str, NodePool]
@@ -70,7 +70,7 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def standing(found: LaunchedClaim, owners: Owners, now: datetime) -> tuple[Standing, Objection | None]:
-    """Return how far the adoption of a NodeClaim is; with an objection where it is refused."""
+    """Return the state of a NodeClaim's adoption, with an objection if it is refused."""
     name = found.node_claim.name
     record = owners.records.get(name)
     if record is not None and record.provider_id == found.node_claim.provider_id:
@@ -135,7 +135,7 @@ def _deleted(found: LaunchedClaim) -> Objection | None:
 
 
 def _objection(found: LaunchedClaim, owners: Owners, now: datetime) -> Objection | None:
-    """Return the first reason against the adoption: what a user must settle first comes first."""
+    """Return the first reason against the adoption, in the order in which a user should resolve them."""
     claim = found.node_claim
     if claim.node_class is None or claim.node_class.group != labels.AWS_GROUP:
         group = claim.node_class.group if claim.node_class is not None else "(none)"

@@ -1,4 +1,4 @@
-"""The marks by which a controller knows its Nodes, NodeClaims and EC2NodeClasses, as merge patches of their metadata.
+"""The marks by which a controller identifies its Nodes, NodeClaims and EC2NodeClasses, as merge patches of their metadata.
 
 Karpenter's marks are a finalizer on each, the Node's owner reference to its NodeClaim and the NodeClaim's to its NodePool. Ours
 are a finalizer and the annotation `fleetwright.dev/claim`. We have no owner references: a NodePool that is restored under
@@ -22,7 +22,7 @@ _OURS_ON_NODES: Final = (labels.CLAIM, labels.CLAIM_SPEC, labels.DECISION, REASO
 
 
 def node_made_ours(record: ClaimRecord, finalizers: Sequence[str], owners: Sequence[JsonObject]) -> JsonObject:
-    """Return the metadata that makes a Node of Karpenter's ours; `finalizers` and `owners` are its present ones."""
+    """Return the metadata that transfers a Node from Karpenter to us; `finalizers` and `owners` are its present ones."""
     return {
         "annotations": {**_hashes(record), **claim_annotations(record)},
         "finalizers": _exchanged(finalizers, labels.KARPENTER_FINALIZER, labels.TERMINATION_FINALIZER),
@@ -40,7 +40,7 @@ def node_claim_made_ours(record: ClaimRecord, present: JsonObject) -> JsonObject
 
 
 def class_made_ours(finalizers: Sequence[str]) -> JsonObject:
-    """Return the metadata of an EC2NodeClass that nobody of Karpenter's keeps from being deleted."""
+    """Return the metadata of an EC2NodeClass without Karpenter's finalizer."""
     return {"finalizers": [name for name in finalizers if name != labels.KARPENTER_CLASS_FINALIZER]}
 
 
@@ -50,7 +50,7 @@ def node_made_karpenters(
     node_labels: Mapping[str, str],
     node_claim: tuple[str, str],
 ) -> JsonObject:
-    """Return the metadata that makes a Node of ours Karpenter's; `node_claim` is the name and UID of its NodeClaim."""
+    """Return the metadata that transfers a Node from us to Karpenter; `node_claim` is the name and UID of its NodeClaim."""
     name, uid = node_claim
     others = [owner for owner in owners if owner.get("kind") != "NodeClaim"]
     metadata: JsonObject = {
@@ -64,18 +64,18 @@ def node_made_karpenters(
 
 
 def taints_that_stay(taints: Iterable[Taint]) -> tuple[Taint, ...]:
-    """Return the taints without those that we lay on a node while it boots or goes."""
+    """Return the taints without those that we add while a node boots or leaves."""
     return tuple(taint for taint in taints if taint.key not in (DISRUPTED.key, HELD.key))
 
 
 def node_claim_made_karpenters(record: ClaimRecord, present: JsonObject, pool: tuple[str, str]) -> JsonObject:
     """Return the metadata that makes the mirror of our claim a NodeClaim of Karpenter's.
 
-    Hashes stay ours. Karpenter replaces hashes of another version by its own of the day, but for NodeClaims that have drifted.
+    Hashes stay ours. Karpenter replaces hashes of another version by its present ones, except for drifted NodeClaims.
 
     Args:
         record: The claim.
-        present: The NodeClaim as it is.
+        present: The present NodeClaim.
         pool: Name and UID of its NodePool.
     """
     others = [owner for owner in _owners(present) if owner.get("kind") != "NodePool"]
@@ -99,7 +99,7 @@ def karpenters_tags(record: ClaimRecord, cluster: str) -> dict[str, str]:
 
 
 def our_tags(record: ClaimRecord, cluster: str) -> dict[str, str]:
-    """Return the tags by which we find the instance, and from which its claim can be rebuilt."""
+    """Return the tags by which we find the instance and rebuild its claim."""
     return {**karpenters_tags(record, cluster), labels.CLAIM: record.name, **_hashes(record)}
 
 

@@ -1,4 +1,4 @@
-"""Decides which claims of ours may become NodeClaims of Karpenter's, and what those say."""
+"""Decides which of our claims may become NodeClaims of Karpenter's, and renders these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.reasons.takeover import ReleaseReason
 
 
 class HeldClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim of ours with what belongs to it.
+    """One of our claims with its objects and instances.
 
     Attributes:
         node_claim: The NodeClaim of its name, None where there is none.
@@ -40,7 +40,7 @@ class ReleaseObjection(msgspec.Struct, frozen=True):
 
 
 def objection(held: HeldClaim) -> ReleaseObjection | None:
-    """Return why the claim cannot be given away now, None where it can; one without any instance is given up."""
+    """Return why the claim cannot be released now, None if it can; a claim without an instance is abandoned."""
     record, claim = held.record, held.node_claim
     if record.machine is None:
         if not held.tagged:
@@ -65,12 +65,12 @@ def objection(held: HeldClaim) -> ReleaseObjection | None:
 
 
 def released(record: ClaimRecord) -> ClaimRecord:
-    """Return the claim whose node stays: Karpenter decides again whether it goes."""
+    """Return the claim without its removal: Karpenter decides anew whether the node goes."""
     return msgspec.structs.replace(record, deletion=None, is_disrupting=False, hold=None)
 
 
 def karpenters_object(record: ClaimRecord) -> JsonObject:
-    """Return the NodeClaim to create where there is none, without its status."""
+    """Return the NodeClaim to create if there is none, without its status."""
     obj = new_object(record)
     annotations = {
         key: value
@@ -82,9 +82,9 @@ def karpenters_object(record: ClaimRecord) -> JsonObject:
 
 
 def karpenters_status(record: ClaimRecord, drift: str) -> JsonObject:
-    """Return the whole status that Karpenter goes on from.
+    """Return the complete status from which Karpenter continues.
 
-    The condition Drifted is there only where it is True: Karpenter takes its presence alone for drift when it renews hashes.
+    The condition Drifted is included only if it is True: when Karpenter renews hashes, its mere presence means drift.
     """
     found: Mapping[str, Condition] = {DRIFTED: Condition("True", drift, "", record.initialized_at)} if drift else {}
     mirror: Mirrored = mirrored(released(record), found)

@@ -1,1 +1,1 @@
-"""Kubernetes objects as they come over the wire: typed structs and their decoding, nothing translated yet."""
+"""Kubernetes objects in their wire form: typed structs and their decoding, without translation."""

@@ -9,11 +9,11 @@ from msgspec import field
 from core.manifests.wire.object_metadata import Quantities, Wire, WireMetadata
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
-"""The one strategy that we and Karpenter know: keep the room free at all times."""
+"""The only strategy that we and Karpenter implement: keep the room free at all times."""
 
 
 class BufferMetadata(WireMetadata):
-    """`metadata`, with what a status refers to."""
+    """`metadata`, with the fields that a status refers to."""
 
     generation: int = 0
 
@@ -25,7 +25,7 @@ class LocalReference(Wire):
 
 
 class ScalableReference(Wire):
-    """A workload of the same namespace. No group stands for `apps` (Karpenter)."""
+    """A workload of the same namespace. An empty group means `apps` (Karpenter)."""
 
     kind: str
     name: str
@@ -44,7 +44,7 @@ class CapacityBufferSpec(Wire):
 
 
 class WireCapacityBuffer(Wire):
-    """A CapacityBuffer. Its status is ours to write: JSON as it stands there, to be compared with what it should be."""
+    """A CapacityBuffer. We write its status; it stays plain JSON, to compare it with the desired one."""
 
     metadata: BufferMetadata
     spec: CapacityBufferSpec = field(default_factory=CapacityBufferSpec)

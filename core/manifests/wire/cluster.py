@@ -40,7 +40,7 @@ class NodeStatus(Wire):
 
 
 class WireNode(Wire):
-    """A Node. `unreadable` says field and fault where a part is left out because it cannot be read."""
+    """A Node. `unreadable` names field and problem if a part is left out because it cannot be read."""
 
     metadata: WireMetadata
     spec: NodeSpec = field(default_factory=NodeSpec)
@@ -87,7 +87,7 @@ class VolumeNodeAffinity(Wire):
 
 
 class PersistentVolumeSpec(Wire):
-    """`spec` of a PersistentVolume; of the in-tree sources only their presence matters."""
+    """`spec` of a PersistentVolume; for in-tree sources, only their presence matters."""
 
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiSource | None = None

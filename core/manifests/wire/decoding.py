@@ -1,4 +1,4 @@
-"""From JSON to typed objects: pages of the Kubernetes API, and single objects out of files.
+"""Decodes JSON to typed objects: pages of the Kubernetes API, and single objects from files.
 
 The kinds of Karpenter's own groups, and kinds that we do not read, stay plain JSON objects: `core.api` reads the former.
 """
@@ -46,7 +46,7 @@ _TYPES: Final[dict[Resource, Any]] = {
     kinds.CAPACITY_BUFFERS: wire_buffer.WireCapacityBuffer,
 }
 KEPT_IN_PART: Final = (kinds.PODS, kinds.NODES, kinds.POD_DISRUPTION_BUDGETS, kinds.DAEMON_SETS)
-"""Kinds of which an object that is left out would let a node go, or be filled, that must not."""
+"""Kinds whose unreadable objects are kept in part: without them, a node might be disrupted or filled that must not be."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -55,8 +55,8 @@ class Page(msgspec.Struct, frozen=True):
     Attributes:
         items: The objects: structs of `core.manifests.wire`, or JSON objects for kinds without one.
         continue_token: Where the next page begins, empty after the last.
-        rejected: Those that could not be read: (`namespace/name`, why). Of kinds that decide about nodes, what can be read of
-            such an object is among the items, with the field at fault in `unreadable`.
+        rejected: Unreadable objects: (`namespace/name`, why). For kinds in `KEPT_IN_PART`, the readable part of the object is
+            among the items, and its `unreadable` names the field.
     """
 
     items: tuple[Any, ...]
@@ -75,15 +75,15 @@ class _PageOf(msgspec.Struct, Generic[T]):
 
 
 def type_of(resource: Resource) -> Any:
-    """The struct of a kind; a plain JSON object for kinds that have none."""
+    """Return the struct of a kind; plain JSON objects for kinds without one."""
     return _TYPES.get(resource, dict[str, Any])
 
 
 def decode_page(resource: Resource, raw: bytes) -> Page:
-    """Read one page of a list as the API server sends it. An object that cannot be read never loses the others.
+    """Read one page of a list as the API server sends it. An unreadable object does not affect the others.
 
     Raises:
-        InvalidInputError: If the page as a whole is no list, or has something nameless where a pod or node must be.
+        InvalidInputError: If the page is not a list, or an unreadable pod or node has no name.
     """
     try:
         page = _page_decoder(resource)(raw)
@@ -93,10 +93,10 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
 
 
 def decode_count(raw: bytes) -> int | None:
-    """How many objects a list has of which this is the first page; None where there are more and it does not say how many.
+    """Return how many objects a list has, from its first page; None if there are more pages and the page does not say.
 
     Raises:
-        InvalidInputError: If it is no list.
+        InvalidInputError: If it is not a list.
     """
     try:
         page = msgspec.json.decode(raw, type=_PageOf[msgspec.Raw])
@@ -112,7 +112,7 @@ def decode(resource: Resource, raw: bytes) -> Any:
     """Read one object as the API server sends it.
 
     Raises:
-        InvalidInputError: If it cannot be read; names the field.
+        InvalidInputError: If it cannot be read; the error names the field.
     """
     try:
         return msgspec.json.decode(raw, type=type_of(resource))
@@ -123,10 +123,10 @@ def decode(resource: Resource, raw: bytes) -> Any:
 
 
 def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
-    """Read one object that is already parsed, out of a file for instance. Nulls count as absent, as in the API server.
+    """Read one parsed object, for instance from a file. Nulls count as absent, as in the API server.
 
     Raises:
-        InvalidInputError: If a field has the wrong type; names the object and the field.
+        InvalidInputError: If a field has the wrong type; the error names the object and the field.
     """
     type_ = type_of(resource)
     try:
@@ -142,12 +142,12 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
 
 
 def rest_of(resource: Resource, obj: object) -> Any | None:
-    """What can be read of an object that cannot be read as a whole; None for kinds that are left out instead."""
+    """Return the readable part of an object that is unreadable as a whole; None for kinds that are left out instead."""
     return readable_rest(type_of(resource), _without_nulls(obj)) if resource in KEPT_IN_PART else None
 
 
 def name_of(obj: object) -> str:
-    """`namespace/name` of a JSON object, as much of it as there is."""
+    """Return `namespace/name` of a JSON object, or the part of it that exists."""
     metadata = obj.get("metadata") if isinstance(obj, dict) else None
     if not isinstance(metadata, dict):
         return "without a name"

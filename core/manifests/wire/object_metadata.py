@@ -1,4 +1,4 @@
-"""What all kinds of Kubernetes objects share on the wire: metadata, selectors, quantities."""
+"""Structs that all kinds of Kubernetes objects share on the wire: metadata, selectors, quantities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Wire(msgspec.Struct, rename="camel"):
-    """Base of the structs: Kubernetes' spelling outside, ours inside; fields that we do not read are dropped."""
+    """Base of the structs: names are camelCase in JSON and snake_case here; fields that we do not read are dropped."""
 
 
 class OwnerReference(Wire):
@@ -28,7 +28,7 @@ class OwnerReference(Wire):
 
 
 class WireMetadata(Wire):
-    """`metadata`, as far as we read it."""
+    """The fields of `metadata` that we read."""
 
     name: str = ""
     namespace: str = ""
@@ -76,12 +76,12 @@ class WireNodeSelectorTerm(Wire):
 
 
 class NodeSelector(Wire):
-    """Alternatives, any of which will do."""
+    """Alternatives, any one of which is enough."""
 
     node_selector_terms: tuple[WireNodeSelectorTerm, ...] = ()
 
 
 class Labelled(Wire):
-    """A kind of which only the metadata matters to us: Namespace, CronJob."""
+    """A kind of which we only read the metadata: Namespace, CronJob."""
 
     metadata: WireMetadata

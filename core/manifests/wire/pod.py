@@ -69,7 +69,7 @@ class WireToleration(Wire):
 
 
 class Named(Wire):
-    """Something of which only the name matters."""
+    """An object of which we only read the name."""
 
     name: str
 
@@ -102,7 +102,7 @@ class WirePodSpec(Wire):
 
 
 class ContainerStatus(Wire):
-    """What a container really has: after an in-place resize it differs from the spec."""
+    """The actual resources of a container: after an in-place resize they differ from the spec."""
 
     name: str = ""
     allocated_resources: Quantities | None = None
@@ -121,17 +121,17 @@ class PodStatus(Wire):
     resize: str = ""
 
     def condition(self, type_: str) -> WireCondition | None:
-        """The condition of this type, if there is one."""
+        """Return the condition of this type, if there is one."""
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
 
 class WirePod(Wire):
-    """A pod, as far as decisions read it. What is alike in other pods is shared with them: read it, never write to it.
+    """The fields of a pod that decisions read. Parts that equal those of other pods are shared: never modify them.
 
-    A cluster has a hundred thousand: kept whole, each would take four kilobytes.
+    A cluster may have a hundred thousand pods; without sharing each would take four kilobytes.
 
     Attributes:
-        unreadable: Field and fault where a part is left out because it cannot be read.
+        unreadable: Field and problem if a part is left out because it cannot be read.
     """
 
     metadata: WireMetadata
@@ -173,7 +173,7 @@ def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
 
 
 def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
-    """What is read of it. A pod that is bound was scheduled, and when a condition came to hold is asked of the others only."""
+    """Return the fields of the status that are read. Bound pods keep no times of conditions, and no true PodScheduled."""
     kept = tuple(condition for condition in status.conditions if condition.type in _CONDITIONS_READ)
     if is_bound:
         for condition in kept:
@@ -187,5 +187,5 @@ def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
 
 
 def _stating_resources(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
-    """Those that say what their container has."""
+    """Return the statuses that state their container's resources."""
     return shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))

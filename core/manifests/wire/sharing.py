@@ -1,4 +1,4 @@
-"""Keeps one object for equal values: most of a big cluster's memory would be copies."""
+"""Keeps one object for equal values: most memory of a large cluster would be copies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 SHARED_MAX: Final = 16_384
-"""Values kept for sharing, a kilobyte or less each; with more different ones all are dropped."""
+"""The most shared values, a kilobyte or less each; when there are more, all are dropped."""
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Workloads on the wire: what makes pods."""
+"""Workloads on the wire: the kinds that create pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.manifests.wire.pod import PodTemplate
 
 
 class Ordinals(Wire):
-    """`spec.ordinals` of a StatefulSet: where its pods' numbers begin."""
+    """`spec.ordinals` of a StatefulSet: the first number of its pods."""
 
     start: int = 0
 
@@ -42,7 +42,7 @@ class WorkloadSpec(Wire):
 
 
 class WorkloadStatus(Wire):
-    """`status` of a workload, as far as it describes a rollout."""
+    """The fields of a workload's `status` that describe a rollout."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -53,7 +53,7 @@ class WireWorkload(Wire):
     """A Deployment, ReplicaSet, DaemonSet or StatefulSet.
 
     Attributes:
-        unreadable: Field and fault where a part of a DaemonSet is left out because it cannot be read.
+        unreadable: Field and problem if a part of a DaemonSet is left out because it cannot be read.
     """
 
     metadata: WireMetadata

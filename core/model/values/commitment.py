@@ -1,4 +1,4 @@
-"""Commitments: on-demand usage that is paid for whether it runs or not, up to an amount."""
+"""Commitments: prepaid on-demand usage, paid whether used or not, up to an amount per hour."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ReservedInstances(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Reserved instances of one type; their amount is in quarters of EC2's normalization factor.
 
     Attributes:
-        name: What people call them; no two commitments have the same.
-        instance_type: The type that was bought.
-        count: How many of it.
-        zone: The zone that they are bound to, empty for the region.
+        name: A unique name for people.
+        instance_type: Their instance type.
+        count: The number of instances.
+        zone: Their zone, empty for regional ones.
         is_size_flexible: Whether they count for every size of the family (EC2: regional ones for Linux, of most families).
-        ends_at: When they end, None where that is not known.
+        ends_at: When they end, None if unknown.
     """
 
     name: str
@@ -37,26 +37,26 @@ class ReservedInstances(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @property
     def amount(self) -> int:
-        """How much runs for nothing in every hour."""
+        """The usage per hour that they cover."""
         return self.count * self.charge(self.instance_type, self.zone, 0)
 
     @property
     def breadth(self) -> int:
-        """EC2 uses commitments up in this order: those of a zone, of a region, Savings Plans of families, and of all."""
+        """The rank in which EC2 applies commitments: zonal, regional, Savings Plans of families, other Savings Plans."""
         return 0 if self.zone else 1
 
     @property
     def bound_to(self) -> str:
-        """The zone outside which it covers nothing, empty for none."""
+        """The only zone that it covers, empty for all zones."""
         return self.zone
 
     def charge(self, instance_type: str, zone: str, price: int) -> int:  # noqa: ARG002 - what a commitment goes by
-        """Return how much of the amount an on-demand instance takes, 0 where it is not covered.
+        """Return how much of the amount an on-demand instance uses, 0 if it is not covered.
 
         Args:
             instance_type: Its type.
             zone: Its zone.
-            price: Its price in nano-dollars per hour, which matters to Savings Plans only.
+            price: Its price in nano-dollars per hour; only Savings Plans depend on it.
         """
         if self.zone not in ("", zone):
             return 0
@@ -68,11 +68,11 @@ class ReservedInstances(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CommittedRate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Savings Plan takes off the on-demand price.
+    """A Savings Plan's discount on the on-demand price.
 
     Attributes:
-        ppm: Millionths of the price, below all of it.
-        families: Instance families that it is for, empty for all.
+        ppm: The discount in millionths of the price, less than the whole.
+        families: Instance families that it applies to, empty for all.
     """
 
     ppm: int
@@ -83,10 +83,10 @@ class SavingsPlan(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A Savings Plan; its amount is in nano-dollars per hour at its own rates.
 
     Attributes:
-        name: What people call it; no two commitments have the same.
-        amount: How much is paid in every hour.
-        rates: The first that fits a family counts; a family that none fits is not covered.
-        ends_at: When it ends, None where that is not known.
+        name: A unique name for people.
+        amount: The hourly commitment.
+        rates: The first that matches a family applies; a family without a match is not covered.
+        ends_at: When it ends, None if unknown.
     """
 
     name: str
@@ -115,7 +115,7 @@ Commitment = ReservedInstances | SavingsPlan
 
 
 def _units(instance_type: str) -> int:
-    """Return the normalization factor of a type's size, in quarters; 0 where its name does not tell."""
+    """Return the normalization factor of a type's size, in quarters; 0 if its name has no known size."""
     size = instance_type.partition(".")[2]
     larger = _LARGER.match(size)
     if larger is None:

@@ -13,7 +13,7 @@ _DIGITS: Final = frozenset("0123456789.")
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Parse a Go duration such as `1h30m`; None where it is not one, or longer than Go can count. A bare `0` is zero."""
+    """Parse a Go duration such as `1h30m`; None if it is invalid or too long for Go. A bare `0` is zero."""
     if text == "0":
         return timedelta(0)
     sign, rest, total = (-1, text[1:], 0.0) if text.startswith("-") else (1, text.removeprefix("+"), 0.0)

@@ -1,7 +1,7 @@
 """Kubernetes' syntax of a label's key and value.
 
 A key is a name of up to 63 characters, with or without a DNS subdomain of up to 253 before it; a value is empty or such a name.
-A selector may contain anything where the API server does not check it (preferred node affinity, older versions).
+Some selectors are not checked by the API server and may contain anything (preferred node affinity, older versions).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ DOMAIN_LENGTH_MAX: Final = 253
 _KEY: Final = re.compile(rf"({SUBDOMAIN}/)?{NAME}")
 _VALUE: Final = re.compile(rf"({NAME})?")
 _SHOWN_MAX: Final = 80
-"""Most characters of an invalid value in a message, which ends in logs and in events."""
+"""The most characters of an invalid value in a message, which appears in logs and events."""
 
 
 def length_fault(key: str) -> str | None:
-    """Return what is too long about a qualified name, None where nothing is."""
+    """Return which part of a qualified name is too long, None if none is."""
     domain, _, name = key.rpartition("/")
     if len(name) > NAME_LENGTH_MAX:
         return f"the name {name!r} has more than {NAME_LENGTH_MAX} characters"
@@ -44,22 +44,22 @@ def is_label_value(text: str) -> bool:
 
 
 def key_fault(text: str) -> str:
-    """Return why no label can have this key, empty where one can."""
+    """Return why no label can have this key, empty if one can."""
     return "" if is_label_key(text) else f"{shown(text)} cannot be the key of a label"
 
 
 def value_fault(text: str) -> str:
-    """Return why no label can have this value, empty where one can."""
+    """Return why no label can have this value, empty if one can."""
     return "" if is_label_value(text) else f"{shown(text)} cannot be the value of a label"
 
 
 def requirement_fault(requirement: Requirement) -> str:
-    """Return why no node can carry a label that satisfies this requirement, empty where one can."""
+    """Return why no node can carry a label that satisfies this requirement, empty if one can."""
     return next(filter(None, (key_fault(requirement.key), *map(value_fault, requirement.values))), "")
 
 
 def labels_fault(labels: Mapping[str, str]) -> str:
-    """Return why no node can carry these labels, empty where one can."""
+    """Return why no node can carry these labels, empty if one can."""
     faults = (key_fault(key) or value_fault(labels[key]) for key in sorted(labels))
     return next(filter(None, faults), "")
 

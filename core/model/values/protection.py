@@ -1,4 +1,4 @@
-"""The annotation `karpenter.sh/do-not-disrupt`: "true", or a duration (on pods as in Karpenter, on nodes ours alone)."""
+"""The annotation `karpenter.sh/do-not-disrupt`: "true", or a duration (on pods as in Karpenter; on nodes our extension)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def is_protected(text: str | None, since: datetime | None, now: datetime) -> boo
     """Whether the annotation is in force.
 
     Args:
-        text: Its value, None where it is not set. Anything but "true" and a positive duration has no effect (Karpenter).
-        since: From when a duration counts; where that is not known it is in force.
-        now: The moment that is asked about.
+        text: Its value, None if it is not set. Only "true" and a positive duration have an effect (Karpenter).
+        since: The start of a duration; if unknown, the annotation is in force.
+        now: The time to check.
     """
     if text is None or text == FOR_EVER:
         return text is not None
@@ -26,6 +26,6 @@ def is_protected(text: str | None, since: datetime | None, now: datetime) -> boo
 
 
 def protected_until(text: str | None, since: datetime | None) -> datetime | None:
-    """When a duration ends; None where the annotation states none, or where it is not known from when it counts."""
+    """Return when a duration ends; None if the annotation has none or its start is unknown."""
     lasting = parse_duration(text) if text is not None and text != FOR_EVER else None
     return since + lasting if lasting is not None and since is not None else None

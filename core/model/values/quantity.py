@@ -22,7 +22,7 @@ NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 NANODOLLARS: Final = 10**9
 PPM: Final = 10**6
-"""Shares count in millionths."""
+"""Shares are in millionths."""
 
 _SHAPE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z")
 _LENGTH_MAX: Final = 64
@@ -35,7 +35,7 @@ _BYTE_RESOURCES: Final = (MEMORY, EPHEMERAL_STORAGE)
 
 @lru_cache(maxsize=65536)
 def parse(text: str | float, resource: str = "") -> int:
-    """Read a quantity in the unit of `resource`, rounding up as Kubernetes does: millicores for `cpu`, base units else.
+    """Read a quantity in the unit of `resource`, rounding up as Kubernetes does: millicores for `cpu`, base units otherwise.
 
     Raises:
         InvalidInputError: If the text is not a quantity.
@@ -67,10 +67,10 @@ def render(amount: int, resource: str) -> str:
 
 
 def nanodollars(dollars: str | float) -> int:
-    """Dollars as written (0.0425) in whole nano-dollars, rounded half to even.
+    """Convert dollars such as 0.0425 to whole nano-dollars, rounded half to even.
 
     Raises:
-        InvalidInputError: If the value is no decimal number.
+        InvalidInputError: If the value is not a decimal number.
     """
     try:
         return int((Decimal(str(dollars)) * NANODOLLARS).to_integral_value(rounding=ROUND_HALF_EVEN))

@@ -29,7 +29,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
         complement: Whether `values` are excluded (and all others allowed) instead of allowed.
         values: Sorted, without duplicates.
         gte, lte: Inclusive bounds; with either, only integers are in the set.
-        min_values: How many distinct values the instance types of a claim must still offer for this key.
+        min_values: How many distinct values of this key the instance types of a claim must still offer.
     """
 
     key: str
@@ -41,7 +41,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> Requirement:
-        """Build one from a Kubernetes operator.
+        """Build a requirement from a Kubernetes operator.
 
         Raises:
             InvalidInputError: If the operator is unknown, In has no values, or a bound is not one whole number.
@@ -67,7 +67,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
     @property
     def operator(self) -> str:
-        """In, NotIn, Exists or DoesNotExist: the form of the set, bounds aside."""
+        """In, NotIn, Exists or DoesNotExist: the form of the set, regardless of bounds."""
         if self.complement:
             return "NotIn" if self.values else "Exists"
         return "In" if self.values else "DoesNotExist"
@@ -113,7 +113,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
         return any(finite.has(v) and rest.has(v) for v in finite.values)
 
     def to_manifest(self) -> list[dict[str, object]]:
-        """Return the equivalent entries of a `requirements:` list; two where both bounds are set."""
+        """Return the equivalent entries of a `requirements:` list; two if both bounds are set."""
         bounds = [("Gte", self.gte), ("Lte", self.lte)]
         entries: list[dict[str, object]] = [
             {"key": self.key, "operator": operator, "values": [str(bound)]}
@@ -172,7 +172,7 @@ class Requirements(Mapping[str, Requirement]):
         return f"Requirements({list(self._by_key.values())!r})"
 
     def of(self, key: str) -> Requirement:
-        """The requirement on `key`, Exists where there is none."""
+        """Return the requirement on `key`, Exists if there is none."""
         return self._by_key.get(key) or Requirement(key)
 
     def merged(self, other: Iterable[Requirement]) -> Requirements:
@@ -194,7 +194,7 @@ class Requirements(Mapping[str, Requirement]):
         return None
 
     def incompatibility(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> str | None:
-        """Return the first key for which these do not offer what is required, or None where there is none.
+        """Return the first key for which these do not offer what is required, or None.
 
         A key that is required but not offered is a mismatch, unless it is in `allow_undefined` or the requirement tolerates its
         absence (NotIn, DoesNotExist).

@@ -17,7 +17,7 @@ def parse(raw: Mapping[str, object] | None, *, field: str = "") -> dict[str, int
     """Read a Kubernetes ResourceList.
 
     Raises:
-        InvalidInputError: If an amount is no quantity or is negative; the field path names the resource.
+        InvalidInputError: If an amount is not a quantity or is negative; the field path names the resource.
     """
     result: dict[str, int] = {}
     for name, text in (raw or {}).items():
@@ -35,12 +35,12 @@ def parse(raw: Mapping[str, object] | None, *, field: str = "") -> dict[str, int
 
 
 def render(resources: Resources) -> dict[str, str]:
-    """Write a ResourceList, names in order."""
+    """Format a ResourceList, names in order."""
     return {name: quantity.render(resources[name], name) for name in sorted(resources)}
 
 
 def add(*vectors: Resources) -> dict[str, int]:
-    """The sum, name by name."""
+    """Return the sum for each name."""
     total: dict[str, int] = {}
     for vector in vectors:
         for name, amount in vector.items():
@@ -49,7 +49,7 @@ def add(*vectors: Resources) -> dict[str, int]:
 
 
 def subtract(left: Resources, right: Resources) -> dict[str, int]:
-    """`left - right`; may go below zero."""
+    """Return `left - right`, which may be negative."""
     result = dict(left)
     for name, amount in right.items():
         result[name] = result.get(name, 0) - amount
@@ -57,7 +57,7 @@ def subtract(left: Resources, right: Resources) -> dict[str, int]:
 
 
 def maximum(vectors: Iterable[Resources]) -> dict[str, int]:
-    """The largest amount of each name."""
+    """Return the largest amount for each name."""
     result: dict[str, int] = {}
     for vector in vectors:
         for name, amount in vector.items():

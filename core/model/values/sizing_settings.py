@@ -1,4 +1,4 @@
-"""Settings of an installation that size nodes. They are read at each start of a function, which may never size a node."""
+"""Settings of an installation that size nodes. This module is small because every function loads it at start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Karpenter's provider options that size nodes.
 
     Attributes:
-        vm_memory_overhead_ppm: Share of memory that the hypervisor and firmware keep, in parts per million.
+        vm_memory_overhead_ppm: Share of memory that the hypervisor and firmware use, in parts per million.
         reserved_enis: Network interfaces per node that are not for pods.
     """
 
@@ -23,10 +23,10 @@ class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> SizingSettings:
-    """Settings as Karpenter's environment spells them; the share is a decimal such as `0.075`, its name notwithstanding.
+    """Parse the settings in the form of Karpenter's environment; despite its name, the percentage is a share such as `0.075`.
 
     Raises:
-        InvalidInputError: If the share is none between 0 and 1.
+        InvalidInputError: If the share is not between 0 and 1.
     """
     try:
         share = Decimal(vm_memory_overhead_percent)

@@ -13,20 +13,20 @@ NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
-"""Lt and Gt compare numbers only with Kubernetes' feature gate; here, as by default there, they tolerate nothing."""
+"""Lt and Gt compare numbers only with a Kubernetes feature gate. Here they tolerate nothing, as without the gate."""
 
 EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
 
 class Taint(msgspec.Struct, frozen=True, order=True):
-    """A mark on a node that repels pods."""
+    """A node's taint, which repels pods."""
 
     key: str
     effect: str
     value: str = ""
 
     def matches(self, other: Taint) -> bool:
-        """Whether both are the same taint: key and effect decide, and a node has each pair of them once."""
+        """Whether both are the same taint: a node has one per key and effect."""
         return (self.key, self.effect) == (other.key, other.effect)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ KNOWN_EPHEMERAL: Final = (
     UNREGISTERED,
     HELD,
 )
-"""Temporary taints of a booting node; scheduling ignores them until it is initialized (Karpenter)."""
+"""Temporary taints of a booting node; scheduling ignores them until the node is initialized (Karpenter)."""
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
 

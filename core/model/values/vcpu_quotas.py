@@ -17,7 +17,7 @@ class VcpuQuota(msgspec.Struct, frozen=True, order=True):
     Attributes:
         name: EC2's name of the group.
         on_demand, spot: Quota codes, empty where there is no such quota. Groups may share one of the two.
-        families: The letters with which the names of its types begin, with the generation where that decides.
+        families: The letters at the beginning of its type names, with the generation if that decides.
     """
 
     name: str
@@ -26,11 +26,11 @@ class VcpuQuota(msgspec.Struct, frozen=True, order=True):
     families: tuple[str, ...]
 
     def code(self, capacity_type: str) -> str:
-        """Return the quota code that a person raises in Service Quotas; empty where there is none."""
+        """Return the quota code to raise in Service Quotas; empty if there is none."""
         return self.spot if capacity_type == labels.SPOT else self.on_demand
 
     def described(self, capacity_type: str) -> str:
-        """The quota for people."""
+        """Describe the quota for people."""
         code = self.code(capacity_type)
         return f"quota {code}, {self.name} {capacity_type}" if code else f"{self.name} {capacity_type}"
 
@@ -52,7 +52,7 @@ QUOTAS: Final = (
 )
 
 CODES: Final = frozenset(code for quota in QUOTAS for code in (quota.on_demand, quota.spot) if code)
-"""The codes of all of them."""
+"""The codes of all quotas."""
 
 BY_NAME: Final = {quota.name: quota for quota in QUOTAS}
 
@@ -61,9 +61,9 @@ _NAME: Final = re.compile(r"([a-z]*)(\d*)")
 
 
 def quota_of(instance_type: str) -> VcpuQuota:
-    """Return the quota that an instance of this type counts in.
+    """Return the quota group of an instance type.
 
-    That of its letters and generation, else of its letters, else of the first letter (`im4gn` is an i).
+    It is found by the name's letters and generation, else by its letters, else by its first letter (`im4gn` counts as i).
     """
     found = _NAME.match(instance_type)
     letters, generation = found.groups() if found is not None else ("", "")
@@ -71,7 +71,7 @@ def quota_of(instance_type: str) -> VcpuQuota:
 
 
 def sharing(quotas: Iterable[VcpuQuota], capacity_types: Iterable[str]) -> tuple[VcpuQuota, ...]:
-    """Return these groups and all that have a quota code in common with one of them, for one of the capacity types."""
+    """Return these groups and all others that share a quota code with one of them in one of the capacity types."""
     given, kinds = tuple(quotas), tuple(capacity_types)
     codes = {quota.code(kind) for quota in given for kind in kinds} - {""}
     return tuple(found for found in QUOTAS if found in given or any(found.code(kind) in codes for kind in kinds))

@@ -1,4 +1,4 @@
-"""A claim as it might become, while it is tried."""
+"""A claim draft: a possible next state of a claim, before it is accepted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector
 
 _NOT_FOR_SALE: Final = 1 << 62
-"""A price above all others: prices in nano-dollars fit 62 bits."""
+"""Higher than every price: prices in nano-dollars fit 62 bits."""
 
 _NO_MIN_VALUES: Final[Mapping[str, int]] = {}
 
@@ -32,17 +32,17 @@ class ClaimDraft(NamedTuple):
 
     @property
     def mask(self) -> TypeMask:
-        """Types that are left, regardless of room."""
+        """The remaining types, regardless of room."""
         return self.template.types.mask(self.reqs) & self.allowed
 
     @property
     def is_possible(self) -> bool:
-        """Whether any type is left that has room."""
+        """Whether any remaining type has room."""
         return self.reqs != IMPOSSIBLE and self.template.types.room.fits(self.mask, self.total)
 
     @property
     def price(self) -> int:
-        """The lowest price among the remaining types, above all prices where there are none."""
+        """The lowest price among the remaining types, higher than every price if there are none."""
         found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
         return _NOT_FOR_SALE if found is None else found
 
@@ -63,6 +63,6 @@ class ClaimDraft(NamedTuple):
         return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
 
     def missing_values(self) -> dict[str, int]:
-        """Return label key → how many distinct values are left, for each key that has too few for minValues."""
+        """Return label key → number of remaining distinct values, for each key with too few for minValues."""
         types = self.template.types
         return unmet(types, types.room.survivors(self.mask, self.total), self.min_values) if self.min_values else {}

@@ -15,7 +15,7 @@ from core.scheduling.primitives.resource_vector import Vector, within
 
 
 class ClaimProfile(msgspec.Struct, eq=False):
-    """A NodePool, requirements, and the types that limits, ports and volumes leave.
+    """A NodePool, requirements, and the types that limits, ports and volumes allow.
 
     Attributes:
         index: Its number in this plan.
@@ -35,7 +35,7 @@ class ClaimProfile(msgspec.Struct, eq=False):
         """Whether any of its types has room for the requests."""
         if self._front is None:
             self._front = self.template.types.room.front(self.mask)
-        for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
+        for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is the most frequent query
             if within(total, room):
                 return True
         return False

@@ -1,4 +1,4 @@
-"""DaemonSets: the pods that every matching node gets, and the room that they leave."""
+"""Daemon overhead: the DaemonSet pods that every matching node gets, and the room that they leave."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class DaemonPod(msgspec.Struct, frozen=True, eq=False):
         return first_untolerated(taints, (*self.source.spec.tolerations, TOLERATE_PREFERENCES)) is None
 
     def runs_on(self, offered: Requirements, taints: Iterable[Taint], table: RequirementTable) -> bool:
-        """Whether an existing node with these labels and taints gets one."""
+        """Whether an existing node with these labels and taints gets the pod."""
         return self.tolerates(taints) and any(table.offers(offered, one) for one in self.alternatives)
 
 
 def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[DaemonPod, ...]:
-    """Every DaemonSet's pod, by name. DaemonSets that need resource claims are left out, as pods with them are."""
+    """Return every DaemonSet's pod, by name. DaemonSets that need resource claims are left out, like pods that need them."""
     ordered = sorted(daemon_sets, key=lambda d: (d.namespace, d.name))
     return tuple(_daemon_pod(source, axis, table) for source in ordered if not source.spec.resource_claims)
 
@@ -60,7 +60,7 @@ def without_overhead(
 ) -> TypeFilter:
     """Return the types of a NodePool less the requests of the DaemonSets' pods.
 
-    A daemon counts on every type that could run it, whatever else a claim is narrowed to later (Karpenter).
+    A daemon counts on every type that could run it, even if a claim is later narrowed so that it does not (Karpenter).
     """
     if not daemons:
         return types

@@ -1,4 +1,4 @@
-"""Nodes that exist or are on their way, and their free room."""
+"""Existing and launching nodes, and their free room."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Attachments = frozenset[tuple[str, str]]
 
 
 class ExistingNode(msgspec.Struct, frozen=True, eq=False):
-    """One node as every plan of a snapshot begins with it.
+    """The initial state of one node for all plans of a snapshot.
 
     Attributes:
         index: Its position in the order in which nodes are tried: initialized ones first, then by name.
         offered: Its labels as requirements, hostname included.
-        free: The room after its pods and the DaemonSets' pods that are still to come.
+        free: The room after its pods and the DaemonSet pods that it has yet to get.
         is_leaving: Whether it is marked for deletion and offers no room.
-        is_recently_changed: Whether pods came or left within `consolidateAfter`: consolidation moves no others onto it.
+        is_recently_changed: Whether pods arrived or left within `consolidateAfter`: consolidation moves no pods to it.
     """
 
     index: int
@@ -101,7 +101,7 @@ class ExistingNodes:
         )
 
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
-        """Return host ports of the pods there and of the DaemonSets' pods that are still to come."""
+        """Return host ports of its pods and of the DaemonSet pods that it has yet to get."""
         taken = [port for pod in state.pods for port in pod.spec.host_ports]
         if not self._have_ports:
             return tuple(taken)
@@ -113,7 +113,7 @@ class ExistingNodes:
         return tuple(taken)
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
-        """Return the allocatable resources less the pods there and the DaemonSets' pods that are still to come."""
+        """Return the allocatable resources less its pods and the DaemonSet pods that it has yet to get."""
         requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)

@@ -1,4 +1,4 @@
-"""A NodeClaim that the plan fills: with each pod its requirements and types narrow, and never widen again."""
+"""An in-flight claim: a NodeClaim that the plan fills. Each pod narrows its requirements and types; they never widen again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class InFlightClaim(msgspec.Struct, eq=False):
         index: Its position in the order of opening.
         reqs: Number of its current requirements.
         pod_groups: The groups of its pods, in the same order.
-        allowed: Types that constraints leave; requirements and room are checked each time.
+        allowed: Types that constraints allow; requirements and room are checked each time.
         used: The requests of its pods.
-        charged: Types for which the pool's limits, if there are any, were charged.
+        charged: Types for which the pool's limits, if any, were charged.
         reservations: The capacity reservations that it holds a place in.
-        commitment: Name of the commitment that covers it as a whole, empty for none.
-        min_values: The remaining minValues of the pool where BestEffort lowered them.
+        commitment: Name of the commitment that fully covers it, empty for none.
+        min_values: The pool's minValues as lowered by BestEffort.
     """
 
     index: int
@@ -49,7 +49,7 @@ class InFlightClaim(msgspec.Struct, eq=False):
 
     @property
     def price(self) -> int:
-        """Nano-dollars per hour of the cheapest offering that it may be launched with; next to nothing where it is covered."""
+        """Nano-dollars per hour of the cheapest offering that it may be launched with; nearly zero if it is covered."""
         types = self.template.types
         left = types.room.survivors(types.mask(self.reqs) & self.allowed, self.used)
         price = types.offerings.cheapest(left, self.reqs) or 0

@@ -21,13 +21,13 @@ Domains = Mapping[str | None, NodeMask]
 
 
 class NodeIndex:
-    """Queries over the nodes as they are when planning begins; the same for all plans of a snapshot.
+    """Queries over the initial state of the nodes; the same for all plans of a snapshot.
 
     Attributes:
         nodes: The nodes, by position.
         leaving: Nodes that are leaving and offer no room.
         recently_changed: Nodes whose pods changed within `consolidateAfter`.
-        values: Label key → its value on each node, None where the node has none.
+        values: Label key → its value on each node, None if the node has none.
         domains: Label key → its values, each with its nodes.
         suitable: Requirement alternatives and tolerations → staying nodes whose taints are tolerated and whose labels meet any
             of the alternatives.

@@ -28,7 +28,7 @@ class RemainingLimits:
         return self.left.get(quantity.NODES, 1) >= 1
 
     def mask(self, types: TypeFilter, among: TypeMask) -> TypeMask:
-        """Return those of the types that could be launched once more: none where any limit is exceeded."""
+        """Return those of the types of which one more could be launched: none if any limit is exceeded."""
         if not self.nodes_left:
             return TypeMask(0)
         for name, amount in self.left.items():
@@ -37,7 +37,7 @@ class RemainingLimits:
         return among
 
     def charge(self, types: TypeFilter, mask: TypeMask) -> None:
-        """Charge a claim that may become any of these types."""
+        """Charge the limits for a claim that may become any of these types."""
         for name in self.left:
             self.left[name] -= largest_amount(types, mask, name)
 
@@ -48,7 +48,7 @@ class RemainingLimits:
 
 
 def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
-    """Return the most of a resource that a claim of these types may turn out to have; a node counts as one node."""
+    """Return the largest amount of a resource among these types; for the resource `nodes` it is one."""
     if name == quantity.NODES:
         return 1
     return types.room.capacities(name).largest(mask)
@@ -57,7 +57,7 @@ def largest_amount(types: TypeFilter, mask: TypeMask, name: str) -> int:
 def used_by_pool(
     states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
 ) -> dict[str, dict[str, int]]:
-    """Return pool → what its nodes use of the limits. Claims without an instance count with their requests."""
+    """Return pool → its nodes' usage of the limits. Claims without an instance count with their requests."""
     used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
     for state in states:
         if state.node_pool in used:

@@ -1,4 +1,4 @@
-"""Bounds the size of a new node where the NodePool does: the more pods on a node, the more its loss disrupts."""
+"""Applies a NodePool's bound on the size of new nodes: the loss of a large node disrupts many pods."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from core.scheduling.primitives.handles import TypeMask
 def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> tuple[TypeMask, ...]:
     """Return the sets of types to open a node from, tried in order.
 
-    First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size separately, so that
-    its node is no larger than the pod needs.
+    First the types within the bound; then, for a pod that fits none of them, the larger ones in steps of CPU size, so that its
+    node is no larger than the pod needs.
 
     Args:
         types: The NodePool's.

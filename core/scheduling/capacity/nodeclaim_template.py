@@ -1,4 +1,4 @@
-"""Presents NodePools as templates of claims: what each could launch, and why others launch nothing."""
+"""Converts NodePools to NodeClaim templates: what each could launch, and why others launch nothing."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         index: Its position: heavier pools first; among equals the last by name, as in Karpenter.
-        offered: Number of the requirements that its nodes meet from the start.
-        mask: Types that it may launch at all.
-        sizes: The same in sets to open a node from, tried in turn.
-        min_values: Label key → how many distinct values its claims must leave open.
+        offered: Number of the requirements that all its nodes meet.
+        mask: Types that it may launch.
+        sizes: The same types in sets to open a node from, tried in turn.
+        min_values: Label key → how many distinct values its claims must keep.
     """
 
     index: int
@@ -46,7 +46,7 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
     min_values: Mapping[str, int]
 
     def size_for(self, requests: Vector) -> TypeMask:
-        """Return the first of the sizes with a type that has room for the requests; all types where none has."""
+        """Return the first of the sizes with a type that has room for the requests; all types if none has."""
         return next((size for size in self.sizes if self.types.room.fits(size, requests)), self.mask)
 
     def below(self, price: int) -> NodeClaimTemplate:
@@ -57,7 +57,7 @@ class NodeClaimTemplate(msgspec.Struct, frozen=True, eq=False):
 
 
 def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
-    """Return why a NodePool launches nothing for pods, empty where it may."""
+    """Return why a NodePool launches nothing for pods, empty if it may."""
     if pool.problem:
         return f"is invalid: {pool.problem}"
     fault = labels_fault(template_labels(pool))
@@ -98,9 +98,9 @@ def templates_of(
 
 
 def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
-    """Return a node's value for a label that its NodePool leaves open: the first value not taken, None where none is left.
+    """Return a node's value for a label that its NodePool leaves open: the first value not taken, None if all are taken.
 
-    Where the set is open, values are whole numbers from the lowest allowed one on (Karpenter draws one).
+    If the set is infinite, values are whole numbers from the lowest allowed one up (Karpenter draws one at random).
     """
     if requirement.is_finite:
         return next((value for value in requirement.values if value not in taken), None)
@@ -115,7 +115,7 @@ def _knows_zone_ids(snapshot: Snapshot) -> bool:
 
 
 def _contradicted(pool: NodePool) -> str:
-    """Return the first label for which the template's requirements and labels leave no value, empty where there is none."""
+    """Return the first label for which the template's requirements and labels allow no value, empty if there is none."""
     merged = Requirements()
     for part in template_parts(pool):
         key = merged.conflict(Requirements([part]))

@@ -1,4 +1,4 @@
-"""Tracks what EC2's vCPU quotas still allow: the nodes of all NodePools share them, each capacity type its own.
+"""Tracks what EC2's vCPU quotas still allow: all NodePools share them; each capacity type has its own.
 
 Amounts are in the unit of `quantity.CPU`; EC2 counts a type's default vCPUs, which are its capacity.
 """
@@ -23,15 +23,14 @@ VCPU: Final = 1000
 """One vCPU in the unit of `quantity.CPU`."""
 
 Charge = Mapping[str, int]
-"""Quota code → what a claim may turn out to take of it."""
+"""Quota code → the most that a claim may use of it."""
 
 
 class RemainingQuotas:
-    """What one cluster may still launch within one plan.
+    """The remaining vCPU quotas of one cluster within one plan.
 
     Attributes:
-        left: Quota code → what is left of it, below zero where more runs than it allows. Other quotas are not known, and
-            bound nothing.
+        left: Quota code → the rest of it, negative if usage exceeds it. Other quotas are unknown and limit nothing.
     """
 
     def __init__(self, left: Mapping[str, int]) -> None:
@@ -42,7 +41,7 @@ class RemainingQuotas:
         return RemainingQuotas(self.left)
 
     def mask(self, types: TypeFilter, among: TypeMask, capacity_type: str) -> TypeMask:
-        """Return those of the types that could be launched once more with a capacity type."""
+        """Return those of the types of which one more could be launched with a capacity type."""
         vcpus = types.room.capacities(quantity.CPU)
         for code, members in types.quota_members(capacity_type).items():
             if code in self.left:
@@ -50,7 +49,7 @@ class RemainingQuotas:
         return among
 
     def charge_of(self, types: TypeFilter, mask: TypeMask, capacity_type: str) -> Charge:
-        """Return the most that a claim of these types may turn out to take of each quota."""
+        """Return the most that a claim of these types may use of each quota."""
         vcpus = types.room.capacities(quantity.CPU)
         members = types.quota_members(capacity_type)
         most = {code: vcpus.largest(mask & members[code]) for code in sorted(self.left) if code in members}
@@ -70,8 +69,8 @@ class RemainingQuotas:
 def launch_capacity_type(claim: InFlightClaim, among: TypeMask) -> str:
     """Return the capacity type that a claim of these types is requested with.
 
-    Reserved where it holds a reservation; spot unless on-demand capacity is cheaper (Karpenter's launch filter, which minValues
-    switch off).
+    It is reserved if the claim holds a reservation, else spot unless on-demand capacity is cheaper (Karpenter's launch filter,
+    which does not apply with minValues).
     """
     if claim.reservations:
         return labels.RESERVED
@@ -102,11 +101,11 @@ def quotas_left(
     unlaunched: Iterable[NodeClaim],
     types: Iterable[InstanceType],
 ) -> dict[str, int]:
-    """Return quota code → what nodes and claims of the cluster leave of it.
+    """Return quota code → the rest of it after the cluster's nodes and claims.
 
     Args:
         quotas: Quota code → vCPUs that the cluster may run.
-        states: Its nodes; those that leave count until they are gone. Nodes of others are left out.
+        states: Its nodes; leaving ones count until they are gone. Nodes that we do not manage are left out.
         unlaunched: Claims without an instance; each counts at the largest of its types.
         types: All instance types.
     """
@@ -127,7 +126,7 @@ def quotas_left(
 
 
 def _take(left: dict[str, int], instance_type: str, capacity_type: str, amount: int) -> None:
-    """Charge an instance. A capacity reservation is charged as a whole, so what runs in it takes no more."""
+    """Charge an instance. A capacity reservation counts as a whole when it is created, so its instances add nothing."""
     code = "" if capacity_type == labels.RESERVED else quota_of(instance_type).code(capacity_type)
     if code in left:
         left[code] -= amount

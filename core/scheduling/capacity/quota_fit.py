@@ -1,7 +1,7 @@
-"""Fits the claims of a plan into EC2's vCPU quotas without planning again: alternatives that could exceed one go.
+"""Fits the claims of a plan into EC2's vCPU quotas without planning again: it drops alternatives that could exceed one.
 
-A plan rarely comes near a quota. Where the largest types that its claims name would exceed one, the claims keep only types
-nearer to their cheapest one; where even these exceed it, there must be another plan.
+A plan rarely comes near a quota. If the largest types of its claims would exceed one, the claims keep only types nearer in size
+to their cheapest one; if even these exceed it, another plan is needed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.primitives.handles import TypeMask
 
 TIMES: Final = (8, 4, 2, 1)
-"""How many times the vCPUs of its cheapest type a claim's types may have: the loosest that fits is kept."""
+"""Bounds on the vCPUs of a claim's types, as multiples of its cheapest type's: the loosest that fits is used."""
 
 
 class _Open(NamedTuple):
-    """A claim, the types that are left to it, and the capacity type that it would be requested with."""
+    """A claim, its remaining types, and the capacity type that it would be requested with."""
 
     claim: InFlightClaim
     types: TypeMask
@@ -65,7 +65,7 @@ def _exceeded(claims: Iterable[tuple[_Open, TypeMask]], quotas: RemainingQuotas)
 
 
 def _kept(one: _Open, short: frozenset[str], times: int) -> TypeMask:
-    """Return the claim's types without those that a short quota is wasted on; all where minValues need more."""
+    """Return the claim's types without those that take too much of a short quota; all of them if minValues need more."""
     members = one.claim.template.types.quota_members(one.capacity_type)
     scarce = TypeMask(0)
     for code in sorted(short & members.keys()):

@@ -38,7 +38,7 @@ class AttachLimits(Constraint):
 
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
-        """Only pods without volumes may move: a volume's place decides the zone, whether or not it is attached."""
+        """Only pods without volumes may move: a volume's zone decides the pod's, whether or not it is attached."""
         return pods.volumes == NO_VOLUMES
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:

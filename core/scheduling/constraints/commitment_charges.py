@@ -1,4 +1,4 @@
-"""What launches of each NodePool's instance types would take of commitments."""
+"""Computes how much of each commitment launches of each NodePool's instance types would use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.scheduling.primitives.threshold_index import ThresholdIndex
 
 
 class TypeCharges:
-    """The charges of one commitment for one NodePool's types, by position; each the most wherever the type is launched."""
+    """The charges of one commitment for one NodePool's types, by position: the maximum over the type's zones."""
 
     def __init__(self, commitment: Commitment, types: Sequence[InstanceType]) -> None:
         charges = [
@@ -26,11 +26,11 @@ class TypeCharges:
         self._uncovered = self._index.at_most(0)
 
     def within(self, amount: int) -> TypeMask:
-        """Return the types that this much covers as a whole."""
+        """Return the types that this amount covers completely."""
         return TypeMask(self._index.at_most(amount) & ~self._uncovered)
 
     def largest(self, among: TypeMask) -> int:
-        """Return the most that any of these types takes."""
+        """Return the most that any of these types uses."""
         return self._index.largest(among)
 
 
@@ -38,7 +38,7 @@ class CommitmentCharges:
     """The charges of all commitments for all NodePools.
 
     Attributes:
-        commitments: Those in force, in the order in which EC2 uses them up.
+        commitments: The commitments in force, in the order in which EC2 applies them.
         of: Position of a commitment, index of a template → the charges of its types.
     """
 
@@ -48,7 +48,7 @@ class CommitmentCharges:
         self.of: Callable[[int, int], TypeCharges] = memo(partial(_of, commitments, templates))
 
     def worth(self, position: int, amount: int) -> int:
-        """Return the most that so much of a commitment can take off the price of new nodes, in nano-dollars per hour."""
+        """Return the most that this amount of a commitment can save on new nodes, in nano-dollars per hour."""
         commitment = self.commitments[position]
         offers = (o for template in self._templates for found in template.types.types for o in _on_demand(found))
         charged = ((o.price, commitment.charge(o.instance_type, o.zone, o.price)) for o in offers)

@@ -1,6 +1,6 @@
-"""Uses commitments up with a plan's new nodes: each hour of usage that is paid for covers at most one of them.
+"""Applies commitments to a plan's new nodes: each hour of prepaid usage covers at most one of them.
 
-Part of a plan only where there are commitments.
+It is part of a plan only if there are commitments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
 class CoveredDraft(NamedTuple):
-    """A draft that is held to what one commitment covers as a whole.
+    """A draft that is restricted to types that one commitment covers completely.
 
     Attributes:
         position: The commitment's position.
@@ -32,7 +32,7 @@ class CoveredDraft(NamedTuple):
 
 
 class _Covered(NamedTuple):
-    """A claim that a commitment covers, its types, and the least that it can take."""
+    """A claim that a commitment covers, its types, and the least that it can use."""
 
     claim: InFlightClaim
     position: int
@@ -42,14 +42,14 @@ class _Covered(NamedTuple):
 
 
 class Commitments(Constraint):
-    """What commitments still cover in one plan.
+    """The unused amounts of commitments in one plan.
 
-    A claim that is held to a commitment may only become on-demand capacity that is covered as a whole, and takes what the
-    largest of its types would: whatever EC2 launches, no more is covered than was committed. Once the plan is made, `settle`
-    lets claims take what they need, and covers others with the rest.
+    A claim that is restricted to a commitment may only become completely covered on-demand capacity, and is charged for its
+    largest type: whatever EC2 launches, coverage never exceeds the commitment. When the plan is complete, `settle` reduces
+    charges to what claims need, and covers further claims with the rest.
 
     Attributes:
-        left: [commitment], how much of its amount no claim has taken.
+        left: [commitment], the amount that no claim uses.
     """
 
     def __init__(self, start: PlanStart) -> None:
@@ -59,20 +59,20 @@ class Commitments(Constraint):
         self.left = list(start.uncommitted)
 
     def copy(self) -> Commitments:
-        """Return an independent copy of what is left."""
+        """Return an independent copy of the unused amounts."""
         other = type(self)(self._start)
         other.left = list(self.left)
         return other
 
     @property
     def changes_drafts(self) -> bool:
-        """Whether any is left at the start of the plan."""
+        """Whether any amount was unused at the start of the plan."""
         return any(self._start.uncommitted)
 
     def choices(self, draft: ClaimDraft) -> Iterator[CoveredDraft]:
-        """Yield the draft of a new claim held to each commitment that covers some of its types as a whole.
+        """Yield the draft of a new claim, restricted to each commitment that completely covers some of its types.
 
-        None where a capacity reservation would do: its places cover nothing else. None on dedicated hardware either.
+        Yield none if the draft can use a capacity reservation, whose places serve nothing else, or for dedicated hardware.
         """
         return self._choices(draft, self.left)
 
@@ -94,21 +94,21 @@ class Commitments(Constraint):
                 yield CoveredDraft(held, position, commitment.name)
 
     def open(self, claim: InFlightClaim) -> None:
-        """Take what the largest type of a claim needs of its commitment."""
+        """Charge the claim's commitment for the claim's largest type."""
         if claim.commitment:
             position = self._position(claim.commitment)
             self.left[position] -= self._charges(position, _draft(claim)).largest(_types(claim))
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Only claims that nothing covers: the others cost nothing."""
+        """Only claims without a commitment: covered ones cost nothing."""
         return not claim.commitment
 
     def settle(self, claims: Sequence[InFlightClaim], *, extends: bool) -> None:
-        """Let covered claims take only what they need, cover others with the rest, and leave alternatives as far as it goes.
+        """Reduce the charges of covered claims to their need, cover others with the rest, and keep as many types as possible.
 
         Args:
             claims: All claims of the plan.
-            extends: Whether claims that are not covered may be, which makes them on-demand capacity.
+            extends: Whether uncovered claims may be covered, which makes them on-demand capacity.
         """
         left = list(self._start.uncommitted)
         covered = [self._covered(claim) for claim in claims if claim.commitment]

@@ -26,10 +26,10 @@ class PlanStart(msgspec.Struct, frozen=True):
     Attributes:
         templates: The NodePools.
         limits: [template], what remains of the NodePool's limits.
-        table: Numbers the requirements.
-        quotas: EC2's quota code → what is left of it (`RemainingQuotas.left`).
-        charges: What launches would take of commitments.
-        uncommitted: [commitment], what nodes leave of its amount.
+        table: The numbers of requirements.
+        quotas: EC2's quota code → the rest of it (`RemainingQuotas.left`).
+        charges: How much of commitments launches would use.
+        uncommitted: [commitment], the amount that nodes leave unused.
     """
 
     templates: Sequence[NodeClaimTemplate]
@@ -43,7 +43,7 @@ class PlanStart(msgspec.Struct, frozen=True):
 class Constraint:
     """One rule besides requirements, taints, topology and resources.
 
-    The default of every method is that of a rule that does not apply.
+    Every method's default is that the rule does not apply.
 
     A constraint that concerns some pods decides on which nodes, and for claims on which instance types as a bit mask, one more
     of them may be; it is not called for others, so pods without it cost nothing. Its answers only get stricter as pods are
@@ -107,21 +107,21 @@ class Constraint:
 
     @property
     def changes_drafts(self) -> bool:
-        """Whether `narrowed` may answer otherwise once further claims are open."""
+        """Whether the result of `narrowed` may change when further claims are opened."""
         return False
 
     def open(self, claim: InFlightClaim) -> None:
         """Record that the plan opens a claim; its first pod is not added yet."""
 
     def make_room(self, claims: Sequence[InFlightClaim], hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
-        """Where the rule kept pods out, restrict open claims by `hold` so that it admits more; return whether it does.
+        """If the rule has kept pods out, restrict open claims with `hold` to make room; return whether that makes any.
 
         It restricts each claim at most once, since it is called until it returns False.
         """
         return False
 
     def nearest_miss(self, template: NodeClaimTemplate, mask: TypeMask, pods: PodGroup) -> str:
-        """Return which of the types comes nearest and what it lacks, where `types` rules out every one; empty by default."""
+        """Return which of the types comes nearest and what it lacks, if `types` excludes all; empty by default."""
         return ""
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
@@ -129,9 +129,9 @@ class Constraint:
         return self.reason, self.label
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Whether repacking may replace a claim; `pods_wait` where the plan left pods that could use the claim's NodePool."""
+        """Whether repacking may replace a claim; `pods_wait` if the plan left pods that could use the claim's NodePool."""
         return True
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
-        """Charge claims found by repacking in place of others; return False, with nothing changed, where there is no room."""
+        """Charge claims found by repacking in place of others; if there is no room, change nothing and return False."""
         return True

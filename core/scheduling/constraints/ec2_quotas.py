@@ -1,7 +1,7 @@
 """Applies EC2's vCPU quotas to a plan that would exceed one.
 
-Most plans are far from every quota and are only compared with them (`core.scheduling.capacity.quota_fit`). Where one falls
-short, this constraint is part of the plan: each claim is requested with one capacity type, and charged its largest type.
+Most plans are far from every quota and are only compared with them (`core.scheduling.capacity.quota_fit`). If one is exceeded,
+this constraint is part of the plan: each claim has one capacity type, and is charged its largest type.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 _CHARGED: Final = (labels.SPOT, labels.ON_DEMAND)
-"""Capacity types with quotas, in the order of preference at one price; a reservation was charged when it was made."""
+"""Capacity types with quotas, in the order of preference at equal price; a reservation was charged when it was created."""
 
 
 class Ec2Quotas(Constraint):
-    """What the quotas leave to the plan."""
+    """The remaining vCPU quotas of the plan."""
 
     def __init__(self, start: PlanStart) -> None:
         super().__init__(start)
@@ -47,7 +47,7 @@ class Ec2Quotas(Constraint):
         self._refusing: frozenset[str] = frozenset()
 
     def copy(self) -> Ec2Quotas:
-        """Return an independent copy of what is left."""
+        """Return an independent copy of the remaining quotas."""
         other = Ec2Quotas(self._start)
         other._quotas, other._charges = self._quotas.copy(), dict(self._charges)
         other._has_refused, other._refusing = self._has_refused, self._refusing
@@ -55,11 +55,11 @@ class Ec2Quotas(Constraint):
 
     @property
     def changes_drafts(self) -> bool:
-        """Always: each claim leaves less."""
+        """Always true: each claim reduces the quotas."""
         return True
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
-        """Return the draft with one capacity type besides reserved, and types that fit its quotas; impossible where none do."""
+        """Return the draft with one capacity type besides reserved, and types that fit its quotas; impossible if none does."""
         found = [one for one in self._choices(draft) if one.is_possible and not one.missing_values()]
         if found:
             return min(found, key=lambda one: one.price)
@@ -68,7 +68,7 @@ class Ec2Quotas(Constraint):
         return draft.narrowed(IMPOSSIBLE)
 
     def _codes(self, draft: ClaimDraft) -> frozenset[str]:
-        """Return the codes of known quotas that the types left to a draft count in, with either capacity type."""
+        """Return the codes of known quotas that the draft's remaining types count in, with either capacity type."""
         fitting = draft.template.types.room.survivors(draft.mask, draft.total)
         members = draft.template.types.quota_members
         return frozenset(
@@ -90,13 +90,13 @@ class Ec2Quotas(Constraint):
             yield reserved
 
     def open(self, claim: InFlightClaim) -> None:
-        """Charge the claim the largest of the types that it may become."""
+        """Charge the quotas for the largest type that the claim may become."""
         charge = self._charge(claim, self._left(claim))
         self._charges[claim.index] = charge
         self._quotas.take(charge)
 
     def make_room(self, claims: Sequence[InFlightClaim], hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
-        """Restrict claims to types no larger than their cheapest where a quota kept pods out."""
+        """Restrict claims to types no larger than their cheapest if a quota kept pods out."""
         if not self._has_refused:
             return False
         self._has_refused = False
@@ -131,7 +131,7 @@ class Ec2Quotas(Constraint):
         return types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
-        """Name the quotas that are short, what they leave, and the least that would do."""
+        """Name the exhausted quotas, their remainders, and the least that would be enough."""
         types = draft.template.types
         fitting = types.room.survivors(draft.mask, draft.total)
         _, capacity_types = types.offerings.zones_and_capacity_types(fitting, draft.reqs)
@@ -151,11 +151,11 @@ class Ec2Quotas(Constraint):
         return f"EC2's {quota}, leaves {left} vCPUs and the smallest instance type that would do has {least // VCPU}"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Whether no quota that it counts in refused a pod a node: the greedy plan decides who gets what is left of those."""
+        """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""
         return self._refusing.isdisjoint(self._charge(claim, self._left(claim)))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
-        """Restrict the claims found to types that fit what all other claims leave, and charge them; False where none fit."""
+        """Restrict the claims found to types that fit beside all other claims, and charge them; return False if none fit."""
         quotas = self._quotas.copy()
         for claim in replaced:
             quotas.give_back(self._charge(claim, self._left(claim)))

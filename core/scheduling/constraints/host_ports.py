@@ -16,7 +16,7 @@ Ports = tuple[HostPort, ...]
 
 
 class HostPorts(Constraint):
-    """Keeps pods off nodes on which a pod, or a DaemonSet's pod that is still to come, uses their port."""
+    """Keeps pods off nodes on which their port is used by a pod, or by a DaemonSet pod that the node has yet to get."""
 
     label = "host ports"
     reason = PodReason.HOST_PORT_TAKEN
@@ -37,16 +37,16 @@ class HostPorts(Constraint):
         return not conflict(pods.signature.spec.host_ports, taken)
 
     def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
-        """Take the ports."""
+        """Reserve the ports."""
         self._on_nodes[node.index] = self._on_nodes.get(node.index, ()) + pods.signature.spec.host_ports
 
     def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
-        """Return types whose DaemonSets' pods leave the ports free; none where a pod of the claim uses one."""
+        """Return types whose DaemonSet pods leave the ports free; none if a pod of the claim uses one."""
         wanted = pods.signature.spec.host_ports
         if conflict(wanted, self._on_claims.get(claim.index, ())):
             return NO_TYPES
         return claim.template.types.room.port_mask(wanted)
 
     def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
-        """Take the ports."""
+        """Reserve the ports."""
         self._on_claims[claim.index] = self._on_claims.get(claim.index, ()) + pods.signature.spec.host_ports

@@ -17,10 +17,10 @@ from core.scheduling.primitives.handles import TypeMask
 
 
 class NodePoolLimits(Constraint):
-    """What the limits leave to the plan.
+    """The remaining NodePool limits of the plan.
 
     Attributes:
-        remaining: [template], what its NodePool's limits leave.
+        remaining: [template], the rest of its NodePool's limits.
     """
 
     def __init__(self, start: PlanStart) -> None:
@@ -38,7 +38,7 @@ class NodePoolLimits(Constraint):
         return limits.mask(template.types, among) if limits.left else among
 
     def open(self, claim: InFlightClaim) -> None:
-        """Charge the claim the largest of the types that it may become."""
+        """Charge the limits for the largest type that the claim may become."""
         limits, types = self.remaining[claim.template.index], claim.template.types
         if limits.left:
             claim.charged = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
@@ -51,5 +51,5 @@ class NodePoolLimits(Constraint):
         return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Not where pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
+        """Not if pods wait for a NodePool with limits: the greedy plan decides which pods get its last room."""
         return not (pods_wait and self.remaining[claim.template.index].left)

@@ -31,10 +31,10 @@ class PlanConstraints:
         all: All of them.
         concerning: Group of pods → the constraints that concern it; none for most groups.
         at_launch: The constraints on new claims: types to launch, requirements to keep, reservations to record.
-        limits: The limits of NodePools, for who makes room in them.
-        reservations: The capacity reservations, for who chooses among them.
-        commitments: What covers new claims, None where nothing does.
-        changes_drafts: Whether any of them may narrow a new claim otherwise once further claims are open.
+        limits: The NodePool limits, for code that makes room in them.
+        reservations: The capacity reservations, for code that chooses among them.
+        commitments: The commitments for new claims, None if there are none.
+        changes_drafts: Whether any of them may narrow a new claim differently after further claims are opened.
     """
 
     def __init__(self, constraints: Sequence[Constraint]) -> None:
@@ -57,7 +57,7 @@ class PlanConstraints:
 
 
 def reads_of(types: ConstraintTypes) -> Callable[[Pod], ConstraintFacts] | None:
-    """Return what the constraints read of a pod besides its spec, namespace and labels; None where they read nothing."""
+    """Return what the constraints read of a pod besides its spec, namespace and labels; None if they read nothing."""
     reading = [constraint for constraint in types if "reads" in vars(constraint)]
     return partial(_read, reading) if reading else None
 

@@ -15,9 +15,9 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 class Reservations(Constraint):
     """The remaining places of every capacity reservation in one plan.
 
-    A claim that can use a reservation takes one place in the cheapest and is held to it, or a place in each of several where
-    only together they have the types that minValues want; other claims are kept out of reserved capacity, so no plan counts
-    on more than there is.
+    A claim that can use a reservation takes one place in the cheapest and is restricted to it, or a place in each of several if
+    minValues need the types of all of them. Other claims are kept out of reserved capacity, so no plan uses more places than
+    exist.
     """
 
     def __init__(self, start: PlanStart) -> None:
@@ -43,7 +43,7 @@ class Reservations(Constraint):
         return bool(self.left)
 
     def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
-        """Return the draft without reservations that have no place left."""
+        """Return the draft without full reservations."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
         if not spent:
             return draft
@@ -56,11 +56,11 @@ class Reservations(Constraint):
         return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
 
     def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
-        """Return requirements and reservations for a new claim; no reservations where it can do without.
+        """Return requirements and reservations for a new claim; no reservations if it can do without.
 
-        Return None where it needs one and there is none.
+        Return None if it needs one and there is none.
 
-        A claim with minValues goes without where all reservations together leave too few types.
+        A claim with minValues does without if all reservations together have too few types.
         """
         identities = sorted(identity for identity, left in self.left.items() if left > 0)
         held = [(self._held_to(draft, identity), identity) for identity in identities]
@@ -80,7 +80,7 @@ class Reservations(Constraint):
         return (choices[0][0].reqs, (choices[0][1],)) if choices else None
 
     def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
-        """The first few of these that together leave enough types for minValues, each of them needed; none where all do not."""
+        """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
         if len(ranked) < 2 or self._held_to(draft, *ranked).missing_values():
             return ()
         needed = list(ranked)
@@ -91,7 +91,7 @@ class Reservations(Constraint):
         return tuple(needed)
 
     def _held_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
-        """Return the draft restricted to reservations."""
+        """Return the draft restricted to these reservations."""
         reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
         if reserved == IMPOSSIBLE:
             return draft.narrowed(IMPOSSIBLE)
@@ -110,5 +110,5 @@ class Reservations(Constraint):
         return PodReason.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
-        """Only claims without a reservation: the plan decided who gets those."""
+        """Only claims without a reservation: the greedy plan decides who gets the places."""
         return not claim.reservations

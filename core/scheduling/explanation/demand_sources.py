@@ -11,7 +11,7 @@ _THE_POD = "the pod"
 
 
 def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep, key: str) -> str:
-    """Return the source of a demand on a label, as the subject of a sentence."""
+    """Return the source of a requirement on a label, as the subject of a sentence."""
     spec = pod_group.signature.spec
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     found = ["the pod's nodeSelector"] if any(asked.key == key for asked in spec.node_selector) else []
@@ -23,7 +23,7 @@ def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, s
 
 
 def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep) -> str:
-    """Return the pod's own demand and the volume's that contradict each other; empty where they do not."""
+    """Return the pod's own requirement and the volume's if they contradict each other, else an empty text."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     own = Requirements((*pod_group.signature.spec.node_selector, *terms))
     keys = [own.conflict(way) for way in pod_group.volumes.alternatives]

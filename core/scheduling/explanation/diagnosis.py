@@ -28,11 +28,11 @@ _COMMON_LABELS: Final = frozenset(
     {labels.ZONE, labels.ZONE_ID, labels.REGION, labels.CAPACITY_TYPE, labels.ARCH, labels.OS, labels.HOSTNAME}
 )
 _COMMON_RESOURCES: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-"""Labels that any NodePool offers: a demand for them does not show for which pool the pods are meant."""
+"""Labels that any NodePool offers: a requirement on them does not show for which pool the pods are meant."""
 
 
 class Diagnosis:
-    """Judges by the state of a plan that left pods without a place."""
+    """Explains pods without a place from the final state of a plan."""
 
     def __init__(self, context: SchedulingContext, solution: Solution) -> None:
         self._context = context
@@ -120,7 +120,7 @@ def _preferences_in(step: RelaxationStep) -> int:
 
 
 def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: RelaxationStep) -> bool:
-    """Whether a pod requests a device or demands a label that not every node has."""
+    """Whether a pod requests a device or requires a label that not every node has."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     asked = {requirement.key for requirement in (*pod_group.signature.spec.node_selector, *terms)}
     requested = {name for name, amount in zip(context.axis.names, pod_group.requests, strict=True) if amount}
@@ -128,7 +128,7 @@ def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: R
 
 
 def _near_toleration(taint: Taint, step: RelaxationStep) -> str:
-    """Name the toleration of the taint's key that has another value or effect."""
+    """Name a toleration with the taint's key but another value or effect."""
     near = next((known for known in step.demands.tolerations if known.key == taint.key), None)
     if near is None:
         return ""

@@ -11,12 +11,12 @@ class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps a pod off the nodes of one NodePool.
 
     Attributes:
-        reason: A code, None where nothing does.
+        reason: A code, None if nothing does.
         message: The same for people, without the pool's name.
-        ruled_out: What ruled out how many instance types, each counted once, by the first constraint that it fails.
-        nearest: The type that comes nearest to having room, and what it lacks; empty where that is not the point.
-        is_asked_for: Whether only its taint and its limits stand in the way, and the pod asks for a device or a label that it
-            has.
+        ruled_out: How many instance types each constraint excluded; each type counts once, by the first constraint that it
+            fails.
+        nearest: The type that comes nearest to having room, and what it lacks; empty if room is not the reason.
+        is_asked_for: Whether only its taint and limits keep the pod off, and the pod requests a device or a label that it has.
     """
 
     node_pool: str
@@ -36,9 +36,9 @@ class PodFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def nearness(finding: PoolFinding) -> int:
-    """Return how near a NodePool came, by its reason; one that would suit is nearest.
+    """Return how near a NodePool came, by its reason; one that suits is nearest.
 
-    A taint keeps pods out on purpose: it ranks last, but before lack of room if the pod asks for what the pool provides.
+    A taint keeps pods out deliberately: it ranks last, but before lack of room if the pod requests what the pool provides.
     """
     if finding.reason is None:
         return 2 * len(RANK)

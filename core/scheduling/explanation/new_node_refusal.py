@@ -28,7 +28,7 @@ _BY_KIND: Final[Mapping[str, str]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINIT
 
 
 class NewNodeRefusal:
-    """Judges by the state of a plan that left pods without a place."""
+    """Explains refused new nodes from the final state of a plan."""
 
     def __init__(self, context: SchedulingContext, state: PlanState, claims: Sequence[InFlightClaim] = ()) -> None:
         """Take a plan's state, and the claims that it opened."""
@@ -61,7 +61,7 @@ class NewNodeRefusal:
     def _by_values(
         self, elimination: TypeElimination, step: RelaxationStep, draft: ClaimDraft, allowed: TypeMask
     ) -> PoolFinding:
-        """Return whether minValues, or limits that leave `allowed` as too few types for them, keep the pod off."""
+        """Return a finding if minValues keep the pod off, or limits that allow too few types for them."""
         template, signature = elimination.template, elimination.pod_group.signature
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
@@ -87,7 +87,7 @@ class NewNodeRefusal:
         )
 
     def _of_limits(self, draft: ClaimDraft) -> str:
-        """Return what the pod needs of limited resources, and what the plan's new nodes hold of them until launched."""
+        """Return the pod's requests of limited resources, and the amounts that the plan's new nodes reserve until launched."""
         template, limits = draft.template, self._state.limits[draft.template.index]
         types = [template.types.types[position] for position in positions(draft.mask)]
         for name in (name for name in limits.left if name != quantity.NODES and types):
@@ -158,7 +158,7 @@ class NewNodeRefusal:
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
 
     def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
-        """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
+        """Return the first rule that no reachable domain satisfies, or else the first that conflicts with other rules."""
         domain_counts, types = self._state.domain_counts, draft.template.types
         for rule in step.host_rules:
             if domain_counts.bars_new_node(rule):
@@ -173,7 +173,7 @@ class NewNodeRefusal:
         return None
 
     def _selected_by(self, rule: TopologyRule) -> str:
-        """Return which pods a rule speaks of."""
+        """Return which pods a rule selects."""
         group = self._context.topology.groups[rule.group]
         demands = () if group.selector is None else group.selector.requirements
         selector = " and ".join(shown(requirement) for requirement in demands) or "no label at all"
@@ -193,7 +193,7 @@ def _few(missing: Mapping[str, int], template: NodeClaimTemplate) -> str:
 
 
 def _too_few_domains(min_domains: int, counting: Sequence[str], key: str) -> str:
-    """Return how far a spread's minDomains is out of reach; empty where it is not."""
+    """Return by how many domains a spread's minDomains is missed; empty if it is met."""
     if min_domains <= len(counting):
         return ""
     return f"; minDomains asks for {min_domains} values of {key}, and NodePools and nodes have {len(counting)}"

@@ -10,7 +10,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
 class PodOffer(NamedTuple):
-    """An instance type of a NodePool that would hold a pod, at its lowest price in nano-dollars per hour."""
+    """An instance type of a NodePool that holds a pod, with its lowest price in nano-dollars per hour."""
 
     price: int
     node_pool: str

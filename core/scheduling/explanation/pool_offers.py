@@ -1,4 +1,4 @@
-"""What a NodePool can launch at all, and which of its own demands keeps it from launching anything."""
+"""Determines what a NodePool can launch at all, and which of its own requirements excludes everything."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
 class PoolOffers(msgspec.Struct, frozen=True, kw_only=True):
-    """The instance types of a NodePool before any pod asks.
+    """The instance types that a NodePool can launch, regardless of pods.
 
     Attributes:
-        types: Names of those that it may launch and that are on offer, cheapest first.
-        price: The lowest price among them in nano-dollars per hour; 0 where there is none.
-        conflict: Position of the requirement that leaves none of what those before it allow; None where some are left.
-        before: How many types those before it allow.
-        missing: Label key → how many values are left, for each `minValues` that cannot be met.
+        types: Names of those with an available offering, cheapest first.
+        price: The lowest price among them in nano-dollars per hour; 0 if there is none.
+        conflict: Position of the first requirement that, with those before it, excludes all types; None if types remain.
+        before: How many types the requirements before it allow.
+        missing: Label key → number of available values, for each `minValues` that cannot be met.
     """
 
     types: tuple[str, ...]
@@ -48,7 +48,7 @@ def pool_offers(template: NodeClaimTemplate) -> PoolOffers:
 
 
 def _conflict(template: NodeClaimTemplate) -> tuple[int | None, int]:
-    """The position of the first requirement with which nothing is left, and how many types were left without it."""
+    """Return the position of the first requirement that leaves no type, and how many types remained before it."""
     types, parts = template.types, template_parts(template.pool)
     left = _mask(template, types.table.conjunction(()))
     for position in range(len(template.pool.requirements)):

@@ -1,4 +1,4 @@
-"""Applies the rules one after the other and counts the instance types of a NodePool that each leaves to a pod."""
+"""Applies the rules one by one and counts the instance types of a NodePool that each excludes for a pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TypeElimination:
     """Eliminates the types of one NodePool, rule by rule, with counts.
 
     Attributes:
-        left: Types that no rule has ruled out.
+        left: Types that no rule has excluded.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TypeElimination:
         self._by_room()
 
     def finding(self, reason: str | None = None, message: str = "") -> PoolFinding:
-        """Return the result of the elimination, or the given finding where it left any type."""
+        """Return the result of the elimination, or the given finding if any type remains."""
         counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
         if counted and not self.left:
             counted[0] = counted[0].replace(" by ", " ruled out by ", 1)

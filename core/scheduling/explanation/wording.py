@@ -31,7 +31,7 @@ def shown(requirement: Requirement) -> str:
 
 
 def own_conflict(template: NodeClaimTemplate) -> str:
-    """Name the NodePool's own requirement that leaves it no instance type."""
+    """Name the NodePool's own requirement that excludes all instance types."""
     types, offered = template.types, template.types.table[template.offered]
     if not types.full:
         return "its EC2NodeClass has no instance type"
@@ -48,7 +48,7 @@ def own_conflict(template: NodeClaimTemplate) -> str:
 
 
 def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: Callable[[str], str]) -> str:
-    """Name the label that the NodePool's nodes lack, or have another value of than the pod demands."""
+    """Name the label that the NodePool's nodes lack, or whose value differs from the pod's requirement."""
     table = template.types.table
     offered, asked = table[template.offered], table[alternative]
     key = offered.incompatibility(asked, allow_undefined=table.well_known)
@@ -62,7 +62,7 @@ def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: 
 
 
 def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
-    """Name the label whose demand contradicts itself, whatever nodes there are."""
+    """Name the label for which the pod's requirements contradict each other."""
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     by_key: dict[str, list[Requirement]] = {}
     for requirement in (*pod_group.signature.spec.node_selector, *terms):
@@ -79,7 +79,7 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
 
 
 def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
-    """Compare the demand on a label with what the types have."""
+    """Compare the requirement on a label with the values of the types."""
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
         values = {found.name for found in types}
@@ -93,7 +93,7 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
 
 
 def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:
-    """Compare the demand on a zone, a capacity type or a reservation with what the types are on offer with."""
+    """Compare the requirement on a zone, a capacity type or a reservation with the types' offerings."""
     types = [template.types.types[position] for position in positions(mask)]
     for key in sorted(set(OFFERING_KEYS) & set(requirements)):
         asked = requirements[key]
@@ -104,7 +104,7 @@ def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requi
 
 
 def _near(values: list[str], requirement: Requirement) -> list[str]:
-    """Return a few of the values: the greatest where more is demanded, else the neighbours of the demanded one."""
+    """Return a few of the values: the greatest if a greater one is required, else the neighbours of the required one."""
     if all(value.isdecimal() for value in values):
         values = sorted(values, key=int, reverse=requirement.gte is not None)
         return values[:_VALUES_SHOWN]
@@ -114,7 +114,7 @@ def _near(values: list[str], requirement: Requirement) -> list[str]:
 
 
 def limits_left(limits: Mapping[str, int], left: Mapping[str, int]) -> str:
-    """List what is left of each limit, and of how much."""
+    """List the rest of each limit, with the limit itself."""
     return ", ".join(
         f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in left.items()
     )
