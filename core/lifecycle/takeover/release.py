@@ -65,7 +65,7 @@ def objection(held: HeldClaim) -> ReleaseObjection | None:
 
 
 def released(record: ClaimRecord) -> ClaimRecord:
-    """Return the claim without its removal: Karpenter decides anew whether the node goes."""
+    """Return the claim without its removal: from then on Karpenter decides whether the node goes."""
     return msgspec.structs.replace(record, deletion=None, is_disrupting=False, hold=None)
 
 

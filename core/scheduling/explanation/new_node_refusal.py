@@ -140,9 +140,9 @@ class NewNodeRefusal:
         )
 
     def _missing_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> dict[str, int]:
-        """Label key → how many values are left, where minValues cannot be met at one value of what the pod's rules speak of.
+        """Return label key → number of remaining values, if minValues cannot be met within one domain of the pod's rules.
 
-        Of several such values, the counts are those of the one that leaves most.
+        The counts are those of the domain that has the most.
         """
         if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
             return {}
@@ -193,7 +193,7 @@ def _few(missing: Mapping[str, int], template: NodeClaimTemplate) -> str:
 
 
 def _too_few_domains(min_domains: int, counting: Sequence[str], key: str) -> str:
-    """Return by how many domains a spread's minDomains is missed; empty if it is met."""
+    """Explain how a spread's minDomains is not met; empty if it is."""
     if min_domains <= len(counting):
         return ""
     return f"; minDomains asks for {min_domains} values of {key}, and NodePools and nodes have {len(counting)}"
