@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
+from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
@@ -29,3 +37,22 @@ def event_objects(lab: Lab, reason: str) -> list[tuple[str, str]]:
     """Kind and name of the objects of events with that reason."""
     found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
     return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
+
+
+def amend(lab: Lab, **changes: Any) -> ClaimRecord:
+    """Change the row of the one claim."""
+    record = lab.claim
+    return lab.app.adapters.stores.claims.change(record, msgspec.structs.replace(record, **changes))
+
+
+def a_round(lab: Lab) -> ReconcileRound:
+    """Observe now."""
+    seen = Seen(instances=lab.cloud.instances(), view=lab.app.observer.observe())
+    return ReconcileRound(seen, RunReport(), lab.clock.now() + timedelta(minutes=2), lab.clock)
+
+
+def sweep(lab: Lab, name: str, round_: ReconcileRound | None = None) -> RunReport:
+    """Run one sweep alone."""
+    found = round_ or a_round(lab)
+    next(one for one in lab.app.sweeps if one.name == name).run(found)
+    return found.report

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.lifecycle.claims import INSTANCE_CHECK_AFTER
+from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
+from core.reasons.termination import TerminationReason
 from lambdas.metric_names import LOST_INSTANCES_HELD
 from tests.fakes.lab import Lab, a_pending_pod
-from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY
+from tests.unit.lambdas.controllers.sweeps.one_node import NOT_READY, a_round, a_working_node, amend, sweep
 
 
 def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
@@ -28,3 +36,76 @@ def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
         lab.reconcile()
         lab.tick(10)
     assert lab.claims == ()
+
+
+NAME = "lostInstances"
+
+
+def losing(lab: Lab) -> Lab:
+    """EC2 no longer knows the instance, and the node is not ready."""
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, NOT_READY)
+    lab.cloud.terminate([lab.claim.instance_id])
+    lab.clock.advance(hours=1)
+    return lab
+
+
+def is_leaving(lab: Lab) -> bool:
+    sweep(lab, NAME)
+    return lab.claim.deletion is not None
+
+
+def test_a_claim_whose_instance_is_gone_says_so() -> None:
+    lab = losing(a_working_node())
+    assert is_leaving(lab)
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.reason == TerminationReason.INSTANCE_GONE
+    assert deletion.message == f"instance {lab.claim.instance_id} is gone and its node is not ready"
+
+
+def test_a_claim_without_a_node_goes_too() -> None:
+    lab = losing(a_working_node())
+    lab.kubernetes.drop(kinds.NODES, lab.claim.node_name)
+    assert is_leaving(lab)
+
+
+@pytest.mark.parametrize(
+    ("age", "goes"), [(INSTANCE_CHECK_AFTER - timedelta(seconds=1), False), (INSTANCE_CHECK_AFTER, True)]
+)
+def test_a_young_claim_is_not_judged_by_a_list(age: timedelta, *, goes: bool) -> None:
+    """EC2 itself may not list an instance yet."""
+    lab = losing(a_working_node())
+    amend(lab, phase_since=lab.clock.now() - age)
+    assert is_leaving(lab) == goes
+
+
+def test_an_instance_that_is_found_by_its_id_is_not_lost() -> None:
+    lab = a_working_node()
+    (instance,) = lab.cloud.instances()
+    round_ = a_round(losing(lab))
+    lab.cloud.put(instance)
+    sweep(lab, NAME, round_)
+    assert lab.claim.deletion is None
+
+
+def test_a_claim_without_an_instance_cannot_lose_it() -> None:
+    lab = losing(a_working_node())
+    amend(lab, machine=None, phase=ClaimPhase.REQUESTED, node_name="")
+    assert not is_leaving(lab)
+
+
+def test_of_sixty_claims_three_go_in_a_round() -> None:
+    lab = losing(a_working_node())
+    record = lab.claim
+    for number in range(59):
+        own = msgspec.structs.replace(
+            record.machine, instance_id=f"i-x{number:02d}", provider_id=f"aws:///z/i-x{number:02d}"
+        )
+        lab.rows.claims[f"x{number:02d}"] = msgspec.structs.replace(record, name=f"x{number:02d}", machine=own)
+    report = sweep(lab, NAME)
+    assert len([claim for claim in lab.claims if claim.deletion is not None]) == 3
+    assert report.counts[LOST_INSTANCES_HELD] == 57
+    (held,) = [decision for decision in report.decisions if decision.reason == "ManyInstancesGone"]
+    assert held.message.startswith(
+        "EC2 knows the instances of 60 of 60 claims no more, i-x02 for one; 3 go in a round, the others later: "
+    )
