@@ -1,4 +1,4 @@
-"""Converts a solution to the plan: claims with their types in price order, bindings, reasons."""
+"""Converts a solution to a plan: claims with their types in price order, bindings, reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
 MAX_TYPES: Final = 600
-"""Most instance types that a claim names (Karpenter)."""
+"""The most instance types that a claim names (Karpenter)."""
 
 
 def planned_claims(
@@ -53,7 +53,7 @@ def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """The parts of a planned claim that other claims may share."""
+    """The parts of a planned claim that do not depend on its pods."""
 
     blank: PlannedClaim
     overhead: Vector
@@ -141,7 +141,7 @@ def _with_min_values(requirement: Requirement, value: int | None) -> Requirement
 def _labels(
     template: NodeClaimTemplate, requirements: Iterable[Requirement], well_known: frozenset[str]
 ) -> dict[str, str]:
-    """Return the template's labels, and a value for every label of the NodePool's own that its requirements leave open."""
+    """Return the template's labels, and a value for every label that only the NodePool's requirements define and leave open."""
     found = dict(template.labels)
     for requirement in requirements:
         if requirement.key not in well_known and requirement.key not in found:

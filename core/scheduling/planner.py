@@ -1,4 +1,4 @@
-"""The scheduler's public interface: what to launch for waiting pods, and what would happen if nodes vanished."""
+"""The public interface of scheduling: plans for waiting pods, and what-ifs about removed nodes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
 class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, with the further results that disruption needs.
+    """A plan, with further results for disruption.
 
-    The plan covers the pending pods, those of nodes that are leaving already, and those that `what_if` displaces; all of them
-    appear in its claims, bindings and unschedulable pods by key.
+    The plan covers pending pods, pods of leaving nodes, and pods that `what_if` displaces. All of them appear in its claims,
+    bindings and unschedulable pods by key.
 
     Attributes:
-        displaced: Keys of the pods that the vanished nodes would lose and that need a new place.
-        on_uninitialized: Displaced pods that were put on an existing node which is not initialized yet, so whether they will
-            run is not known (Karpenter does not consolidate in that case).
-        buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they are not empty.
+        displaced: Keys of the pods of the vanished nodes that need a new place.
+        on_uninitialized: Displaced pods on an existing node that is not initialized yet, so that it is uncertain whether they
+            will run (Karpenter does not consolidate then).
+        buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they do not count as empty.
     """
 
     plan: Plan
@@ -49,9 +49,9 @@ class Drains(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         leaving: Nodes whose pods must avoid nodes that `consolidateAfter` still protects.
-        hurried: Nodes that leave whatever the cost, whose pods may go anywhere.
+        hurried: Nodes that leave at any cost, whose pods may go anywhere.
         closed: Nodes that stay and take no pods, since they leave later.
-        seats: Number of a pod group → nodes that are to take so many of its pods each.
+        seats: Pod group → nodes and how many of its pods each takes.
     """
 
     leaving: frozenset[int] = frozenset()
@@ -61,7 +61,7 @@ class Drains(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planner:
-    """Plans over one snapshot. Whatever does not depend on which nodes leave is prepared once and shared."""
+    """Plans over one snapshot. Everything that does not depend on which nodes leave is prepared once and shared."""
 
     def __init__(
         self,
@@ -77,32 +77,35 @@ class Planner:
 
     @property
     def pods(self) -> int:
-        """How many pods need a place: those that are pending, and those of nodes that are going."""
+        """How many pods need a place: pending pods, and pods of leaving nodes."""
         return len(self._context.pending) + len(self._context.moving)
 
     def pinned(self, leaving: Collection[str]) -> Planner:
-        """Return the same planner with pods of these nodes kept in the domains where rules count them. It gives no reasons."""
+        """Return the same planner with pods of these nodes kept in the domains where rules count them.
+
+        Its plans have no reasons.
+        """
         positions = sorted(self._context.positions[name] for name in leaving)
         return Planner(self._context.snapshot, self._context.pinned(positions), explains=False)
 
     def below(self, price: int) -> Planner:
         """Return the same planner with new nodes restricted to types that cost less than `price`, nano-dollars per hour.
 
-        It gives no reasons for pods without a place, since users could not act on them.
+        Its plans have no reasons for unplaced pods, since users could not act on them.
         """
         return Planner(self._context.snapshot, self._context.below(price), explains=False)
 
     def without_reasons(self) -> Planner:
-        """Return the same planner, which does not say why pods stay without a place."""
+        """Return the same planner without reasons for unplaced pods."""
         return Planner(self._context.snapshot, self._context, explains=False)
 
     def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
-        """Return where every pending pod goes, and the pods of nodes that are leaving already.
+        """Return the plan for pending pods and for pods of leaving nodes.
 
         Args:
-            out_of_time: Brakes the search for cheaper nodes before its steps are taken: `options.improve_iterations`, or as
-                many as the size of the plan asks for. Says which share of its time is over. Where neither is set, the greedy
-                plan stands and nothing is proven about it.
+            out_of_time: Ends the search for cheaper nodes before its bound on steps: `options.improve_iterations`, or a default
+                by the plan's size. Returns the elapsed share of its time. If neither is set, the result is the greedy plan
+                without a proven bound.
         """
         return self._improved(out_of_time)[0]
 
@@ -118,7 +121,7 @@ class Planner:
     def _searched(
         self, context: SchedulingContext, out_of_time: Callable[[], float] | None
     ) -> tuple[Solution, Cost | None]:
-        """The plan for pods that need a place, and what is proven about its cost where that was searched."""
+        """Return the plan for pods that need a place, and the proven bound on its cost if it was searched."""
         ways = _ways(context, frozenset())
         return min((self._searched_one(one, out_of_time) for one in ways), key=lambda found: _rank(found[0]))
 
@@ -144,9 +147,9 @@ class Planner:
         return self._context
 
     def drained(self, drains: Drains) -> DrainedFleet[SchedulingResults]:
-        """The plan if many nodes vanished for good, with places meant for their pods.
+        """Return the plan without many nodes, with intended places for their pods.
 
-        Pods that wait anyway get their places first, as they would without the move.
+        Pending pods get their places first, as they would without the move.
         """
         context = self._context
         first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
@@ -167,22 +170,22 @@ class Planner:
     ) -> SchedulingResults:
         """Return the plan if these nodes vanished and their pods had to go elsewhere.
 
-        Pods that may not be evicted now (do-not-disrupt, a budget that never allows it, DaemonSets, mirror pods) are not
-        planned for, as in Karpenter.
+        As in Karpenter, pods that may not be evicted now are not planned for (do-not-disrupt, a budget that never allows it,
+        DaemonSets, mirror pods).
 
         Args:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods must avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes, or of their claims, that stay and take no pods.
-            unexplained: Keys of pods that need no reason if they stay without a place: it takes longer than the plan.
+            unexplained: Keys of pods that need no reason if they are unplaced: finding reasons takes longer than planning.
         """
         found = self._solution(self._positions(leaving), consolidation=consolidation, closed=self._positions(closed))
         return self._outcome(*found, unexplained)
 
     def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, PodFinding | None]:
-        """Return the plan, and what each NodePool could do for a pod once all have their places.
+        """Return the plan, and the finding about a pod over all NodePools after all pods are placed.
 
-        The finding is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both say the same.
+        The finding is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both agree.
         """
         plan, solution = self._improved(out_of_time)
         context = self._context
@@ -193,7 +196,7 @@ class Planner:
         return plan, Diagnosis(context, solution).of(context.pod_groups.of(pod), pod)
 
     def offers(self, pod_key: str) -> list[PodOffer]:
-        """Return the prices of new nodes for a pod that needs a place, if it had them to itself, the cheapest first."""
+        """Return the prices of new nodes for a pod alone that needs a place, the cheapest first."""
         context = self._context
         found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
         return [] if found is None else pod_offers(context, context.pod_groups.of(found))
@@ -262,12 +265,12 @@ class Planner:
 
 
 def _ways(context: SchedulingContext, gone: frozenset[int]) -> tuple[SchedulingContext, ...]:
-    """Return the ways to plan: claims that commitments cover first, and where that helps nothing, as without commitments."""
+    """Return the contexts to plan in: with commitments among the constraints, then with commitments applied afterwards."""
     return (context, context.with_commitments_last()) if any(context.uncommitted(gone)) else (context,)
 
 
 def _rank(solution: Solution) -> tuple[int, int]:
-    """Return pods without a place, and nano-dollars per hour: the least is the best plan."""
+    """Return the number of unplaced pods and nano-dollars per hour: the smallest is the best plan."""
     return sum(group.waiting for group in solution.unplaced), sum(claim.price for claim in solution.claims)
 
 
@@ -278,7 +281,7 @@ def _greedy(
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
 ) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan, and the pods that it displaces; the cheaper one where commitments may cover claims."""
+    """Return the greedy plan and the pods that it displaces; the best of several if commitments may cover claims."""
     found = [_planned(one, gone, consolidation=consolidation, closed=closed) for one in _ways(context, gone)]
     return min(found, key=lambda one: _rank(one[0].settle_commitments()))
 
@@ -290,7 +293,7 @@ def _planned(
     consolidation: bool,
     closed: frozenset[int] = frozenset(),
 ) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan made in one way, and the pods that it displaces."""
+    """Return the greedy plan of one context, and the pods that it displaces."""
     more = gone - context.leaving
     displaced = [
         pod
@@ -305,7 +308,7 @@ def _planned(
 
 
 def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
-    """Return the greedy plan without the drained nodes, and the pods that they lose."""
+    """Return the greedy plan without the drained nodes, and the pods that these lose."""
     gone = drains.leaving | drains.hurried
     pods = {
         position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
@@ -320,7 +323,7 @@ def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) 
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:
-    """Return where every pending pod goes, which nodes must be launched, and why some pods stay without a place.
+    """Return where every pending pod goes, which nodes to launch, and why some pods stay unplaced.
 
     Args:
         snapshot: The cluster.

@@ -25,7 +25,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods, or code and text for why no node could help; and whether no constraint concerns them."""
+"""Relaxation steps of pods, or code and text if no node could help; and whether no constraint concerns them."""
 
 
 class PodGroups:
@@ -57,7 +57,7 @@ class PodGroups:
         return held
 
     def of(self, pod: Pod) -> PodGroup:
-        """The group of a pod that needs a place."""
+        """Return the group of a pod that needs a place."""
         sized = self._signatures.of(pod)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
@@ -80,7 +80,7 @@ def _group(
 
 
 class _StepBuilder:
-    """Builds the relaxation steps of pods, whatever they request; each step has a number of its own."""
+    """Builds the relaxation steps of pods, regardless of requests; each step has a unique number."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _StepBuilder:
         self._numbers = count(1)
 
     def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
-        """What pods of a signature ask for."""
+        """Return the relaxation steps of a signature's pods."""
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
         is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
         return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
@@ -135,7 +135,7 @@ class _StepBuilder:
 
 
 def _is_monotone(rule: TopologyRule) -> bool:
-    """Whether more pods never make the rule easier: they may provide what an affinity needs, or level a spread.
+    """Whether further pods never make the rule easier to meet; they may provide what an affinity needs, or even out a spread.
 
     A spread along hostnames is monotone, since an empty node is always possible there.
     """

@@ -1,1 +1,1 @@
-"""Translates the running fleet for the keep-or-drain program, and the program's seats back for the scheduler."""
+"""Converts the running fleet to the arrays of the keep-or-drain program."""

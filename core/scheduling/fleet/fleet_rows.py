@@ -22,8 +22,10 @@ from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ROOM_SHAPES: Final = 32
-"""Ratios of free CPU to free memory that are distinguished among nodes of equal labels and taints. With four the program sees
-room for a third more pods than actually find any."""
+"""How many ratios of free CPU to free memory are distinguished among nodes with equal labels and taints.
+
+With four, the program sees room for a third more pods than actually fit.
+"""
 
 
 class DrainableNode(msgspec.Struct, frozen=True, eq=False):
@@ -32,8 +34,8 @@ class DrainableNode(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         position: Among the context's existing nodes.
         price: Nano-dollars per hour.
-        move_price: What moving its pods counts, in the same unit.
-        must_go: Whether it goes whatever that costs.
+        move_price: The price of moving its pods, in the same unit.
+        must_go: Whether it goes at any cost.
     """
 
     position: int
@@ -43,15 +45,15 @@ class DrainableNode(msgspec.Struct, frozen=True, eq=False):
 
 
 class FleetRows:
-    """The arrays, and what their rows represent.
+    """The arrays, and the objects that their rows represent.
 
     Attributes:
-        nodes: [node], those that may go, by position.
-        pods: [node], their pods that would move.
-        row_of_pod: Key of such a pod → its item.
+        nodes: [node], the nodes that may go, by position.
+        pods: [node], the pods that would move.
+        row_of_pod: Key of a pod that would move → its item.
         items: [item], the pod groups of these pods.
         problem: The fleet.
-        market: The packing problem of the items that fit a new machine, over types worth buying; None where none fits any.
+        market: The packing problem of the items that fit a new machine, over types worth buying; None if no item fits any.
     """
 
     def __init__(self, context: SchedulingContext, nodes: Sequence[DrainableNode], closed: Collection[int]) -> None:
@@ -60,7 +62,7 @@ class FleetRows:
         Args:
             context: The snapshot.
             nodes: The nodes that may go.
-            closed: Positions of nodes that take no pods, besides those that are leaving.
+            closed: Positions of nodes that take no pods, in addition to leaving ones.
         """
         self._context = context
         self.nodes = sorted(nodes, key=lambda node: node.position)
@@ -80,20 +82,20 @@ class FleetRows:
 
     @property
     def rooms(self) -> Rooms:
-        """The nodes that may take pods, while all of them stay."""
+        """The nodes that may take pods if all of them stay."""
         present = tuple({int(p): n for p, n in group.signature.bound.items()} for group in self.items)
         return Rooms(np.maximum(self._free, 0), self._groups.copy(), self._suits, present)
 
     def amounts(self, item: int) -> dict[str, int]:
-        """What one pod of an item requests."""
+        """Return the requests of one pod of an item."""
         return self._context.axis.amounts(self.items[item].requests)
 
     def positions(self, is_chosen: Bools) -> list[int]:
-        """Positions of the chosen nodes."""
+        """Return the positions of the chosen nodes."""
         return [node.position for node, chosen in zip(self.nodes, is_chosen, strict=True) if chosen]
 
     def _suitable(self, closed: Collection[int]) -> Bools:
-        """Return [item, node], whether labels and taints suit in any of the ways that the item may be placed."""
+        """Return [item, node], whether labels and taints suit at any of the item's relaxation steps."""
         context, count = self._context, len(self._context.existing_nodes)
         shut = np.zeros(count, dtype=bool)
         shut[[n.index for n in context.existing_nodes if n.is_leaving or not n.state.is_initialized]] = True
@@ -116,7 +118,7 @@ class FleetRows:
         return np.array([mask >> position & 1 for position in range(count)], dtype=bool)
 
     def _room_groups(self) -> Ints:
-        """[node], the nodes that suit the same items and have a like ratio of free resources share a number."""
+        """Return [node], a number that nodes share if they suit the same items and have a similar ratio of free resources."""
         count = len(self._context.existing_nodes)
         groups = np.full(count, NO_GROUP, dtype=np.int64)
         if not len(self.items):
@@ -140,7 +142,7 @@ class FleetRows:
         return groups
 
     def _launchable(self) -> tuple[PackingProblem | None, Bools]:
-        """The packing problem of items that a new machine takes; [item, type], which fits which."""
+        """Return the packing problem of the items that fit a new machine, and [item, type], which item fits which type."""
         context, counts = self._context, dict[ItemGroup, int]()
         number_of, of_item = dict[ItemGroup, int](), list[int]()
         amounts: dict[int, int] = {}
@@ -164,7 +166,7 @@ class FleetRows:
         return problem, np.where(rows[:, None] >= 0, problem.fit[rows] > 0, False)
 
     def _options(self, group: PodGroup) -> Iterator[LaunchOption]:
-        """Every way in which a new node could be had for such pods, topology aside."""
+        """Return every option to launch a new node for such pods, regardless of topology."""
         context = self._context
         tolerated = [context.open_templates(step) for step in group.steps]
         for alternative in _alternatives(group):
@@ -180,8 +182,8 @@ class FleetRows:
 
     def _problem(self) -> FleetProblem:
         context, rows = self._context, self.row_of
-        # group_free[g, r] = Σ free[n, r] over the nodes n of group g that are no candidates. A group's first node stands for
-        # all in `group_suits`, since the nodes of a group suit the same items.
+        # group_free[g, r] = Σ free[n, r] over the nodes n of group g that are no candidates. `group_suits` takes a group's
+        # first node, since all nodes of a group suit the same items.
         at = np.array([node.position for node in self.nodes], dtype=np.int64)
         loads = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for number, pods in enumerate(self.pods):
@@ -218,13 +220,13 @@ class FleetRows:
         )
 
     def _host_caps(self, *, is_required: bool) -> Ints:
-        """Return [item], most of its pods on one node by rules along hostnames, zero for any number."""
+        """Return [item], the most of its pods on one node by hostname rules, zero for any number."""
         caps, step = HostnameCaps(self._context.topology.groups), -1 if is_required else 0
         found = [[cap for _, cap in caps.caps(g.steps[step]) if cap > 0] if g.steps else [] for g in self.items]
         return np.array([min(own, default=0) for own in found], dtype=np.int64)
 
     def _host_room(self, caps: Ints, others: Ints) -> Ints:
-        """[item], pods that the nodes which stay in any case take besides their own, for items with a cap."""
+        """Return [item], further pods that nodes which are not candidates take, for items with a cap."""
         found = np.zeros(len(self.items), dtype=np.int64)
         for item in np.flatnonzero(caps):
             here = others[self._suits[item, others]]
@@ -234,7 +236,7 @@ class FleetRows:
 
 
 def _alternatives(group: PodGroup) -> tuple[RequirementId, ...]:
-    """Return what such pods may require of a node at any of their steps."""
+    """Return the node requirements of such pods at all of their steps."""
     return tuple(dict.fromkeys(alternative for step in group.steps for alternative in step.alternatives))
 
 

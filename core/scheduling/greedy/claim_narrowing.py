@@ -1,4 +1,4 @@
-"""Narrows a claim by one more pod: the pod's demands, and one value of each key that rules concern."""
+"""Narrows a claim by one more pod: to the pod's requirements, and to one value of each topology key of its rules."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.domain_choice import DomainChoice
 
 FixedDomains = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
-"""The narrowed claim where it has one value of every key already, and the rules still admit these values."""
+"""The narrowed claim if it already has one value of every key, and the check whether the rules still admit these values."""
 
 
 class ClaimNarrowing:
-    """Narrows profiles, which many claims share, and remembers answers that cannot change while a plan is made."""
+    """Narrows profiles, which many claims share, and caches results that cannot change within a plan."""
 
     def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
@@ -29,8 +29,8 @@ class ClaimNarrowing:
         self._targets: dict[tuple[int, str], dict[str | None, ClaimProfile | None]] = {}
 
     def of(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
-        """Return what claims with a profile may become with a pod at a relaxation step, the best first; room is not checked."""
-        # There are three kinds of answers, the cheapest first: those that nothing can change, those that only counts
+        """Return the drafts of claims with a profile for a pod at a relaxation step, the best first; room is not checked."""
+        # There are three kinds of results, the cheapest first: those that nothing can change, those that only counts
         # can refuse (the claim has one value of every key), and those whose order follows the counts.
         question = (profile.index, step.index)
         steady = self._steady.get(question)
@@ -70,7 +70,7 @@ class ClaimNarrowing:
     def _of_one_key(
         self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
     ) -> Sequence[ClaimProfile]:
-        """As `_choices` for most pods with rules: only the order of the answer changes while a plan is made."""
+        """`_choices` for most pods with rules, where only the order of the result changes within a plan."""
         key, draft = step.keys[0], self._draft(profile)
         targets = self._targets.setdefault((profile.index, key), {})
         found = []
@@ -85,7 +85,7 @@ class ClaimNarrowing:
         return found
 
     def _granted(self, profile: ClaimProfile, step: RelaxationStep) -> tuple[ClaimProfile, ...]:
-        """The profile with each alternative of what the pod asks of the node itself, where any type is left."""
+        """Return the profile narrowed to each alternative of the pod's node requirements that leaves any type."""
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
@@ -104,7 +104,7 @@ class ClaimNarrowing:
         return ClaimDraft(profile.template, profile.reqs, profile.allowed, self._context.axis.zero)
 
     def _is_admitted(self, fixed: FixedDomains, signature: PodSignature) -> bool:
-        for rule, value in fixed[1]:  # noqa: SIM110 - asked for every pod with rules
+        for rule, value in fixed[1]:  # noqa: SIM110 - called for every pod with rules
             if not self._domain_counts.admits(rule, value, signature):
                 return False
         return True

@@ -11,7 +11,7 @@ from core.scheduling.topology.topology_group import AFFINITY
 
 
 class ExistingNodeSearch:
-    """The existing nodes as one plan fills them."""
+    """The existing nodes, which one plan fills."""
 
     def __init__(self, state: PlanState, leaving: frozenset[int]) -> None:
         self._context = state.context
@@ -24,8 +24,8 @@ class ExistingNodeSearch:
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """Return the first node that takes one more pod of the group.
 
-        A node that is too full for the pods stays so and is not tried again; nor is one where a rule is broken that more pods
-        cannot lift.
+        A node that is too full for the pods stays so and is not tried again, nor is one with a violated rule that further pods
+        cannot fix.
         """
         if not self._context.existing_nodes:
             return None
@@ -34,8 +34,8 @@ class ExistingNodeSearch:
         if still_open is None:
             still_open = self._suitable(pending_group, step)
         found, left = None, still_open & self._near(step)
-        # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is
-        # remembered only where later pods cannot lift it.
+        # The lowest set bit is the first node in order. A refusal excludes all nodes of the domain at once; it is cached only
+        # if later pods cannot lift it.
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
@@ -53,7 +53,7 @@ class ExistingNodeSearch:
         return found
 
     def open_to(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
-        """Return nodes whose labels, taints and room before this plan suit the pods."""
+        """Return nodes whose labels, taints and initial room suit the pods."""
         return self._suitable(pending_group, step) & self._near(step)
 
     def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
@@ -61,7 +61,7 @@ class ExistingNodeSearch:
         return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
 
     def place(self, position: int, pod_group: PodGroup) -> None:
-        """Take the room for one pod and count the pod."""
+        """Reserve the room for one pod and count the pod."""
         node = self._context.existing_nodes[position]
         self._free[position] = minus(self._free.get(position, node.free), pod_group.requests)
         for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
@@ -69,7 +69,7 @@ class ExistingNodeSearch:
         self._domain_counts.record_on_node(pod_group.signature, position)
 
     def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
-        """Nodes whose labels, taints and room before this plan suit the pods, as a bit set of positions."""
+        """Return nodes whose labels, taints and initial room suit the pods, as a bit set of positions."""
         nodes = self._context.node_index
         found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
             pending_group.pod_group.requests
@@ -77,7 +77,7 @@ class ExistingNodeSearch:
         return found & self._staying & (~nodes.recently_changed if pending_group.avoids_recently_changed else -1)
 
     def _near(self, step: RelaxationStep) -> NodeMask:
-        """Return nodes with a pod that the pods must share a node with; all where there is no such rule."""
+        """Return nodes with a pod that the pods must share a node with; all nodes without such a rule."""
         near = NodeMask(-1)
         for rule in step.host_rules:
             if rule.kind == AFFINITY and not self._domain_counts.is_first(rule):
@@ -96,7 +96,7 @@ class ExistingNodeSearch:
         return pod_group.is_plain or all(c.admits(node, pod_group) for c in self._constraints.concerning(pod_group))
 
     def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
-        """The nodes that the first broken rule keeps the pod from, as it does from this one; none where it obeys all."""
+        """Return the nodes, including this one, that the first violated rule excludes; none if no rule is violated."""
         for rule in (*step.host_rules, *step.zone_rules):
             domain = self._context.node_index.values(rule.key)[position]
             if not self._domain_counts.admits(rule, domain, signature):

@@ -1,4 +1,4 @@
-"""Guides one plan: topology domains that pods avoid, or take in turn or in an order, although rules would let them choose."""
+"""Guides one plan: topology domains that pods avoid, or take in turn or in an order, although their rules allow others."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ScatteredPods = tuple[int, str, tuple[str, ...]]
 
 
 class DomainOrder(NamedTuple):
-    """In which order pods try the values of a topology key.
+    """The order in which pods try the values of a topology key.
 
     Attributes:
-        seed: None for this order; otherwise each pod tries the values in an order of its own, drawn from this number.
+        seed: None for the given order; otherwise each pod tries the values in its own order, drawn from this seed.
     """
 
     key: str
@@ -35,13 +35,13 @@ class DomainOrder(NamedTuple):
 
 
 DOMAINS_MAX: Final = 8
-"""Most values of a topology key that pods leave to others or take in turn."""
+"""The most values of a topology key that pods leave to others or take in turn."""
 
 _Steps = tuple[RelaxationStep, ...]
 
 
 class GuidedSteps:
-    """Adds guidance to the pods' requirements, so that every search treats it like a node selector."""
+    """Adds the guidance to the pods' requirements, so that every search treats it like a node selector."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class GuidedSteps:
 
 
 class _Holding:
-    """Adds requirements to steps, and numbers what comes out of it.
+    """Adds requirements to steps, and numbers the resulting steps.
 
-    Searches remember answers by the numbers of steps, so steps that ask for different things must never share one. Numbers
-    below zero are free: those of the snapshot's steps are not.
+    Searches cache results by the numbers of steps, so steps with different requirements must not share one. These steps get
+    negative numbers; those of the snapshot are not negative.
     """
 
     def __init__(self, table: RequirementTable) -> None:
@@ -89,10 +89,10 @@ class _Holding:
         self._numbers: dict[tuple[int, tuple[RequirementId, ...]], int] = {}
 
     def held(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
-        """Return the steps with these requirements added, without those that no node can suit then."""
+        """Return the steps with these requirements added, without those that then suit no node."""
         found = []
         for step in steps:
-            # Only keys that a new node is held to one value of: there the plan's requirements say no more than the value.
+            # Only keys of which a new node gets one value: for these, the requirement says no more than the value.
             added = [requirement for requirement in wanted if requirement.key in step.keys]
             alternatives = tuple(self._with(number, added) for number in step.alternatives)
             possible = tuple(number for number in alternatives if number is not None)
@@ -116,7 +116,7 @@ def _turns(
     order: DomainOrder | None,
     pod_group: PodGroup,
 ) -> tuple[_Steps, ...]:
-    """Return the group's steps for each value of its key, and all its steps at once where nothing orders the values."""
+    """Return the group's steps for each value of its key, or all its steps if nothing orders the values."""
     signature = pod_group.signature.index
     avoided = [Requirement(key, True, tuple(values)) for key, values in unwanted.get(signature, {}).items()]
     steps = holding.held(pod_group.steps, avoided) if avoided else pod_group.steps

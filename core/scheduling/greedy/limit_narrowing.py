@@ -1,6 +1,6 @@
 """Makes room under a NodePool's limits by restricting claims to smaller types.
 
-A claim is charged its largest type until it is launched. A place for every pod is worth more than a choice of types.
+A claim is charged its largest type until it is launched. A place for every pod is worth more than a choice between types.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: Ope
 
 
 def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> TypeMask:
-    """Return the claim's types that exceed its cheapest one in no limited resource; all where minValues need more."""
+    """Return the claim's types that exceed its cheapest one in no limited resource; all types if minValues need more."""
     types = claim.template.types
     left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
     small = left

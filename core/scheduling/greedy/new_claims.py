@@ -16,7 +16,7 @@ from core.scheduling.topology.domain_choice import DomainChoice
 
 
 class PodPlacement(NamedTuple):
-    """A claim, and what it becomes with one pod more."""
+    """A claim, and its draft with one more pod."""
 
     claim: InFlightClaim
     profile: ClaimProfile
@@ -61,7 +61,7 @@ class NewClaims:
         return None
 
     def _opened(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
-        """A claim that may become any type of one size."""
+        """Return a claim that may become any type of one size step."""
         template, size = claim.template, claim.allowed
         for constraint in self._constraints.at_launch:
             claim.allowed = constraint.launchable(template, claim.allowed)
@@ -79,7 +79,7 @@ class NewClaims:
         return placement
 
     def _first_fit(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
-        """What a claim without pods becomes with its first one."""
+        """Return the draft of an empty claim with its first pod."""
         allowed = claim.allowed
         for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
@@ -96,7 +96,7 @@ class NewClaims:
     def _covered(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
-        """What a claim becomes within a commitment that covers it."""
+        """Return the draft of a claim that a commitment covers."""
         narrowed = self._narrowed(draft) if self._commitments is not None and draft.is_possible else None
         if self._commitments is None or narrowed is None or not narrowed.is_possible:
             return None
@@ -109,7 +109,7 @@ class NewClaims:
     def _within_reservations(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
-        """What a claim becomes; where minValues cannot be met within reservations, without them."""
+        """Return the draft of a claim, without reservations if minValues cannot be met within them."""
         placement = self._held(claim, self._narrowed(draft), pod_group, step)
         if placement is None and claim.min_values and self._reservations.left:
             unreserved = self._narrowed(self._reservations.without_any(draft))
@@ -126,11 +126,11 @@ class NewClaims:
     def _held(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
-        """The same, held to one value of each topology key and to reservations."""
+        """Return the draft, restricted to one value of each topology key and to reservations."""
         if not draft.is_possible:
             return None
         if step.keys:
-            # Domains are compared by types that can hold the pod: the cheapest of all may be cheap elsewhere.
+            # Domains are compared by types that can hold the pod: the cheapest type of all may be too small.
             roomy = draft.held_to(draft.template.types.room.survivors(draft.mask, draft.total))
             held = self._domain_choice.best(roomy, pod_group.signature, step)
             if held is None and self._may_relax(claim):
@@ -160,9 +160,9 @@ class NewClaims:
         return True
 
     def _may_relax(self, claim: InFlightClaim) -> bool:
-        """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
+        """Whether minValues may be lowered: only with BestEffort, and only by the first pod."""
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget_refusals(self) -> None:
-        """Try every NodePool again: limits have room."""
+        """Try every NodePool again after limits got room."""
         self._infeasible.clear()

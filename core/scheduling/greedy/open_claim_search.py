@@ -1,4 +1,4 @@
-"""Searches the claims of the plan for the emptiest that takes a pod, or opens a new one from the first suitable NodePool."""
+"""Finds the emptiest claim of the plan that takes a pod, or opens a new one from the first suitable NodePool."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class OpenClaimSearch:
         """Return the claim with the fewest pods that takes one more of the group, ties by age.
 
         Args:
-            pod_group: Pods that wait.
-            step: What they ask for.
-            smallest: The least that any waiting pod requests; a claim without room for that is not tried again.
+            pod_group: The waiting pods.
+            step: Their demands.
+            smallest: The smallest requests of any waiting pod; a claim without room for these is not tried again.
         """
         left = self._candidates(pod_group, step)
         # by_count goes from the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
@@ -56,7 +56,7 @@ class OpenClaimSearch:
                 )
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
-                    # A profile's answer does not depend on room, so it excludes every claim that shares it.
+                    # A profile's result does not depend on room, so it excludes every claim that shares it.
                     left &= ~(profile.claims | bit)
                     here &= left
                     continue
@@ -68,7 +68,7 @@ class OpenClaimSearch:
         return None
 
     def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
-        """Return the claims that nothing known so far rules out."""
+        """Return the claims that are not excluded so far."""
         ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
             (pod_group.index, step.number), ClaimMask(0)
         )
@@ -77,7 +77,7 @@ class OpenClaimSearch:
         return self._index.open & ~ruled_out
 
     def _constrained(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
-        """Return the claim's profile under the constraints that concern a pod; None where they leave no type."""
+        """Return the claim's profile under the constraints that concern a pod; None if they leave no type."""
         allowed = claim.allowed
         for constraint in self._constraints.concerning(pod_group):
             allowed &= constraint.types(claim, pod_group)
@@ -94,7 +94,7 @@ class OpenClaimSearch:
         return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
-        """Remember that a claim takes no such pod, where that is permanent: claims only fill up."""
+        """Exclude a claim for such pods if that is permanent: claims only fill up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
             self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
@@ -134,7 +134,7 @@ class OpenClaimSearch:
             constraint.open(claim)
 
     def _change_profile(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
-        """Give a claim a narrower profile, which determines better where the claim's pods count."""
+        """Give a claim a narrower profile, which determines more precisely in which domains its pods count."""
         before = self._index.profiles[claim.index]
         for pod_group in claim.pod_groups:
             self._domain_counts.recount(pod_group.signature, before, profile, claim.index)
@@ -144,7 +144,7 @@ class OpenClaimSearch:
     def fix_open_labels(self) -> bool:
         """Fix every claim to the types and labels that the plan would name now, and return whether that changed any.
 
-        Until then its pods count for a spread's worst case: the claim might become a node that the spread ignores.
+        Until then its pods count as the worst case of a spread: the claim might become a node that the spread ignores.
         """
         changed = False
         for claim in self.claims:

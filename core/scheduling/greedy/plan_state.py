@@ -1,4 +1,4 @@
-"""Tracks what one plan has used up: places beside other pods, and what constraints limit."""
+"""Tracks what one plan has used: pods in topology domains, and the resources of constraints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PlanState(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         context: The snapshot.
         domain_counts: The pods of every topology group by domain.
-        constraints: What is reserved.
+        constraints: The reservations of the constraints.
     """
 
     context: SchedulingContext
@@ -28,7 +28,7 @@ class PlanState(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def limits(self) -> Sequence[RemainingLimits]:
-        """[template], what its NodePool's limits leave."""
+        """[template], the rest of its NodePool's limits."""
         return self.constraints.limits.remaining
 
     def copy(self) -> PlanState:

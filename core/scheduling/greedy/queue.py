@@ -13,17 +13,17 @@ from core.scheduling.pods.pod_group import PendingGroup
 from core.scheduling.primitives.resource_vector import Vector
 
 _NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
-"""Pods without a creation time come after all others of their size."""
+"""Sort key of pods without a creation time: they come after all others of their size."""
 
 
 def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[PendingGroup]:
     """Return pods in the order of placement: most CPU first, then most memory, then the oldest; equal pods together.
 
-    Virtual pods of capacity buffers come last: spare room must not use up limits that a waiting pod needs.
+    Virtual pods of capacity buffers come last: they must not use up limits that a waiting pod needs.
 
     Args:
         context: The snapshot.
-        pods: Some with whether they must avoid recently changed nodes.
+        pods: Lists of pods, each with whether these must avoid recently changed nodes.
     """
     grouped: dict[tuple[int, bool, bool], PendingGroup] = {}
     for some, avoids_recently_changed in pods:
@@ -41,7 +41,7 @@ def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], boo
 
 
 def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
-    """Return for each place in the queue the least of each resource that any pod from there on requests."""
+    """Return for each position in the queue the smallest request for each resource from there on."""
     found: list[Vector] = []
     for pending_group in reversed(queue):
         found.append(least_of(pending_group.pod_group.requests, found[-1] if found else None))
@@ -49,7 +49,7 @@ def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
 
 
 def least_of(one: Vector, other: Vector | None) -> Vector:
-    """Return the smaller amount of each resource; None is no bound."""
+    """Return the smaller amount of each resource; None means no bound."""
     return one if other is None else tuple(map(min, one, other))
 
 

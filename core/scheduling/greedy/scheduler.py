@@ -33,8 +33,8 @@ class Solution(msgspec.Struct, eq=False):
     Attributes:
         bound: (pod, position of the node) for pods that an existing node takes.
         unplaced: Groups with pods left over.
-        state: What the placements used up.
-        before_buffers: The state before the virtual pods of capacity buffers, where real pods were left over then.
+        state: The state after the placements.
+        before_buffers: The state before the virtual pods of capacity buffers, if real pods were left over then.
     """
 
     claims: list[InFlightClaim]
@@ -45,13 +45,14 @@ class Solution(msgspec.Struct, eq=False):
 
     @property
     def refusing_state(self) -> PlanState:
-        """The state that pods without a place met: virtual pods came after them, so they cannot have been in the way."""
+        """The state in which unplaced pods were refused: without virtual pods, which are placed after them."""
         return self.before_buffers or self.state
 
     def settle_commitments(self) -> Solution:
-        """Cover what commitments cover of the claims as they are now, and return this solution.
+        """Let commitments cover the present claims, and return this solution.
 
-        Where EC2's quotas are short, no claim becomes on-demand capacity for it: its capacity type was chosen by them.
+        With EC2's quotas among the constraints, no claim becomes on-demand capacity for this: the quotas chose its capacity
+        type.
         """
         constraints = self.state.constraints
         if constraints.commitments is not None:
@@ -65,10 +66,11 @@ class GreedyScheduler:
 
     Attributes:
         leaving: Positions of nodes that offer no room.
-        vanished: Those of them that this plan removes: their pods count nowhere, and they use no limits.
-        first: Groups of pods that go before the others.
-        guide: Which domains some pods leave to others or take in turn, until all had their turn; None for no guidance.
-        seats: Group of pods that consolidation moves → nodes that are to take so many of them each, before all but `first`.
+        vanished: The leaving nodes that this plan removes: their pods do not count, and they use no limits.
+        first: Groups of pods that are placed before the others.
+        guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
+        seats: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
+            `first`.
         shares_node: Whether one new node should take all pods that no existing node takes.
     """
 
@@ -101,13 +103,13 @@ class GreedyScheduler:
         return DomainChoice(self.context.topology, domain_counts, self.pending_groups, together)
 
     def _unbound(self) -> Vector:
-        """What all pods request that are on no existing node so far."""
+        """Return the total requests of the pods that are not on an existing node so far."""
         groups, total = self.context.pod_groups, self.context.axis.total
         bound = total(groups.of(pod).requests for pod, _ in self.bound)
         return minus(total(groups.of(pod).requests for group in self.pending_groups for pod in group.pods), bound)
 
     def run(self) -> Solution:
-        """Place all that can be placed."""
+        """Place all pods that can be placed."""
         queue = [group for group in self.pending_groups if not group.pod_group.reason]
         spare = [group for group in queue if is_virtual(group.pods[0])]
         real = [group for group in queue if group not in spare] if spare else queue
@@ -127,7 +129,7 @@ class GreedyScheduler:
         return Solution(self.claims.claims, self.bound, unplaced, self.state, before)
 
     def _seat(self, queue: list[PendingGroup]) -> None:
-        """Put pods on their intended nodes as far as every rule allows; the others go through the queue."""
+        """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""
         for group in queue:
             step = next(iter(group.pod_group.steps), None)
             wanted = self.seats.get(group.pod_group.index, ())
@@ -143,19 +145,19 @@ class GreedyScheduler:
                     group.placed += 1
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
-        """Repeat while restricting claims makes room. Each repetition narrows a claim, so this ends."""
+        """Repeat while restricting claims makes room. Each repetition narrows a claim, so the loop ends."""
         left = self._rounds(queue, least)
         while left and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
             left = self._rounds(left, least)
 
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
-        """Go through the queue until a whole round places no pod; every other round places at least one, so they end.
+        """Go through the queue until a round places no pod; every other round places at least one, so the loop ends.
 
-        A pod that fails may fit after others are placed: near those that it must join, or once a spread is level.
+        A pod that fails may fit after others: next to those that it must join, or once a spread is even.
 
         Args:
-            queue: The pods that wait.
-            least: The least that any pod after the queue requests.
+            queue: The waiting pods.
+            least: The smallest requests of any pod after the queue.
         """
         while queue:
             before = sum(group.waiting for group in queue)
@@ -172,7 +174,7 @@ class GreedyScheduler:
         return []
 
     def _place(self, group: PendingGroup, smallest: Vector) -> None:
-        """Give the pods of a group their places, up to the first that finds none: the others are equal to it."""
+        """Place the pods of a group up to the first that finds no place: the others are equal to it."""
         steps = group.pod_group.steps
         alternatives = self._alternatives_of_moved(group)
         for pod in group.pods[group.placed :]:
@@ -187,7 +189,7 @@ class GreedyScheduler:
             group.placed += 1
 
     def _try(self, pod: Pod, group: PendingGroup, step: RelaxationStep, smallest: Vector) -> bool:
-        """Place a pod with what it asks for at one relaxation step."""
+        """Place a pod with its demands at one relaxation step."""
         pod_group = group.pod_group
         key = (pod_group.index, step.number, group.avoids_recently_changed)
         if key in self.unplaceable:
@@ -204,7 +206,7 @@ class GreedyScheduler:
         return False
 
     def _joins(self, pod: Pod, group: PendingGroup, step: RelaxationStep) -> bool:
-        """Place a pod on a node that exists, if one suits it at this step."""
+        """Place a pod on an existing node, if one suits it at this step."""
         position = self.nodes.find(group, step)
         if position is None:
             return False
@@ -213,9 +215,10 @@ class GreedyScheduler:
         return True
 
     def _alternatives_of_moved(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
-        """Return the alternatives of the required node affinity of pods that consolidation moves, if there are several.
+        """Return the alternatives of the required node affinity, if there are several, of pods that consolidation moves.
 
-        A node that exists and meets any of them costs nothing; a new node for the first one would. Karpenter's policy buys it.
+        An existing node that meets any of them costs nothing, a new node for the first one does. Karpenter's policy launches
+        it.
         """
         is_moved = group.avoids_recently_changed and not self.context.snapshot.options.karpenter_moves_only
         return with_all_preferences(group.pod_group.steps) if is_moved else ()

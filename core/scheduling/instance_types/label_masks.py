@@ -1,4 +1,4 @@
-"""Which instance types carry which labels."""
+"""Masks of the instance types that have certain labels."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from core.scheduling.primitives.memo import memo
 
 
 class LabelMasks:
-    """The labels of one NodePool's types, whatever is on offer.
+    """The labels of one NodePool's types, regardless of offerings.
 
     Attributes:
-        mask: Requirement → types that may carry its label as required; all where types know nothing of the label.
+        mask: Requirement → types that may have its label as required; all types if no type has the label.
     """
 
     def __init__(self, index: TypeIndex, catalogue_keys: frozenset[str]) -> None:
@@ -26,7 +26,7 @@ class LabelMasks:
         self.mask: Callable[[Requirement], TypeMask] = memo(partial(_mask, index, catalogue_keys))
 
     def values(self, among: TypeMask, key: str, required: Requirement | None) -> tuple[str, ...]:
-        """The values of a label that a node of these types may get, as far as the requirement admits them; sorted."""
+        """Return the values of a label that a node of these types may get and the requirement admits; sorted."""
         if key == labels.INSTANCE_TYPE:
             names = (self._index.types[position].name for position in positions(among))
             return tuple(name for name in names if required is None or required.has(name))
@@ -36,7 +36,7 @@ class LabelMasks:
         return required.values if required is not None and required.is_finite else ()
 
     def distinct(self, among: TypeMask, key: str) -> int:
-        """How many values of a label these types have between them."""
+        """Return how many different values of a label these types have together."""
         if key == labels.INSTANCE_TYPE:
             return among.bit_count()
         return sum(1 for types in self._index.by_value.get(key, {}).values() if types & among)

@@ -29,7 +29,7 @@ def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[
 
 
 def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
-    """Return the first types in this order with as many values as required, or one for every value where there are fewer."""
+    """Return the first types in this order with as many values as required, or with all values if there are fewer."""
     chosen: set[int] = set()
     mask = TypeMask(0)
     for key in sorted(wanted):

@@ -14,25 +14,25 @@ class PriceOrder:
     """Types with a price, the cheapest first; ties by position."""
 
     def __init__(self, prices: Mapping[int, int], length: int) -> None:
-        """Put them in order.
+        """Sort the types.
 
         Args:
             prices: Position → price.
-            length: How many positions there are, those without a price included.
+            length: How many positions there are, including those without a price.
         """
         self._entries = sorted((price, position) for position, price in prices.items())
         self._positions = [position for _, position in self._entries]
         self._length = length
         self._in_order = itemgetter(
             *self._positions, 0, 0
-        )  # two more, since itemgetter returns a tuple only from two on
+        )  # two more, since itemgetter returns a tuple only for two or more
 
     def among(self, mask: TypeMask) -> Iterator[tuple[int, int]]:
-        """(price, position) of those that are in the mask."""
+        """Return (price, position) of the types in the mask."""
         return compress(self._entries, self._flags(mask))
 
     def positions_among(self, mask: TypeMask) -> Iterator[int]:
-        """Positions of those that are in the mask."""
+        """Return the positions of the types in the mask."""
         return compress(self._positions, self._flags(mask))
 
     def _flags(self, mask: TypeMask) -> tuple[int, ...]:

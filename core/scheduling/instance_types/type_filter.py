@@ -1,4 +1,4 @@
-"""The instance types of one NodePool as bit positions: a set of types is an integer, and every answer is remembered."""
+"""The instance types of one NodePool as bit positions: a set of types is an integer, and all results are cached."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
 class TypeFilter:
-    """The types left under given requirements; its parts answer what they cost, hold and are named.
+    """The types that meet requirements; its attributes have their labels, offerings and room.
 
     Types are in order of name; bit i stands for `types[i]`. A type without an available offering has no bit in `mask`.
 
     Attributes:
         full: All types.
-        labels: What the types are.
-        offerings: Where and at which price they are available.
-        room: How much they hold.
+        labels: Their labels.
+        offerings: Their available offerings.
+        room: Their room for pods.
         mask: Requirements → types that meet them and have an available offering that does.
         values: The values of a label that a node of some types may get under requirements; sorted.
         quota_members: Capacity type → code of each of EC2's vCPU quotas → types that count in it.
@@ -56,13 +56,13 @@ class TypeFilter:
     def of(
         cls, index: TypeIndex, catalogue_keys: frozenset[str], table: RequirementTable, axis: ResourceAxis
     ) -> TypeFilter:
-        """The types of an index with all their room.
+        """Return the types of an index with all their room.
 
         Args:
             index: The types.
-            catalogue_keys: Labels that instance types know of.
-            table: Numbers the requirements.
-            axis: The resources that count.
+            catalogue_keys: Labels that any instance type has.
+            table: The numbers of requirements.
+            axis: The relevant resources.
         """
         allocatable = [axis.vector(amounts) for amounts in index.allocatable]
         nothing = [axis.zero] * len(allocatable)
@@ -77,20 +77,20 @@ class TypeFilter:
         return TypeFilter(self._index, self.labels, self.offerings.below(price), self.room, self.table)
 
     def with_overhead(self, overhead: Sequence[Vector], daemon_ports: Sequence[tuple[HostPort, ...]]) -> TypeFilter:
-        """Return the same types after the DaemonSets' pods have taken these requests and host ports on each."""
+        """Return the same types, less these requests and host ports of DaemonSet pods on each."""
         room = self.room.with_overhead(overhead, daemon_ports)
         return TypeFilter(self._index, self.labels, self.offerings, room, self.table)
 
     def names(self, among: TypeMask) -> tuple[str, ...]:
-        """The names of these types, in order."""
+        """Return the names of these types, in order."""
         return tuple(compress(self._index.names, flags_of(among, len(self.types))))
 
     def names_in_price_order(self, among: TypeMask, reqs: RequirementId) -> tuple[str, ...]:
-        """The names of these types, the cheapest under the requirements first; ties by name."""
+        """Return the names of these types, the cheapest under the requirements first; ties by name."""
         return tuple(map(self._index.names.__getitem__, self.offerings.positions_in_price_order(among, reqs)))
 
     def distinct(self, among: TypeMask, key: str) -> int:
-        """How many values of a label these types have between them, for minValues."""
+        """Return how many different values of a label these types have together, for minValues."""
         return (self.offerings if key in OFFERING_KEYS else self.labels).distinct(among, key)
 
 

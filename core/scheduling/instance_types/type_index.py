@@ -18,7 +18,8 @@ from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.memo import memo
 
 OfferingLabels = tuple[str, ...]
-"""Values of the labels that a node gets from its offering, in the order of `OFFERING_KEYS`; empty where it does not get one."""
+"""Values of the labels that a node gets from its offering, in the order of `OFFERING_KEYS`; empty for a label that it does not
+get."""
 
 RESERVATION_KEYS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 """Labels that a node gets from its reservation."""
@@ -35,12 +36,13 @@ class TypeIndex:
     Attributes:
         full: All types.
         names: Their names, by position.
-        sound: Types whose allocatable is nowhere below zero.
-        by_value: Label → value → types that may carry it.
+        sound: Types without negative allocatable resources.
+        by_value: Label → value → types that may have it.
         offered: Offering labels → types with an available offering that has them.
         prices: Offering labels → (price, position) of those offerings, cheapest first.
-        price_order: Several offering labels → the types on offer with any of them, each at its cheapest such offering.
-        reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
+        price_order: Several offering labels → the types with an offering that has any of them, each at its cheapest such
+            offering.
+        reservations: Reservation id → how many more instances it takes; the minimum if offerings disagree.
     """
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
@@ -59,7 +61,7 @@ class TypeIndex:
         self.reservations = _reservations(self.types)
 
     def below(self, price: int) -> TypeIndex:
-        """The same types with only the offerings that cost less than `price`."""
+        """Return the same types with only the offerings that cost less than `price`."""
         cheap = object.__new__(TypeIndex)
         cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
         cheap.allocatable, cheap.sound = self.allocatable, self.sound
@@ -73,7 +75,7 @@ class TypeIndex:
 
 
 index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
-"""The index of a tuple of types."""
+"""Returns the cached index of a tuple of types."""
 
 
 def offering_labels(offering: Offering) -> OfferingLabels:
@@ -120,7 +122,7 @@ def _price_order(
 
 
 def _growing(prices: Mapping[OfferingLabels, Sequence[tuple[int, int]]]) -> dict[OfferingLabels, list[TypeMask]]:
-    """Return offering labels → the set of none, of the cheapest one, of the cheapest two and so on."""
+    """Return offering labels → the sets of the cheapest zero, one, two, … types."""
     # Prefix sums with `or` in place of `+`: the types below a price are the entry at the number of cheaper offerings.
     return {
         values: list(accumulate((TypeMask(1 << position) for _, position in entries), or_, initial=TypeMask(0)))

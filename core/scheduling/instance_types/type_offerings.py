@@ -1,4 +1,4 @@
-"""Where and at which price instance types are on offer."""
+"""The offerings of instance types under requirements."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 
 OfferingRequirements = tuple[Requirement | None, ...]
-"""What is required of each of `OFFERING_KEYS`."""
+"""The requirement on each of `OFFERING_KEYS`."""
 
 
 class TypeOfferings:
     """The available offerings of one NodePool's types.
 
     Attributes:
-        reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
-        cheapest: A set of types and requirements → the lowest price, in nano-dollars per hour; None where nothing is on offer.
+        reservations: Reservation id → how many more instances it takes; the minimum if offerings disagree.
+        cheapest: A set of types and requirements → the lowest price in nano-dollars per hour; None without an offering.
     """
 
     def __init__(self, index: TypeIndex, table: RequirementTable) -> None:
@@ -35,39 +35,39 @@ class TypeOfferings:
         self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(partial(_cheapest, self._price_order))
 
     def below(self, price: int) -> TypeOfferings:
-        """Only what costs less than `price`."""
+        """Return only the offerings that cost less than `price`."""
         return TypeOfferings(self._index.below(price), self._table)
 
     def mask(self, requirements: Requirements) -> TypeMask:
-        """Types with an available offering in these zones, capacity types and reservations."""
+        """Return types with an available offering in these zones, capacity types and reservations."""
         return self._mask(_of_offerings(requirements))
 
     def in_price_order(self, among: TypeMask, reqs: RequirementId) -> list[tuple[int, int]]:
-        """(price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
+        """Return (price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
         return list(self._price_order(reqs).among(among))
 
     def positions_in_price_order(self, among: TypeMask, reqs: RequirementId) -> Iterator[int]:
-        """The positions of these types, in that order."""
+        """Return the positions of these types, in that order."""
         return self._price_order(reqs).positions_among(among)
 
     def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Zones and capacity types in which any of these types is on offer under the requirements."""
+        """Return zones and capacity types in which any of these types has an offering under the requirements."""
         found = [values for values in self._met(reqs) if self._index.offered[values] & among]
         return tuple(sorted({zone for zone, *_ in found})), tuple(sorted({capacity for _, capacity, *_ in found}))
 
     def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
-        """The values of one of `OFFERING_KEYS` with which any of these types is on offer under the requirements; sorted."""
+        """Return the values of one of `OFFERING_KEYS` among the offerings of these types under the requirements; sorted."""
         place = OFFERING_KEYS.index(key)
         offered = self._index.offered
         return tuple(sorted({values[place] for values in self._met(reqs) if offered[values] & among} - {""}))
 
     def distinct(self, among: TypeMask, key: str) -> int:
-        """How many values of one of `OFFERING_KEYS` the offerings of these types have."""
+        """Return how many different values of one of `OFFERING_KEYS` the offerings of these types have."""
         place = OFFERING_KEYS.index(key)
         return len({values[place] for values, types in self._index.offered.items() if types & among} - {""})
 
     def by_labels(self, reqs: RequirementId) -> Iterator[tuple[OfferingLabels, Sequence[tuple[int, int]]]]:
-        """Offering labels that meet the requirements, each with (price, position) of the offerings that have them."""
+        """Return offering labels that meet the requirements, each with (price, position) of its offerings."""
         return ((values, self._index.prices[values]) for values in self._met(reqs))
 
 

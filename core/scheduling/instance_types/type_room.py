@@ -1,4 +1,4 @@
-"""Capacity of instance types for pods: resources, host ports and volumes, after the DaemonSets' pods."""
+"""Room of instance types for pods: resources, host ports and volumes, less DaemonSet pods."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from core.scheduling.primitives.threshold_index import ThresholdIndex
 
 
 class TypeRoom:
-    """What pods may take of each type, whatever it costs.
+    """The room of each type for pods, regardless of price.
 
     Attributes:
         vectors: [position], what pods may request.
-        front: A set of types → the maximal rooms among them: what fits any of these types fits one of the front.
-        capacities: Resource → what each type has of it before anything is set aside, for limits.
-        port_mask: Host ports → types whose DaemonSets' pods leave them free.
-        attach_mask: Number of volumes → types that can attach so many; those with an unknown limit can.
+        front: A set of types → the Pareto-maximal vectors among them: requests that fit any type fit one of these.
+        capacities: Resource → each type's capacity before overhead, for limits.
+        port_mask: Host ports → types whose DaemonSet pods leave them free.
+        attach_mask: Number of volumes → types that can attach that many; those with an unknown limit can.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class TypeRoom:
         overhead: Sequence[Vector],
         daemon_ports: Sequence[tuple[HostPort, ...]],
     ) -> None:
-        """Hold so much.
+        """Create the room of some types.
 
         Args:
             types: The types, in order of name.
             vectors: [position], what pods may request.
-            overhead: [position], what the DaemonSets' pods have requested besides.
-            daemon_ports: [position], the host ports that they take.
+            overhead: [position], the requests of DaemonSet pods, already subtracted.
+            daemon_ports: [position], the host ports of DaemonSet pods.
         """
         self._types = types
         self._overhead = overhead
@@ -56,18 +56,18 @@ class TypeRoom:
         return any(within(total, room) for room in self.front(among))
 
     def survivors(self, among: TypeMask, total: Vector) -> TypeMask:
-        """Those of these types that have room for `total`."""
+        """Return those of these types that have room for `total`."""
         for column, amount in zip(self._by_resource, total, strict=True):
             among &= column.at_least(amount)
         return among
 
     def with_overhead(self, overhead: Sequence[Vector], daemon_ports: Sequence[tuple[HostPort, ...]]) -> TypeRoom:
-        """What is left once DaemonSets' pods request so much, and take these host ports, on each type."""
+        """Return the room less these requests and host ports of DaemonSet pods on each type."""
         left = [minus(room, taken) for room, taken in zip(self.vectors, overhead, strict=True)]
         return TypeRoom(self._types, left, overhead, daemon_ports)
 
     def least_overhead(self, among: TypeMask) -> Vector:
-        """What the DaemonSets' pods take on any of these types at the least."""
+        """Return the smallest requests of DaemonSet pods on any of these types."""
         rows = set(compress(self._overhead, flags_of(among, len(self._types))))
         return tuple(map(min, zip(*rows, strict=True))) if rows else tuple(0 for _ in self._by_resource)
 

@@ -1,4 +1,4 @@
-"""The fleet once many nodes are gone: where their pods go, and the new nodes packed as well as may be."""
+"""Plans the fleet without many of its nodes: places their pods, and packs the new nodes as well as possible."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 
 class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
-    """One answer of the scheduler.
+    """One result of the scheduler.
 
     Attributes:
-        results: The answer, new nodes as the scheduler opened them.
+        results: The plan with the scheduler's own new nodes.
     """
 
     results: R
@@ -32,10 +32,10 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
     _search: SearchSettings
 
     def packed(self, budget: SearchBudget) -> R:
-        """The same pods on cheaper new nodes, if any are found within the budget.
+        """Return the same pods on cheaper new nodes, if any are found within the budget.
 
-        Two ways of packing are tried: rules along hostnames as resources of machines, and as caps on each kind of pod. Which is
-        the better depends on how many pods such rules keep apart.
+        Two models of hostname rules are tried: as resources of machines, and as caps on each kind of pod. Which is better
+            depends on how many pods such rules keep apart.
         """
         if not self._solution.claims or budget.is_spent:
             return self.results
@@ -51,11 +51,11 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         return self._outcome(self._within_quotas(Repacker(self._context, budget, best_way).improved(best)))
 
     def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
-        """The same pods on new nodes as they were meant to share them, if that is cheaper.
+        """Return the same pods on the intended new nodes, if that is cheaper.
 
         Args:
-            new_nodes: For each node, how many pods of which kinds.
-            kind: The kind of a pod.
+            new_nodes: For each node, kind → number of pods.
+            kind: Returns the kind of a pod.
         """
         if not self._solution.claims or not new_nodes:
             return self.results
@@ -66,13 +66,13 @@ class DrainedFleet(msgspec.Struct, Generic[R], frozen=True, eq=False):
         return self._outcome(self._within_quotas(found))
 
     def _within_quotas(self, found: Solution) -> Solution:
-        """The cheaper solution where EC2's quotas allow it; the scheduler's own is within them."""
+        """Return the cheaper solution if EC2's quotas allow it, else the scheduler's own, which is within them."""
         found = found.settle_commitments()
         return found if self._context.fit_quotas(found.claims) else self._solution
 
 
 def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
-    """Return the settings of both ways. All zones are packed together: apart, each zone rounds up on its own."""
+    """Return the settings of both models. All zones are packed together: separately, each zone rounds up on its own."""
     whole = replace(settings.repack, joint_pairs_max=sys.maxsize)
     return replace(settings, repack=whole), replace(settings, repack=replace(whole, hostname_resources_max=0))
 

@@ -19,7 +19,7 @@ from core.scheduling.optimization.subproblems.packing_columns import problem_of
 
 
 class LowerBound:
-    """The packing problem of a plan's pods with most rules left out, and bounds from it.
+    """The packing problem of a plan's pods with most rules relaxed, and its bounds.
 
     Attributes:
         fluid: Nano-dollars per hour that no new nodes for these pods undercut, by the fluid relaxation.
@@ -34,9 +34,9 @@ class LowerBound:
         self.fluid = relax(self._problem, settings).lower_bound
 
     def proven(self, claims: Sequence[InFlightClaim], *, cost: int, budget: SearchBudget) -> int:
-        """A bound no lower than `fluid`, from the loads of these claims at this cost.
+        """Return a bound no lower than `fluid`, from the loads of these claims at this cost.
 
-        It is `fluid` where that is near the cost, the budget is spent, or some machine is free: columns need prices.
+        It equals `fluid` if that is near the cost, the budget is spent, or a machine costs nothing: columns need prices.
         """
         is_far = is_coarse(
             self._problem,

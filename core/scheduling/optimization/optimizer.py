@@ -1,4 +1,4 @@
-"""Makes the greedy plan cheaper and proves how far from the cheapest it may be."""
+"""Makes the greedy plan cheaper and proves how far it is from the optimum at most."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def improved(
 ) -> tuple[Solution, Cost]:
     """Return the plan, made cheaper within the budget, with its lower bound.
 
-    Without a budget nothing is searched, and the bound is left out where it takes a solver.
+    Without a budget nothing is searched, and a bound that needs a solver is left out.
     """
     relaxed, cost, limits = RelaxedPods(context, solution, settings), _cost(solution), settings.optimizer
     bound = relaxed.arithmetic_bound() if relaxed.pairs_max <= limits.arithmetic_pairs_max else None

@@ -1,4 +1,4 @@
-"""The minimal requirements of pods on a node: all that a lower bound may assume."""
+"""Relaxed pods: the minimal requirements of pods on a node, which a lower bound may assume."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from core.scheduling.topology.topology_group import ANTI_AFFINITY
 
 
 class RelaxedPods:
-    """The pods of a plan's new nodes with most of their rules left out.
+    """The pods of a plan's new nodes with most of their rules relaxed.
 
-    Each keeps what it requires of a node itself, in every NodePool that it tolerates. Pods with anti-affinity to each other by
-    hostname need a node each, which they may share with any others. Spreads are left out: how many of their pods may share a
-    node depends on how many nodes there are.
+    Each keeps its own requirements on a node, in every NodePool that it tolerates. Pods with hostname anti-affinity to each
+    other need separate nodes, which they may share with any other pods. Spreads are relaxed: how many of their pods may share a
+    node depends on the number of nodes.
 
     Attributes:
         counts: How many pods each item group has.
-        hostname_capacity: Hostname groups of such anti-affinity → one, how many of their pods a node holds.
+        hostname_capacity: Hostname groups of such anti-affinity → one, the number of their pods per node.
     """
 
     def __init__(self, context: SchedulingContext, solution: Solution, settings: SearchSettings) -> None:
@@ -64,17 +64,17 @@ class RelaxedPods:
         return sum(templates[option.template_index].mask.bit_count() for option in options)
 
     def arithmetic_bound(self) -> int:
-        """Nano-dollars per hour that no new nodes for these pods undercut, by arithmetic alone."""
+        """Return a lower bound on the cost of new nodes in nano-dollars per hour, by arithmetic alone."""
         items = (OfferedItem(group.requests, count, self._offers(group)) for group, count in self.counts.items())
         return arithmetic_bound(items, self._settings.arithmetic_bound)
 
     def separate_cost(self) -> int:
-        """Nano-dollars per hour of the cheapest node for every pod alone."""
+        """Return the cost in nano-dollars per hour of the cheapest separate node for every pod."""
         prices = ((min((price for price, _ in self._offers(group)), default=0), n) for group, n in self.counts.items())
         return sum(price * count for price, count in prices)
 
     def load(self, claim: InFlightClaim) -> list[int]:
-        """[item group], how many pods of it a claim holds; all of them must be pods that these were made from."""
+        """Return [item group], how many of its pods a claim holds; all pods of the claim must be among these."""
         held = Counter(self._item_group(pod_group) for pod_group in claim.pod_groups)
         return [held[group] for group in self.counts]
 
@@ -84,7 +84,7 @@ class RelaxedPods:
         return ItemGroup(pod_group.requests, options, hostname_requests=tuple((number, 1) for number in exclusive))
 
     def _offers(self, group: ItemGroup) -> list[Offer]:
-        """Everything that one pod of the group fits."""
+        """Return every type that one pod of the group fits."""
         found: list[Offer] = []
         for option in group.options:
             types = self._context.templates[option.template_index].types
@@ -96,7 +96,7 @@ class RelaxedPods:
 
 
 def _exclusive_groups(topology: Topology, steps: tuple[RelaxationStep, ...]) -> tuple[TopologyGroupId, ...]:
-    """Hostname groups that count such a pod and of which it tolerates no other pod on its node, whatever its preferences."""
+    """Return hostname groups that count such a pod and must have no other pod on its node, regardless of preferences."""
     rules = steps[-1].host_rules if steps else ()
     exclusive = {
         rule.group
@@ -109,7 +109,7 @@ def _exclusive_groups(topology: Topology, steps: tuple[RelaxationStep, ...]) -> 
 def _options(
     context: SchedulingContext, signature: PodSignature, steps: tuple[RelaxationStep, ...]
 ) -> tuple[LaunchOption, ...]:
-    """Every NodePool that such pods tolerate and whose nodes meet what they require, once for each of their alternatives."""
+    """Return every NodePool that such pods tolerate and whose nodes meet their requirements, once per alternative."""
     table, found = context.table, dict[LaunchOption, None]()
     tolerated = [context.open_templates(step) for step in steps]
     for parts in required_alternatives(signature.spec):

@@ -28,7 +28,7 @@ from core.scheduling.optimization.template_demand import templates_in_demand
 
 
 class _Replaceable(msgspec.Struct, frozen=True, eq=False):
-    """Claims of one scope that may be replaced, and the pods of each as movable sets."""
+    """Claims of one scope that may be replaced, and the movable sets of pods of each."""
 
     scope: RepackScope
     claims: list[InFlightClaim]
@@ -64,12 +64,12 @@ class Repacker:
     def regrouped(
         self, solution: Solution, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]
     ) -> Solution:
-        """The solution with claims as they were meant, or as it is where that is no cheaper or not allowed.
+        """Return the solution with the intended claims, or unchanged if these are not cheaper or not allowed.
 
         Args:
             solution: The solution.
-            new_nodes: For each node, how many pods of which kinds.
-            kind: The kind of a pod.
+            new_nodes: For each node, kind → number of pods.
+            kind: Returns the kind of a pod.
         """
         kept, replaceable = self._taken_apart(solution)
         found = [
@@ -85,7 +85,7 @@ class Repacker:
         replaceable: Sequence[_Replaceable],
         cheaper: Sequence[list[InFlightClaim]],
     ) -> Solution:
-        """The solution with other claims for each scope where they cost less and keep limits and rules; none: as they are."""
+        """Return the solution with the `cheaper` claims of each scope, if these cost less and keep limits and rules."""
         constraints, claims = solution.state.constraints, list(kept)
         for one, found in zip(replaceable, cheaper, strict=True):
             charged = _charged_instead(constraints, one, found) if found else None
@@ -100,9 +100,9 @@ class Repacker:
         return solution
 
     def _taken_apart(self, solution: Solution) -> tuple[list[InFlightClaim], list[_Replaceable]]:
-        """The claims that stay as they are, and the others by scope, each with its pods as movable sets.
+        """Return the claims that stay unchanged, and the others by scope, each with its movable sets of pods.
 
-        Pods that an unplaced pod must join stay where they are: the pod could not join them there.
+        Pods that an unplaced pod must be near stay where they are.
         """
         kept = list[InFlightClaim]()
         awaited = {
@@ -120,7 +120,7 @@ class Repacker:
         found: list[_Replaceable] = []
         for _, (scope, claims) in sorted(scopes.items()):
             nodes = [self._extraction.items_of(claim, scope) for claim in claims]
-            # The pods that cannot be taken apart come first in each list.
+            # The pods that must stay together come first in each list.
             is_fixed = [of_claim[0].item.is_fixed for of_claim in nodes]
             if sum(is_fixed) <= self._settings.repack.fixed_items_max:
                 is_fixed = [False] * len(claims)
@@ -131,7 +131,7 @@ class Repacker:
         return kept, found
 
     def _subproblems(self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]]) -> list[Subproblem]:
-        """One subproblem, or where that were too large one for each zone."""
+        """Return one subproblem, or one for each zone if it is too large."""
         settings = self._settings.repack
         movable = [one for of_node in nodes for one in of_node]
         items = {one.item for one in movable}
@@ -146,7 +146,7 @@ class Repacker:
 
 
 def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) -> bool:
-    """Whether only capacity, rules and price decide about a claim, as far as the constraints know."""
+    """Whether all constraints allow a claim to be replaced."""
     constraints = solution.state.constraints.all
     return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
 
@@ -154,9 +154,9 @@ def _may_repack(claim: InFlightClaim, solution: Solution, *, pods_wait: bool) ->
 def _charged_instead(
     constraints: PlanConstraints, replaceable: _Replaceable, found: Sequence[InFlightClaim]
 ) -> PlanConstraints | None:
-    """A copy with the claims found in place of the others of their scope; None where they save nothing or exceed a limit.
+    """Return a copy of the constraints charged with the claims found; None if these save nothing or exceed a limit.
 
-    The plan's own stay as they are: a search tried in another way begins with them again.
+    The plan's own constraints are unchanged: another way of searching starts from them again.
     """
     charged, replaced = constraints.copy(), replaceable.claims
     limits = charged.limits.remaining[replaceable.scope.template.index]

@@ -1,4 +1,4 @@
-"""Divides a search's budget between the subproblems of a plan, and continues with those far from their bound."""
+"""Divides a search's budget between the subproblems of a plan, and continues with those that are far from their bound."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class SubproblemSearch:
         self._subproblem = subproblem
         self._settings = settings
         problem = subproblem.problem()
-        # Machines without a price have no order by value for price: such subproblems are not searched.
+        # Machines with a price of zero have no ratio of value to price: such subproblems are not searched.
         is_priced = bool(problem.prices.all())
         self._ready = prepared_with_flexibility(problem, settings, budget) if is_priced else None
         self._best: OptimizedPacking | None = None
 
     @property
     def gap(self) -> int:
-        """Nano-dollars per hour that may yet be saved; zero where that is too little to search on."""
+        """Return the possible further saving in nano-dollars per hour; zero if it is too small to search on."""
         if self._ready is None:
             return 0
         if self._best is None:
@@ -49,7 +49,7 @@ class SubproblemSearch:
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
     def claims(self) -> list[InFlightClaim]:
-        """Claims for what was found, none where nothing was."""
+        """Return claims for the packing found, none if there is none."""
         if self._ready is None or self._best is None:
             return []
         return self._subproblem.claims_of(self._ready.problem, self._best.packing)
@@ -58,10 +58,10 @@ class SubproblemSearch:
 def search(
     subproblems: Iterable[Subproblem], *, seed: int, budget: SearchBudget, settings: SearchSettings
 ) -> list[SubproblemSearch]:
-    """Search every subproblem, repeatedly while that saves anything and the budget lasts.
+    """Search every subproblem, repeatedly while that saves money and the budget lasts.
 
-    Where there are several, each gets its quick stages before any gets the slow ones. What is left of the budget is divided in
-    proportion to the gaps.
+    With several subproblems, the quick stages of all run before the slow ones. The rest of the budget is divided in proportion
+    to the gaps.
     """
     searches = [SubproblemSearch(subproblem, budget, settings) for subproblem in subproblems]
     for number in range(settings.repack.rounds_max):

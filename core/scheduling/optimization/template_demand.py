@@ -13,7 +13,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGroup]) -> frozenset[int]:
     """Return the indexes of templates that could launch a node for one of the pods if their limits and other pods let them.
 
-    Taints, requirements and size decide. A pod that no change of a NodePool's claims could help demands none of them.
+    Taints, requirements and size decide. A pod that a change of claims could not help demands no template.
     """
     found = set[int]()
     for pod_group in (pending.pod_group for pending in unplaced if not pending.pod_group.reason):
@@ -25,7 +25,7 @@ def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGr
 
 
 def _suits(context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> bool:
-    """Whether a type of the template meets what the pods ask for at this step, and has room for one of them."""
+    """Whether a type of the template meets the pods' requirements at this step, and has room for one of them."""
     types = template.types
     narrowed = (context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives)
     return any(

@@ -1,1 +1,1 @@
-"""Pending pods, their demands, and which of them are alike."""
+"""Pending pods, their demands, and the groups of equal pods."""

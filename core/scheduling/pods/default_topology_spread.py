@@ -9,7 +9,7 @@ from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 
 _WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet", "Deployment")
-"""Kinds whose selector counts; pods that a Deployment in a file stands for hang on it directly."""
+"""Kinds whose selector is used; pods expanded from a Deployment in a file are owned by it directly."""
 
 
 class DefaultSpreads:
@@ -21,7 +21,7 @@ class DefaultSpreads:
         self._workloads = {(w.namespace, w.kind, w.name): w.selector for w in snapshot.workload_selectors}
 
     def of(self, pod: Pod) -> tuple[TopologySpread, ...]:
-        """The pod's constraints: its own, or the defaults where it has none and something selects it."""
+        """Return the pod's constraints: its own, or the defaults if it has none and something selects it."""
         if pod.spec.spreads or not self._defaults:
             return pod.spec.spreads
         selector = self._selector(pod)

@@ -1,4 +1,4 @@
-"""Selects the pods to plan for: those that the scheduler could not bind, and the virtual ones of capacity buffers."""
+"""Selects the pods to plan for: pods that the scheduler could not bind, and virtual pods of capacity buffers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 
 
 def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Pods that wait for a node, and the virtual ones of capacity buffers; by key."""
+    """Return pods that wait for a node, and virtual pods of capacity buffers; by key."""
     mark = snapshot.options.requires_unschedulable_mark
     found = [pod for pod in snapshot.pods if is_pending(pod, requires_mark=mark)]
     if snapshot.options.feature_gates.capacity_buffer:
@@ -30,12 +30,12 @@ def is_virtual(pod: Pod) -> bool:
 
 
 def buffer_of(pod: Pod) -> str:
-    """`namespace/name` of the buffer that a virtual pod stands for."""
+    """Return `namespace/name` of a virtual pod's buffer."""
     return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
 
 
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
-    """Pods that stand for a buffer's room, named as in Karpenter."""
+    """Return a buffer's virtual pods, named as in Karpenter."""
     marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
     for number in range(1, buffer.pods + 1):
         name = f"capacity-buffer-{buffer.name}-{number}"

@@ -1,4 +1,4 @@
-"""Groups of pods that are alike for scheduling: most pods of a workload differ only in their names."""
+"""Groups of pods that are equal for scheduling: most pods of a workload differ only in their names."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from core.scheduling.primitives.handles import PodGroupId, RequirementId, StepId
 from core.scheduling.primitives.resource_vector import Vector
 
 ConstraintFacts = tuple[tuple[type, Hashable], ...]
-"""Constraint → what it reads of a pod beside its spec, namespace and labels."""
+"""Constraint → what it reads of a pod besides its spec, namespace and labels."""
 
 
 class PodSignature(msgspec.Struct, eq=False):
-    """Pods of one namespace with equal labels, as far as any selector reads them, and equal specs but for what they request.
+    """Pods of one namespace with equal specs except for requests, and equal labels among those that any selector reads.
 
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
-        facts: Constraint → what it reads of a pod beside all that.
+        facts: Constraint → what else it reads of a pod.
         selected_by: Numbers of the topology groups whose selector picks these pods.
-        pinned_keys: Topology keys (hostname aside) along which a hard rule speaks of these pods.
+        pinned_keys: Topology keys except the hostname, along which a hard rule selects these pods.
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
@@ -42,7 +42,7 @@ class PodSignature(msgspec.Struct, eq=False):
     bound: dict[int, int] = msgspec.field(default_factory=dict)
 
     def may_run_anywhere(self, key: str) -> bool:
-        """Whether the pods' own required node affinity says nothing of a label."""
+        """Whether the pods' own required node affinity does not restrict a label."""
         alternatives = required_alternatives(self.spec)
         return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
 
@@ -53,7 +53,7 @@ class PodSignature(msgspec.Struct, eq=False):
 
 
 class TopologyRule(msgspec.Struct, frozen=True, eq=False):
-    """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
+    """One topology group that a pod has to obey; `selects_self` if the rule also selects the pod itself."""
 
     group: TopologyGroupId
     kind: str
@@ -66,12 +66,12 @@ class RelaxationStep(msgspec.Struct, eq=False):
     """What pods demand after giving up some of their preferences.
 
     Attributes:
-        index: Its number among all stages of the snapshot.
+        index: Its number among all steps of the snapshot.
         number: Its place among the steps of its pods.
-        asks: Numbers of the requirements to grant, one for each way in which the volumes can be met.
-        host_rules, zone_rules: The rules in force, inverse ones included, by whether a node is a domain of its own.
-        keys: Topology keys that a new node must be held to one value of.
-        is_monotone: Whether a failure is for good as pods are added: true without affinity and spread along shared domains.
+        asks: Numbers of the requirements, one for each alternative of the volumes.
+        host_rules, zone_rules: The rules in force, including inverse ones, by whether each node is a domain.
+        keys: Topology keys of which a new node must have one value.
+        is_monotone: Whether a failure is permanent as pods are added: true without affinity and spread along shared domains.
     """
 
     index: StepId
@@ -85,7 +85,7 @@ class RelaxationStep(msgspec.Struct, eq=False):
 
 
 def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationStep, ...]:
-    """Return the steps at which nothing but alternatives of the required node affinity is given up; none for a single one."""
+    """Return the steps that relax only alternatives of the required node affinity; none if there is only one such step."""
     if not steps or len(steps[0].demands.terms) < 2:
         return ()
     whole = msgspec.structs.replace(steps[0].demands, terms=())
@@ -93,11 +93,11 @@ def with_all_preferences(steps: Sequence[RelaxationStep]) -> tuple[RelaxationSte
 
 
 class PodGroup(msgspec.Struct, eq=False):
-    """Equal pods, for which one answer serves all: a signature, what one pod requests, and what its volumes demand.
+    """Equal pods, which share all results: a signature, the requests of one pod, and the requirements of its volumes.
 
     Attributes:
-        steps: What they ask for, step by step; shared by groups that differ only in what they request.
-        reason, message: Set where no node can help.
+        steps: Their relaxation steps; shared by groups that differ only in their requests.
+        reason, message: Set if no node can help.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
@@ -112,7 +112,7 @@ class PodGroup(msgspec.Struct, eq=False):
 
 
 class PendingGroup(msgspec.Struct, eq=False):
-    """Equal pods that wait for a place, in the order in which they get one.
+    """Equal pods that wait for a place, in the order of placement.
 
     Attributes:
         avoids_recently_changed: Whether consolidation moves them, so that they must avoid nodes whose pods changed recently.

@@ -1,4 +1,4 @@
-"""Gives each pod its signature: everything that scheduling reads of it, except how much it requests."""
+"""Assigns each pod its signature: everything that scheduling reads of it, except its requests and volumes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SizedSignature(msgspec.Struct, eq=False):
     """Everything that pods of a group have in common except their volumes.
 
     Attributes:
-        group: Their group where they have no volumes, once it is known: clusters may have a group for every pod.
+        group: The cached group of pods without volumes: clusters may have a group for every pod.
     """
 
     signature: PodSignature
@@ -30,7 +30,7 @@ _NO_FACTS: Final[ConstraintFacts] = ()
 
 
 class PodSignatures:
-    """The signatures of all pods of a snapshot, numbered in the order in which the pods are given."""
+    """The signatures of all pods of a snapshot, numbered in the order of the given pods."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class PodSignatures:
 
         Args:
             snapshot: The cluster.
-            pods: Pods that need a place, and those that run.
-            axis: The resources that count.
-            reads: What constraints read of a pod beside its spec, namespace and labels.
+            pods: Pods that need a place, and running pods.
+            axis: The relevant resources.
+            reads: What constraints read of a pod besides its spec, namespace and labels.
         """
         self._defaults = DefaultSpreads(snapshot)
         self._reads = reads
@@ -66,11 +66,11 @@ class PodSignatures:
         return list(self._signatures.values())
 
     def of(self, pod: Pod) -> SizedSignature:
-        """Return the signature of a pod of the snapshot; a lookup by the very object is faster than by name."""
+        """Return the signature of a pod of the snapshot; lookup by object identity is faster than by name."""
         return self._of[id(pod)]
 
     def requests(self, pod: Pod) -> Vector:
-        """What a pod of the snapshot requests."""
+        """Return the requests of a pod of the snapshot."""
         return self._requests[id(pod.spec)]
 
     def _sized(self, pod: Pod) -> SizedSignature:
@@ -105,7 +105,7 @@ class PodSignatures:
 
 
 def _terms(spec: PodSpec) -> tuple[object, ...]:
-    """All of a spec that scheduling reads, but for what it requests."""
+    """Return everything in a spec that scheduling reads, except requests."""
     return (
         spec.node_selector,
         spec.required_terms,
@@ -122,7 +122,7 @@ def _terms(spec: PodSpec) -> tuple[object, ...]:
 
 
 def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[str]:
-    """Keys of pod labels that any rule reads; the other labels need not tell pods apart."""
+    """Return the keys of pod labels that any rule reads; other labels do not distinguish signatures."""
     keys: set[str] = set()
     for spec in specs:
         for selector, extra in _selectors(spec, snapshot.options.default_spreads):

@@ -1,4 +1,4 @@
-"""Lists what a pod demands, and what it gives up step by step where it cannot have everything (Karpenter, preferences)."""
+"""Lists a pod's demands at each relaxation step, at which it gives up one preference more (Karpenter, preferences)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCH
 
 
 class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a pod asks for at one relaxation step. Preferences that are still included count as demands."""
+    """Everything that a pod demands at one relaxation step, including the preferences that it has not given up."""
 
     terms: tuple[NodeSelectorTerm, ...]
     preferred_terms: tuple[PreferredTerm, ...]
@@ -38,12 +38,12 @@ class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usable_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    """The alternatives of the required node affinity that a node could meet: with expressions, without fields."""
+    """Return the alternatives of the required node affinity that a node could meet: with expressions, without fields."""
     return tuple(term for term in spec.required_terms if term.requirements and not term.uses_fields)
 
 
 def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
-    """The node selector with each alternative of the required node affinity; nothing where no alternative can be met."""
+    """Return the node selector combined with each alternative of the required node affinity; empty if none can be met."""
     terms = usable_terms(spec)
     if spec.required_terms and not terms:
         return ()
@@ -53,16 +53,16 @@ def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
 def relaxation_steps(
     spec: PodSpec, spreads: tuple[TopologySpread, ...], *, respect: bool, tolerate_at_last: bool
 ) -> Iterator[PodDemands]:
-    """Return the demands, first everything, then one less each time.
+    """Return the demands of each step: first everything, then one preference less at a time.
 
-    Order: alternatives of the required node affinity but the last, preferred pod affinity, preferred pod anti-affinity,
-    preferred node affinity (the heaviest first), ScheduleAnyway spreads, at last the toleration of PreferNoSchedule. Karpenter
-    ends there; then each alternative that was dropped early is tried once more without any preference.
+    Order: all alternatives of the required node affinity except the last, preferred pod affinity, preferred pod anti-affinity,
+    preferred node affinity (the heaviest first), ScheduleAnyway spreads, finally tolerating PreferNoSchedule. Karpenter stops
+    there; here each dropped alternative is then tried once more without any preference.
 
     Args:
         spec: The pod.
         spreads: Its spread constraints, cluster defaults included.
-        respect: Whether preferences count at all (`--preference-policy`).
+        respect: Whether preferences are respected (`--preference-policy`).
         tolerate_at_last: Whether any taint with effect PreferNoSchedule exists.
     """
     hard = tuple(s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
@@ -105,7 +105,7 @@ def _relaxed(demands: PodDemands, *, tolerate_at_last: bool) -> PodDemands | Non
 
 
 def _without_swapping(spreads: tuple[TopologySpread, ...], index: int) -> tuple[TopologySpread, ...]:
-    """Karpenter fills the gap with the last element, which decides what is dropped next."""
+    """Remove a spread like Karpenter: the last element fills the gap, which determines what is dropped next."""
     moved = list(spreads)
     moved[index] = moved[-1]
     return tuple(moved[:-1])

@@ -15,7 +15,7 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
 
     Args:
         spec: The pod.
-        needs: What its volumes demand.
+        needs: The requirements of its volumes.
         well_known: Labels that every cloud node gets automatically.
     """
     if spec.problem:

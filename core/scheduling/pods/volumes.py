@@ -1,4 +1,4 @@
-"""Determines where a pod's volumes let it run, and how many attachments they need."""
+"""Determines where a pod may run because of its volumes, and which attachments they need."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     """The demands of a pod's volumes on its node.
 
     Attributes:
-        alternatives: Node requirements, any one of which will do; without volumes one empty one.
-        attachments: (CSI driver, volume) for each volume to attach, sorted; a shared volume has one identity.
-        reason, message: Set where the pod cannot run until its volumes are repaired.
+        alternatives: Alternative node requirements; a single empty one without volumes.
+        attachments: (CSI driver, volume) for each volume to attach, sorted; a volume that pods share appears once per node.
+        reason, message: Set if the pod cannot run until its volumes are repaired.
     """
 
     alternatives: Alternatives = (Requirements(),)
@@ -48,7 +48,7 @@ NO_VOLUMES: Final = VolumeNeeds()
 
 
 class VolumeIndex:
-    """Claims, volumes and classes by name, and what follows from them for pods (Karpenter, volume topology)."""
+    """Claims, volumes and classes by name, and the needs of pods that follow from them (Karpenter, volume topology)."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
@@ -57,18 +57,18 @@ class VolumeIndex:
         self._default_class = default_class(snapshot.storage_classes)
 
     def label_keys(self) -> set[str]:
-        """Node labels that some volume or class refers to."""
+        """Return node labels that any volume or class refers to."""
         terms = [term for volume in self._volumes.values() for term in volume.node_terms]
         terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
         return {_key(r.key) for term in terms for r in term.requirements}
 
     def driver_of(self, volume_name: str) -> str:
-        """CSI driver of a PersistentVolume, empty where it has none or is unknown."""
+        """Return the CSI driver of a PersistentVolume, empty if it has none or is unknown."""
         volume = self._volumes.get(volume_name)
         return volume.driver if volume is not None else ""
 
     def needs(self, pod: Pod) -> VolumeNeeds:
-        """What the pod's volumes demand."""
+        """Return the needs of the pod's volumes."""
         if not pod.spec.volumes:
             return NO_VOLUMES
         merged: Alternatives = (Requirements(),)
@@ -86,7 +86,7 @@ class VolumeIndex:
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
     def demanding(self, pod: Pod, key: str) -> list[str]:
-        """Return the pod's claims whose volumes or classes demand a label, each with its volume where it has one."""
+        """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
         found = []
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
             if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
@@ -96,7 +96,7 @@ class VolumeIndex:
         return found
 
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
-        """Return what a running pod has attached, as far as its claims are known; a claim being deleted still counts."""
+        """Return the attachments of a running pod, for its known claims; a claim being deleted still counts."""
         uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
         return tuple(sorted(a for use, name in uses for a in self._held(pod.namespace, name, use)))
 
@@ -172,7 +172,7 @@ def _key(key: str) -> str:
 
 
 def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
-    """Return its node affinity; a volume that is a directory of one host is no reason to wait for that host (Karpenter)."""
+    """Return the volume's node affinity; hostname terms of a local or hostPath volume are ignored (Karpenter)."""
     if not volume.is_local:
         return _term_alternatives(volume.node_terms)
     freed = (

@@ -1,1 +1,1 @@
-"""Small values that are compared millions of times: resource vectors, requirement numbers, bit masks, reasons."""
+"""Small values that are compared millions of times: resource vectors, requirement numbers, bit masks."""

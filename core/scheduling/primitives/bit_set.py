@@ -1,4 +1,4 @@
-"""Sets of small integers as integers: bit i is set where i is a member, so one operation asks all of them."""
+"""Sets of small integers as integers: bit i is set if i is a member, so one operation covers all members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def bits(positions: Iterable[int]) -> int:
-    """The set of these positions."""
+    """Return the set of these positions."""
     mask = 0
     for position in positions:
         mask |= 1 << position
@@ -17,7 +17,7 @@ def bits(positions: Iterable[int]) -> int:
 
 
 def positions(mask: int) -> Iterator[int]:
-    """The members, lowest first."""
+    """Return the members, lowest first."""
     while mask:
         lowest = mask & -mask  # two's complement: the lowest set bit alone
         yield lowest.bit_length() - 1
@@ -25,7 +25,7 @@ def positions(mask: int) -> Iterator[int]:
 
 
 def flags_of(mask: int, length: int) -> bytes:
-    """A set as a byte for each of so many positions, 1 for a member, as `itertools.compress` takes it."""
+    """Return a set as one byte for each of `length` positions, 1 for a member, as `itertools.compress` takes it."""
     # The bit above the last position keeps leading zeros; binary digits come highest first, so they are read backwards, and
     # the slice ends before that bit.
     return f"{mask | 1 << length:b}".encode().translate(_DIGITS)[:0:-1]

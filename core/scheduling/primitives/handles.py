@@ -1,6 +1,6 @@
-"""Types of scheduling's integers: numbers of things, and sets of things as bit masks.
+"""Types of the integers in scheduling: numbers of objects, and sets of objects as bit masks.
 
-At run time all of them are plain integers. Numbers are meaningless outside of the planner, or the plan, that assigned them.
+At run time all of them are plain integers. Numbers are valid only within the planner, or the plan, that assigned them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NewType
 
 RequirementId = NewType("RequirementId", int)
-"""Requirements in the `RequirementTable` of a snapshot; `IMPOSSIBLE` where they contradict each other."""
+"""Requirements in the `RequirementTable` of a snapshot; `IMPOSSIBLE` if they contradict each other."""
 
 TopologyGroupId = NewType("TopologyGroupId", int)
 """A topology group in the `Topology` of a snapshot."""
@@ -17,13 +17,13 @@ PodGroupId = NewType("PodGroupId", int)
 """A group of equal pods of a snapshot."""
 
 StepId = NewType("StepId", int)
-"""A relaxation step among all of a snapshot."""
+"""A relaxation step among all steps of a snapshot."""
 
 if TYPE_CHECKING:
     from typing import Self
 
     class _Mask(int):
-        """A set of small integers: bit i is set where i is a member. The algebra of a kind of set stays within it."""
+        """A set of small integers: bit i is set if i is a member. Operations on masks of one kind return that kind."""
 
         def __and__(self, other: int) -> Self: ...
         def __or__(self, other: int) -> Self: ...

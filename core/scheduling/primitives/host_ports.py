@@ -8,6 +8,6 @@ from core.model.pod import HostPort
 
 
 def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """Whether any port that is wanted is taken."""
+    """Whether any wanted port is taken."""
     held = tuple(taken)
     return any(port.conflicts(other) for port in wanted for other in held)

@@ -1,4 +1,4 @@
-"""Numbers requirements, so that each question about them is answered once."""
+"""Numbers requirements, so that each result about them is computed once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMPOSSIBLE: Final = RequirementId(-1)
 """Requirements that contradict each other: no node meets them."""
 
 _Entry = tuple[Requirements, frozenset[str]]
-"""Requirements, and the labels among them that must be there although the requirement alone would do without."""
+"""Requirements, and the labels among them that must exist although the requirement alone tolerates absence."""
 
 
 class _Entries:
@@ -33,10 +33,10 @@ class _Entries:
 
 
 class RequirementTable:
-    """Numbers `Requirements` and remembers the results of combining two of them.
+    """Numbers `Requirements` and caches the results of combining two of them.
 
-    An entry also knows which of its labels must be there: merging `Exists` with `NotIn` leaves `NotIn`, which alone would be
-    content without the label. Numbers depend on the order of use and are meaningless outside of one planner.
+    An entry also records which of its labels must exist: merging `Exists` with `NotIn` gives `NotIn`, which alone tolerates a
+    missing label. Numbers depend on the order of use and are valid only within one planner.
 
     Attributes:
         well_known: Labels that every cloud node gets automatically.
@@ -52,11 +52,11 @@ class RequirementTable:
         self._single: Callable[[RequirementId, str], str | None] = memo(partial(_single, self._entries))
 
     def intern(self, requirements: Requirements, needed: frozenset[str] = frozenset()) -> RequirementId:
-        """The number of these requirements; the labels in `needed` have to exist."""
+        """Return the number of these requirements; the labels in `needed` must exist."""
         return self._entries.number((requirements, needed))
 
     def conjunction(self, parts: Iterable[Requirement]) -> RequirementId:
-        """The number of all these together, or `IMPOSSIBLE` where they contradict each other."""
+        """Return the number of the conjunction, or `IMPOSSIBLE` if they contradict each other."""
         merged = Requirements()
         needed: set[str] = set()
         for part in parts:
@@ -71,28 +71,28 @@ class RequirementTable:
         return self._entries.all[number][0]
 
     def needed(self, number: RequirementId) -> frozenset[str]:
-        """Labels that must exist although the requirement alone would do without."""
+        """Return labels that must exist although the requirement alone tolerates absence."""
         return self._entries.all[number][1]
 
     def narrowed(self, offered: RequirementId, *, asked: RequirementId) -> RequirementId:
-        """Return what a new node that offers `offered` is held to with `asked`, or `IMPOSSIBLE`.
+        """Return the requirements of a new node with `offered` once it also meets `asked`, or `IMPOSSIBLE`.
 
-        A label that every cloud node gets automatically may be demanded although `offered` does not name it (Karpenter). A
-        label that is neither offered nor well known, and that is asked to be absent, stays absent.
+        A label that every cloud node gets automatically may be required although `offered` does not name it (Karpenter). A
+        label that is neither offered nor well known, and is required to be absent, stays absent.
         """
         return self._narrowed(offered, asked)
 
     def offers(self, offered: Requirements, asked: RequirementId) -> bool:
-        """Whether an existing node with these labels meets what is asked."""
+        """Whether an existing node with the labels `offered` meets `asked`."""
         theirs, needed = self._entries.all[asked]
         return all(key in offered for key in needed) and offered.compatible(theirs)
 
     def with_value(self, offered: RequirementId, key: str, value: str) -> RequirementId:
-        """`offered` held to one value of a label, or `IMPOSSIBLE`."""
+        """Return `offered` restricted to one value of a label, or `IMPOSSIBLE`."""
         return self._narrowed(offered, self._one_value(key, value))
 
     def single(self, number: RequirementId, key: str) -> str | None:
-        """The one value that a label is held to, None where it is open."""
+        """Return the only value that a label may have, None if it may have several."""
         return self._single(number, key)
 
 

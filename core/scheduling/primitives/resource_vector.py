@@ -1,4 +1,4 @@
-"""Resource vectors as tuples over a fixed order of names: what is compared millions of times."""
+"""Resource vectors as tuples over a fixed order of names, which are compared millions of times."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class ResourceAxis:
         self.zero: Vector = (0,) * len(self.names)
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
-        """The amounts in order, zero where there is none."""
+        """Return the amounts in order, zero for missing names."""
         return tuple(map(amounts.get, self.names, self.zero))
 
     def total(self, vectors: Iterable[Vector]) -> Vector:
-        """The sum, zero of nothing."""
+        """Return the sum; zero for no vectors."""
         return tuple(map(sum, zip(self.zero, *vectors, strict=True)))
 
     def amounts(self, vector: Vector) -> dict[str, int]:
-        """A vector as a mapping again, without zeros."""
+        """Return a vector as a mapping, without zeros."""
         return {name: amount for name, amount in zip(self.names, vector, strict=True) if amount}
 
 
@@ -34,23 +34,23 @@ def plus(left: Vector, right: Vector) -> Vector:
 
 
 def minus(left: Vector, right: Vector) -> Vector:
-    """The difference; may go below zero."""
+    """Return the difference, which may be negative."""
     return tuple(map(sub, left, right))
 
 
 def within(requested: Vector, available: Vector) -> bool:
-    """Whether every amount is there."""
+    """Whether every amount is available."""
     return all(map(le, requested, available))
 
 
 def least(vectors: Iterable[Vector]) -> Vector | None:
-    """The smallest amount of each resource, None of nothing."""
+    """Return the smallest amount of each resource, None for no vectors."""
     rows = list(vectors)
     return tuple(map(min, zip(*rows, strict=True))) if rows else None
 
 
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:
-    """The vectors that no other one exceeds everywhere: whatever fits one of all fits one of these."""
+    """Return the Pareto-maximal vectors: requests that fit any vector fit one of these."""
     front: list[Vector] = []
     for vector in sorted(set(vectors), reverse=True):
         if not any(within(vector, kept) for kept in front):

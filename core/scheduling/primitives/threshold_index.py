@@ -1,4 +1,4 @@
-"""Which of many amounts reach a bound, as a bit mask, by binary search."""
+"""Finds which of many amounts reach a bound, as a bit mask, by binary search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.scheduling.primitives.handles import TypeMask
 class ThresholdIndex:
     """One amount for each bit position, with queries for amounts at least, or at most, a bound.
 
-    Most columns are only queried for what all of them have, so sorting waits for the first other query.
+    Most indexes are only queried for bounds that all amounts meet, so sorting waits for the first other query.
     """
 
     def __init__(self, amounts: Sequence[int]) -> None:
@@ -24,19 +24,19 @@ class ThresholdIndex:
         self._prefixes: list[int] = []
 
     def at_least(self, bound: int) -> int:
-        """Positions whose amount is `bound` or more."""
+        """Return positions whose amount is `bound` or more."""
         if bound <= self._least:
             return self._all
         self.prepare()
         return self._all & ~self._prefixes[bisect_left(self._steps, bound)]
 
     def at_most(self, bound: int) -> int:
-        """Positions whose amount is `bound` or less."""
+        """Return positions whose amount is `bound` or less."""
         self.prepare()
         return self._prefixes[bisect_right(self._steps, bound)]
 
     def largest(self, mask: TypeMask) -> int:
-        """The largest amount in the mask, zero in an empty one."""
+        """Return the largest amount in the mask, zero for an empty one."""
         self.prepare()
         mask &= self._all
         low, high = 0, len(self._steps)

@@ -1,1 +1,1 @@
-"""Makes plans again, in another order or with other zones, where the first one left pods without a place."""
+"""Replans in another order or with other zones if the first plan left pods without a place."""

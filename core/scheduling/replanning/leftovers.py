@@ -1,4 +1,4 @@
-"""The pods that a plan left without a place, and whether another plan is preferable."""
+"""Leftovers: the pods that a plan left without a place; and whether another plan is preferable."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PodGroup
 
 Leftovers = Counter[int]
-"""Group of pods → how many of them have no place."""
+"""Pod group → how many of its pods have no place."""
 
 
 def leftovers_of(solution: Solution) -> Leftovers:
-    """Return the pods without a place, except those that no node could help and the virtual ones of buffers."""
+    """Return the pods without a place, except pods that no node could help and virtual pods."""
     left: Leftovers = Counter()
     for pending_group in solution.unplaced:
         if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
@@ -23,9 +23,9 @@ def leftovers_of(solution: Solution) -> Leftovers:
 
 
 def is_fair(groups: Mapping[int, PodGroup], *, before: Leftovers, after: Leftovers) -> bool:
-    """Whether only pods with rules along shared domains lose a place, and none to pods of a lower priority.
+    """Whether only pods with rules along shared domains lose a place, and none loses it to pods of lower priority.
 
-    Without such rules the largest go first: otherwise small pods would permanently displace them wherever a limit is reached.
+    Pods without such rules keep their places: otherwise small pods would permanently displace large ones at a limit.
     """
     gained: Counter[int] = Counter()
     for index in before | after:

@@ -1,4 +1,4 @@
-"""Describes how a plan may differ from the first one, and which changes may help pods without a place."""
+"""Describes how a plan may differ from the greedy plan, and which changes may help pods without a place."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from core.scheduling.pods.pod_group import PendingGroup
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
 
 SPARED_FROM: Final = 2
-"""With more values of a key, pods may also take all but one in turn and leave that one to others."""
+"""With more values of a key than this, pods may also take all but one in turn and leave that one to others."""
 
 
 class PlanVariation(NamedTuple):
     """Changes to the order of the queue and to the choice of domains, by the numbers of signatures.
 
     Attributes:
-        first: Signatures that go before the others, in this order.
-        last: Signatures that go after them, in this order.
+        first: Signatures that are placed before the others, in this order.
+        last: Signatures that are placed after the others, in this order.
         barred: Domains that signatures leave to others until all had their turn.
         scattered: Signatures whose pods take the domains of a key in turn.
-        order: In which order all other pods with rules along a key try its domains; None for the order of the plan.
+        order: The order in which all other pods with rules along a key try its domains; None for the usual order.
     """
 
     first: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class PlanVariation(NamedTuple):
         return self.last.index(signature) + 1 if signature in self.last else 0
 
     def neighbours(self, signature: int, conflicts: TopologyConflicts) -> Iterator[PlanVariation]:
-        """Variations with one change more that may help pods of a signature, the most promising first."""
+        """Yield variations with one more change that may help pods of a signature, the most promising first."""
         ahead = self._ahead(signature)
         yield ahead
         for key, others in conflicts.followed.items():
@@ -74,8 +74,8 @@ def in_domain_orders(values: Mapping[str, tuple[str, ...]], drawn: int) -> Itera
     """Yield variations in which all pods try the domains in the same order, then `drawn` ones in which each has its own.
 
     Args:
-        values: Topology key → its values. An order begins with each of them in turn and goes on up or down the list.
-        drawn: How many.
+        values: Topology key → its values. One order starts at each value and continues up the list, one down the list.
+        drawn: How many variations have random orders.
     """
     for key, found in values.items():
         for up in (found, found[::-1]):

@@ -1,8 +1,8 @@
 """Retries pods that found no place only because of the order of the queue: they are placed before the others.
 
-The largest pods go first, and may take what a smaller one needs: the one zone, family or node that its rules leave it. A second
-plan with the smaller one first is kept if no other pod loses its place. If rules about each other are in the way, `VariedPlans`
-searches further.
+Large pods are placed first, and may take the only zone, family or node that a smaller pod's rules allow. A second plan with the
+smaller pod first is used if no other pod loses its place. If pods' rules about each other are the cause, `VariedPlans` searches
+further.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from core.scheduling.replanning.varied_plans import VariedPlans
 from core.scheduling.topology.topology_group import AFFINITY
 
 RETRIES_MAX: Final = 4
-"""Most groups that are retried one by one, after a retry of all together."""
+"""The most groups that are retried one by one, after a retry of all together."""
 
 PODS_MAX: Final = 1_000
-"""With more pods they are retried only together: where a NodePool's limit is reached, each retry costs a whole plan."""
+"""With more pods, groups are retried only together: at a NodePool's limit, each retry costs a whole plan."""
 
 GROUPS_MAX: Final = 16
-"""Most groups for which a separate plan determines whether they would gain."""
+"""The most groups for which a separate plan determines whether they would gain."""
 
 
 class RequeuingScheduler:
-    """Plans for all waiting pods, and again with those first that found no place.
+    """Plans for all waiting pods, and again with unplaced pods first.
 
     Args:
         context: The snapshot.
-        queue: Makes a new queue for each plan.
+        queue: Creates a new queue for each plan.
     """
 
     def __init__(self, context: SchedulingContext, queue: Callable[[], list[PendingGroup]]) -> None:
@@ -57,7 +57,7 @@ class RequeuingScheduler:
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
 
     def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
-        """Yield which groups go first: all that would gain if they were alone, together, then one after the other."""
+        """Yield the groups to place first: all that would gain from a separate plan together, then one by one."""
         if not left:
             return
         queue = self._queue()
@@ -74,7 +74,7 @@ class RequeuingScheduler:
         return leftovers_of(self._plan(first, alone=True))[one.index] < left[one.index]
 
     def _with_required(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
-        """Return a group with those that its pods must be near."""
+        """Return a group together with those that its pods must be near."""
         rules = (*one.steps[0].host_rules, *one.steps[0].zone_rules)
         near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
         return frozenset(

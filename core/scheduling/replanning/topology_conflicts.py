@@ -12,12 +12,12 @@ from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 
 class TopologyConflicts(NamedTuple):
-    """Waiting signatures that may keep pods of one signature from a place; all by topology key.
+    """Waiting signatures that may keep pods of one signature from a place, by topology key.
 
     Attributes:
-        values: The values that any node has or may have.
-        repelled: Signatures that anti-affinity, their own or the pods', keeps in other domains.
-        followed: Signatures that an affinity or a spread of the pods counts: the pods go where those are.
+        values: The values that any node has or may get.
+        repelled: Signatures that anti-affinity, their own or the pods', keeps out of the pods' domains.
+        followed: Signatures that an affinity or a spread of the pods counts, so that their domains decide the pods'.
     """
 
     values: Mapping[str, tuple[str, ...]]
@@ -26,17 +26,17 @@ class TopologyConflicts(NamedTuple):
 
     @property
     def signatures(self) -> tuple[int, ...]:
-        """All of them, the repelled ones first."""
+        """Return all of them, the repelled ones first."""
         sides = (self.repelled, self.followed)
         return tuple(dict.fromkeys(one for side in sides for found in side.values() for one in found))
 
     def scattered(self) -> frozenset[ScatteredPods]:
-        """All followed signatures in every domain."""
+        """Return all followed signatures, which are to be in every domain."""
         return frozenset((one, key, self.values[key]) for key, found in self.followed.items() for one in found)
 
 
 def conflicts_of(context: SchedulingContext, pod_group: PodGroup, waiting: frozenset[int]) -> TopologyConflicts:
-    """The conflicts of a group's pods with the signatures that wait."""
+    """Return the conflicts of a group's pods with the waiting signatures."""
     topology, signature = context.topology, pod_group.signature
     repelled: dict[str, dict[int, None]] = {}
     followed: dict[str, dict[int, None]] = {}
@@ -51,7 +51,7 @@ def conflicts_of(context: SchedulingContext, pod_group: PodGroup, waiting: froze
 
 
 def _values(context: SchedulingContext, key: str) -> tuple[str, ...]:
-    """The first few values of a label, sorted, that existing nodes have or NodePools offer."""
+    """Return the first few values of a label, sorted, that existing nodes have or NodePools offer."""
     found = {value for value in context.node_index.domains(key) if value is not None}
     for template in context.templates:
         found.update(template.types.values(template.mask, template.offered, key))

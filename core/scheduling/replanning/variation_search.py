@@ -1,4 +1,4 @@
-"""A best-first search over variations of a plan for one that leaves fewer pods without a place."""
+"""A best-first search for a variation of a plan that leaves fewer pods without a place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class VariationOutcome(NamedTuple):
     """The result of one variation's plan.
 
     Attributes:
-        left: How many pods have no place; many more where the plan is not acceptable.
-        signatures: Those that might get a place by further changes, the most pods first.
+        left: How many pods have no place; a prohibitive number if the plan is not acceptable.
+        signatures: Signatures that might get a place by further changes, those with the most pods first.
     """
 
     left: int
@@ -25,14 +25,14 @@ class VariationOutcome(NamedTuple):
 
 
 class VariationSearch(msgspec.Struct, eq=False):
-    """Repeatedly changes the variation that leaves the fewest pods so far by one more step.
+    """Repeatedly extends the variation that leaves the fewest pods so far by one change.
 
     Attributes:
         planned: Plans a variation.
         conflicts: The conflicts of a signature.
-        plans_max: Most variations that are planned.
-        idle_max: Most of them in a row that leave no fewer pods.
-        others: Variations that are not made by single steps; they are planned in turn with the steps from the first plan.
+        plans_max: The most variations that are planned.
+        idle_max: The most variations in a row without improvement.
+        others: Variations that are not reached by single changes; they are planned alternately with those.
     """
 
     planned: Callable[[PlanVariation], VariationOutcome]
@@ -43,7 +43,7 @@ class VariationSearch(msgspec.Struct, eq=False):
     _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = msgspec.field(default_factory=list)
 
     def best(self, start: VariationOutcome) -> PlanVariation | None:
-        """The variation that leaves the fewest pods, the earliest found among equals; None where none leaves fewer."""
+        """Return the variation that leaves the fewest pods, the first found among equals; None if none improves."""
         fewest, best, plans, idle = start.left, None, 0, 0
         self._extend(start, 0, 0, PlanVariation())
         for depth, variation in self._distinct():
@@ -57,7 +57,7 @@ class VariationSearch(msgspec.Struct, eq=False):
         return best
 
     def _distinct(self) -> Iterator[tuple[int, PlanVariation]]:
-        """Yield a step from the best variation, one of the others, and so on, each variation once, with its depth."""
+        """Yield alternately a change of the best variation and one of the others, each variation once, with its depth."""
         seen = {PlanVariation()}
         sources = [self._steps(), ((1, one) for one in self.others)]
         while sources:
@@ -84,7 +84,7 @@ class VariationSearch(msgspec.Struct, eq=False):
 
 
 def _by_turns(moves: Sequence[Iterator[PlanVariation]]) -> Iterator[PlanVariation]:
-    """Yield the first of each, then the second of each, and so on."""
+    """Yield the first element of each, then the second of each, and so on."""
     waiting = [*moves]
     while waiting:
         found = [(one, next(one, None)) for one in waiting]

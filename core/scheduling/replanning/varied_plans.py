@@ -1,7 +1,8 @@
-"""Tries other orders and other zones for pods that rules about each other left without a place.
+"""Tries other orders and other zones for pods that were left without a place by rules about each other.
 
-Zones are chosen one pod at a time: pods of one workload may take the last zone that another's anti-affinity leaves to it, or
-stay together where another's spread or affinity needs them apart. Variations of the plan are searched for more pods in all.
+Zones are chosen one pod at a time: pods of one workload may take the last zone that another workload's anti-affinity allows, or
+stay together although another's spread or affinity needs them apart. The search looks for a variation of the plan that places
+more pods in total.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from core.scheduling.replanning.topology_conflicts import TopologyConflicts, con
 from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
 
 DRAWN_MAX: Final = 64
-"""Most variations in which each pod tries the zones in an order of its own."""
+"""The most variations with random orders of zones for each pod."""
 
 WORK_MAX: Final = 6_000
-"""Most work of all variations together, in pods that are planned for: one takes some 50 µs, so this is a third of a second."""
+"""The most work of all variations together, in planned pods: one takes some 50 µs, so this is a third of a second."""
 
 UNLIKELY_WORK_MAX: Final = 1_500
-"""The same where no group that is left gains by a plan of its own: little helps then, and such pods may wait for days."""
+"""The same if no leftover group gains from a separate plan: variations then rarely help, and such pods may wait for days."""
 
 IDLE_WORK_MAX: Final = 3_000
-"""Most work in a row that helps no pod."""
+"""The most work in a row without improvement."""
 
 PLAN_WORK: Final = 50
-"""What any plan takes besides its pods, in pods."""
+"""The fixed work of each plan, in pods."""
 
 GROUPS_MAX: Final = 16
-"""Most groups for which separate plans determine whether they would gain."""
+"""The most groups for which separate plans determine whether they would gain."""
 
 
 class VariedPlans:
@@ -45,7 +46,7 @@ class VariedPlans:
 
     Args:
         context: The snapshot.
-        queue: Makes a new queue for each plan.
+        queue: Creates a new queue for each plan.
     """
 
     def __init__(self, context: SchedulingContext, queue: Callable[[], list[PendingGroup]]) -> None:
@@ -62,7 +63,7 @@ class VariedPlans:
         )
 
     def improved(self, solution: Solution, left: Leftovers) -> Solution:
-        """The solution, or one that leaves fewer pods; only pods whose rules are in each other's way lose a place by it."""
+        """Return the solution, or one that leaves fewer pods; only pods with conflicting rules may lose a place."""
         if self._plans(WORK_MAX) == 0:
             return solution
         is_likely = self._gains_alone(left)
@@ -81,7 +82,7 @@ class VariedPlans:
         return solution if best is None else solutions[best]
 
     def _plans(self, work: int) -> int:
-        """Return how many plans of all pods so much work is."""
+        """Return how many plans of all pods fit this work."""
         return work // (self._pods + PLAN_WORK)
 
     def _outcome(
@@ -97,7 +98,7 @@ class VariedPlans:
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), guide=guide).run()
 
     def _values(self, groups: Iterable[int]) -> dict[str, tuple[str, ...]]:
-        """The topology keys of the groups' rules, with their values."""
+        """Return the topology keys of the groups' rules, with their values."""
         found: dict[str, tuple[str, ...]] = {}
         for index in groups:
             found.update(self._conflicts(self._groups[index].signature.index).values)
@@ -108,7 +109,7 @@ class VariedPlans:
         return any(template.types.room.fits(template.mask, pod_group.requests) for template in templates)
 
     def _gains_alone(self, left: Leftovers) -> bool:
-        """Whether fewer pods of some group are left where only the groups that its rules follow are planned with it."""
+        """Whether fewer pods of some group are left if it is planned only with the groups that its rules follow."""
         for index in [*left][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)
             company = {one for followed in conflicts.followed.values() for one in followed}
@@ -124,7 +125,7 @@ class VariedPlans:
         return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]
 
     def _signatures(self, left: Leftovers) -> tuple[int, ...]:
-        """The signatures of those that are left, the most pods first."""
+        """Return the signatures of the leftovers, the most pods first."""
         counts: Counter[int] = Counter()
         for index, count in left.items():
             counts[self._groups[index].signature.index] += count

@@ -1,1 +1,1 @@
-"""Topology spread and pod affinity: the groups of a snapshot, their counts, and the domain of each new node."""
+"""Topology spread and pod affinity: the topology groups of a snapshot, their counts, and the domains of new nodes."""

@@ -1,7 +1,7 @@
-"""Holds a new node to one value of every topology key that a rule about its pods concerns.
+"""Restricts a new node to one value of every topology key of its pods' rules.
 
-Karpenter leaves such keys open where it can and then cannot say where the pod counts. Here a node's zone is decided with
-the first pod that any hard rule concerns, so every later count is exact.
+Karpenter leaves such keys open if it can, so that the domain of a pod is unknown. Here a node's zone is decided with the first
+pod that any hard rule concerns, so every later count is exact.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 _WHOLE = 1000
-"""The weight of a waiting pod that can go to one value only; one with n values weighs an n-th of it."""
+"""The weight of a waiting pod that can go to one value only; a pod with n values has an n-th of it."""
 
 _Preference = tuple[int, int, int, int, int, str]
-"""Order of values: pods there by own spreads, need of other pods, pods that should share the node and cannot go there, price,
-pods there by other spreads, the value; smaller is better."""
+"""Sort key of values, smaller is better: the pod count there by own spreads, the need of other pods, pods that should share the
+node but cannot go there, price, the pod count there by other spreads, the value itself."""
 
 
 class _PreferenceGroups(msgspec.Struct, frozen=True, eq=False):
-    """The groups that make pods prefer one value of a key to another.
+    """The groups by which pods prefer one value of a key to another.
 
     Attributes:
         spreads: Spread constraints of their own.
-        counted_by: Spread constraints of any pods that count them.
+        counted_by: Spread constraints, of any pods, that count them.
         affinities: Affinities and anti-affinities, of their own and of others.
     """
 
@@ -60,7 +60,7 @@ class DomainChoice:
             topology: The rules.
             domain_counts: How many pods each domain has.
             pending_groups: The pods that need a place.
-            together: Returns the requests of all pods that one new node should take; None where they may go to many.
+            together: Returns the requests of all pods that one new node should take; None if they may use several nodes.
         """
         self._topology = topology
         self._pending_groups = pending_groups = tuple(pending_groups)
@@ -76,13 +76,13 @@ class DomainChoice:
                 self._concerned.setdefault(number, []).append(pending_group)
 
     def best(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
-        """Return the first choice that leaves as many types as minValues requires, or None where no choice does."""
+        """Return the first choice that leaves enough types for minValues, or None."""
         return next((c.reqs for c in self.choices(draft, signature, step, step.keys) if not c.missing_values()), None)
 
     def choices(
         self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, keys: tuple[str, ...]
     ) -> Iterator[ClaimDraft]:
-        """Return the draft narrowed to one value of each of the keys in every way that the rules admit, the best first."""
+        """Yield the draft narrowed to one value of each key, for all combinations that the rules admit, the best first."""
         if not keys:
             yield draft
             return
@@ -95,7 +95,7 @@ class DomainChoice:
             yield from self.choices(narrowed, signature, step, keys[1:])
 
     def options(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str) -> list[str | None]:
-        """Values that every rule admits, the best first; None alone where the node will not have the label."""
+        """Return values that every rule admits, the best first; only None if the node will not have the label."""
         rules = [rule for rule in step.zone_rules if rule.key == key]
         single = self._table.single(draft.reqs, key)
         if single is not None:
@@ -112,7 +112,7 @@ class DomainChoice:
         return [*admitted]
 
     def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
-        for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is asked of every value
+        for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is called for every value
             if not self._domain_counts.admits(rule, value, signature):
                 return False
         return True
@@ -120,9 +120,9 @@ class DomainChoice:
     def _open_label(
         self, rules: Sequence[TopologyRule], label: Requirement, signature: PodSignature
     ) -> list[str | None]:
-        """For a label of the NodePool's own that it leaves open: the values in use, the emptiest first, or else a new one.
+        """Return values of a label that the NodePool leaves open: those in use, the emptiest first, or else a new one.
 
-        A new value is a new domain, which makes spreads less even: only where a hard rule admits none of the others.
+        A new value is a new domain, which makes spreads less even; it is used only if a hard rule excludes all others.
         """
         counts = [self._domain_counts.of(rule.group) for rule in rules]
         used = sorted({value for found in counts for value in found})
@@ -136,7 +136,7 @@ class DomainChoice:
     def _preference(
         self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
     ) -> Callable[[str], _Preference]:
-        """Rank values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
+        """Return the ranking of values: even spread, values that others need, price, then even spread by others' rules."""
         groups = self._preference_groups_of(signature, step, key)
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
@@ -162,13 +162,13 @@ class DomainChoice:
         return rank
 
     def _roomy(self, draft: ClaimDraft) -> TypeMask:
-        """The types with room for all pods that should share the node; all types where none has it."""
+        """Return the types with room for all pods that should share the node; all types if none has room."""
         room, mask = draft.template.types.room, draft.mask
         total = None if self._together is None else self._together()
         return mask if total is None or not room.fits(mask, total) else room.survivors(mask, total)
 
     def _apart(self, template: NodeClaimTemplate, key: str) -> list[tuple[int, tuple[str, ...]]]:
-        """How many pods of each group that should share the node still wait, and the values that they can get with it."""
+        """Return how many pods of each group that should share the node still wait, and their possible values."""
         if self._together is None:
             return []
         waiting = [group for group in self._pending_groups if group.waiting]
@@ -195,7 +195,7 @@ class DomainChoice:
     def _needs(
         self, template: NodeClaimTemplate, signature: PodSignature, affinities: Iterable[TopologyGroupId], key: str
     ) -> dict[str, int]:
-        """Return value → how much waiting pods want this pod there (negative) or away from there (positive)."""
+        """Return value → weight of waiting pods that need this pod there (negative) or elsewhere (positive)."""
         needs: dict[str, int] = {}
         for number in affinities:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
@@ -209,13 +209,13 @@ class DomainChoice:
 
 
 def _price(template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask, key: str, value: str) -> int:
-    """The lowest price of a claim once it is held to a value."""
+    """Return the lowest price of a claim that is restricted to a value."""
     held = template.types.table.with_value(reqs, key, value)
     return ClaimDraft(template, held, allowed, ()).price
 
 
 def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:
-    """Values of a label that pods of a group could get from a NodePool."""
+    """Return values of a label that pods of a group could get from a NodePool."""
     found: set[str] = set()
     types = template.types
     for alternative in pod_group.steps[0].alternatives if pod_group.steps else ():
@@ -227,7 +227,7 @@ def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tup
 
 
 def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:
-    """Affinity and anti-affinity groups of a pending group: those that it owns, and inverse ones that select it."""
+    """Return affinity and anti-affinity groups of a pending group: those that it owns, and inverse ones that select it."""
     steps = pending_group.pod_group.steps
     own = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()
     return tuple(sorted(own | set(pending_group.pod_group.signature.repelled_by)))

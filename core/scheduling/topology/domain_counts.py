@@ -1,4 +1,4 @@
-"""Counts pods in each domain of each topology group in one plan, and decides whether its rules admit one more."""
+"""Counts pods in each domain of each topology group in one plan, and decides whether rules admit one more."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD
 
 ALL_CLAIMS: Final = ClaimMask(-1)
-"""Every claim, those that are still to be opened included."""
+"""Every claim, including those to be opened later."""
 
 Effect = tuple[TopologyGroupId, str | None, bool]
-"""A group for which a pod counts on a new node, the domain (None for the node itself), whether that is in doubt."""
+"""A group for which a pod counts on a new node, the domain (None for the node itself), and whether that is uncertain."""
 
 
 class DomainCounts:
-    """Pods that run and stay, and those that the plan has placed so far."""
+    """Counts of running pods that stay, and of pods that the plan has placed so far."""
 
     def __init__(self, topology: Topology, vanished: Iterable[int]) -> None:
         """Start with the running pods.
 
         Args:
             topology: The groups.
-            vanished: Positions of nodes whose pods do not count: the plan takes these nodes away.
+            vanished: Positions of nodes whose pods do not count: the plan removes these nodes.
         """
         self._topology = topology
         self._vanished = tuple(vanished)
@@ -53,14 +53,14 @@ class DomainCounts:
         return other
 
     def of(self, group: TopologyGroupId) -> Counts:
-        """Domain → pods, new nodes aside where each node is a domain of its own."""
+        """Return domain → pods, without new nodes if each node is a domain."""
         counts = self._counts.get(group)
         if counts is None:
             counts = self._counts[group] = self._starting(group)
         return counts
 
     def admits(self, rule: TopologyRule, domain: str | None, signature: PodSignature) -> bool:
-        """Whether one more pod may be put in a domain; None is a node without the label."""
+        """Whether the rule admits one more pod in a domain; None is a node without the label."""
         if domain is None:
             return rule.kind in (ANTI_AFFINITY, INVERSE)
         counts = self.of(rule.group)
@@ -74,7 +74,7 @@ class DomainCounts:
         return there == 0
 
     def barred_claims(self, rule: TopologyRule) -> ClaimMask:
-        """Claims that a rule along hostnames keeps a pod away from; `ALL_CLAIMS` where it bars new ones, too."""
+        """Return claims that a hostname rule excludes for a pod; `ALL_CLAIMS` if it also excludes new ones."""
         hostnames = self._hostnames_of(rule.group)
         if rule.kind == AFFINITY:
             is_free = rule.selects_self and self.is_first(rule)
@@ -85,11 +85,11 @@ class DomainCounts:
         return hostnames.with_at_least(too_many) if too_many > 0 else ALL_CLAIMS
 
     def bars_new_node(self, rule: TopologyRule) -> bool:
-        """Whether a rule along hostnames keeps a pod away even from a node without pods."""
-        return self.barred_claims(rule) < 0  # the complement of a finite set contains every claim to come
+        """Whether a hostname rule excludes even a node without pods."""
+        return self.barred_claims(rule) < 0  # the complement of a finite set contains every later claim
 
     def is_first(self, rule: TopologyRule) -> bool:
-        """Whether no pod counts yet for an affinity."""
+        """Whether no pod counts for an affinity yet."""
         hostnames = self._hostnames.get(rule.group)
         return not any(self.of(rule.group).values()) and not (hostnames and hostnames.total)
 
@@ -102,7 +102,7 @@ class DomainCounts:
                 counts[domain] = counts.get(domain, 0) + 1
 
     def record_on_claim(self, signature: PodSignature, profile: ClaimProfile, claim: int, times: int = 1) -> None:
-        """Count pods that the plan puts on a new node, or take them out again."""
+        """Count pods that the plan puts on a new node, or remove them with negative `times`."""
         for group, domain, is_doubtful in self._effects(signature, profile):
             if domain is None:
                 self._hostnames_of(group).add(claim, times)
@@ -114,15 +114,15 @@ class DomainCounts:
                 doubtful[domain] = doubtful.get(domain, 0) + times
 
     def recount(self, signature: PodSignature, before: ClaimProfile, after: ClaimProfile, claim: int) -> None:
-        """Count a pod where its claim's new profile puts it."""
+        """Move a pod's count from its claim's old profile to the new one."""
         if self._effects(signature, before) != self._effects(signature, after):
             self.record_on_claim(signature, before, claim, -1)
             self.record_on_claim(signature, after, claim)
 
     def _minimum(self, rule: TopologyRule, here: str, signature: PodSignature) -> int:
-        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
+        """Return the fewest pods in any domain that counts for a spread; zero for hostnames, since a new node is possible.
 
-        A pod on a new node that may turn out not to count is left out, except in `here`, where it could be one too many.
+        A pod on a new node that might not count is left out, except in `here`, where it could be one too many.
         """
         if rule.is_hostname:
             return 0
@@ -140,7 +140,7 @@ class DomainCounts:
         return min(supported) if supported and len(supported) >= group.min_domains else 0
 
     def _supports(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
-        """Whether a domain counts: one that the pod may use, and with nodeAffinityPolicy Ignore every one that has nodes."""
+        """Whether a domain counts: one that the pod may use, or with nodeAffinityPolicy Ignore any one with nodes."""
         if self._topology.may_run_at(signature, rule.key, domain):
             return True
         node_filter = self._topology.groups[rule.group].node_filter
@@ -160,7 +160,7 @@ class DomainCounts:
         counts = dict(self._topology.domains.running(group))
         if not self._vanished:
             return counts
-        # By pods rather than by nodes: a fleet loses hundreds of nodes, and few of them run pods of the group.
+        # By pods instead of nodes: a plan may remove hundreds of nodes, few of which run pods of the group.
         vanished = frozenset(self._vanished)
         for signature in self._topology.counted(group):
             for position, pods in signature.bound.items():
@@ -170,7 +170,7 @@ class DomainCounts:
         return {domain: count for domain, count in counts.items() if count or self._may_be_empty(group, domain)}
 
     def _may_be_empty(self, number: TopologyGroupId, domain: str) -> bool:
-        """Whether a domain counts without pods: for a spread along shared domains, if nodes that stay or come make it one."""
+        """Whether a domain counts without pods: for a spread along shared domains, if remaining or new nodes are in it."""
         group, domains = self._topology.groups[number], self._topology.domains
         if group.kind != SPREAD or group.is_hostname:
             return False
@@ -195,6 +195,6 @@ def _effects_of(topology: Topology, signature: PodSignature, profile: ClaimProfi
 
 
 def _counting(topology: Topology, signature: PodSignature) -> Iterable[TopologyGroupId]:
-    """Groups for which pods count: those that select them, and the inverse groups that they own."""
+    """Return groups for which pods count: those that select them, and the inverse groups that they own."""
     groups = topology.groups
     return (*(n for n in signature.selected_by if groups[n].kind != INVERSE), *signature.avoids)

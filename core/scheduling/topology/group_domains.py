@@ -1,4 +1,4 @@
-"""The domains of topology groups: which exist, which could be made, and how many running pods count in each."""
+"""The domains of topology groups: existing and possible ones, and how many running pods count in each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ class GroupDomains:
     """The domains of each group from existing nodes and NodePools; the same for all plans of a snapshot.
 
     Attributes:
-        possible: Group → domains that the NodePools could make with nodes that count for the group; sorted.
-        of_nodes: Group → domain → how many nodes make it one, those on their way included.
-        running: Group → domain → how many running pods count there. A spread along shared domains also has its empty ones.
+        possible: Group → domains that NodePools could create with nodes that count for the group; sorted.
+        of_nodes: Group → domain → how many nodes are in it, including launching ones.
+        running: Group → domain → how many running pods count there. For a spread along shared domains, empty domains are
+            included.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class GroupDomains:
             counted: Signatures of the pods that count for a group.
             nodes: The existing nodes.
             templates: The NodePools.
-            signatures: All of the snapshot: what they demand of a label may become its value.
-            table: Numbers the requirements.
+            signatures: All signatures of the snapshot: values that they require of a label are possible domains.
+            table: The numbers of requirements.
         """
         self._groups = groups
         self._nodes = nodes
@@ -62,12 +63,12 @@ class GroupDomains:
         )
 
     def at(self, group: TopologyGroupId, position: int) -> str | None:
-        """Return a node's domain for a group, None where it has no such label or the group ignores it."""
+        """Return a node's domain for a group, None if it lacks the label or the group ignores it."""
         return _at(self._groups, self._nodes, self._counted_nodes, group, position)
 
 
 def _counted_nodes(nodes: NodeIndex, node_filter: TopologyNodeFilter) -> NodeMask:
-    """The nodes whose pods a group with this filter counts."""
+    """Return the nodes whose pods a group with this filter counts."""
     if node_filter == ANY_NODE:
         return NodeMask(-1)
     admitted = (n.index for n in nodes.nodes if node_filter.admits(n.offered, n.taints, frozenset()))
@@ -125,7 +126,7 @@ def _possible(
     number: TopologyGroupId,
 ) -> tuple[str, ...]:
     group = groups[number]
-    # The owner's node affinity is asked of the types below, alternative by alternative; here only its tolerations.
+    # The owner's node affinity is checked by types below, for each alternative; here only its tolerations.
     by_taints = TopologyNodeFilter(tolerations=group.node_filter.tolerations)
     alternatives = [table.conjunction(way) for way in group.node_filter.alternatives()]
     found: set[str] = set()
@@ -137,9 +138,9 @@ def _possible(
 
 
 def _makeable(template: NodeClaimTemplate, alternative: RequirementId, key: str, demanded: set[str]) -> tuple[str, ...]:
-    """The values of a label that a NodePool's nodes may have where something is asked of them.
+    """Return the values of a label that a NodePool's nodes may have if they meet the alternative.
 
-    Where its requirements leave a label of its own open: the values that pods demand, and what a node gets unasked.
+    For a label that its requirements leave open, these are the values that pods require, and a node's default value.
     """
     types, table = template.types, template.types.table
     reqs = table.narrowed(template.offered, asked=alternative) if alternative != IMPOSSIBLE else IMPOSSIBLE
@@ -155,7 +156,7 @@ def _makeable(template: NodeClaimTemplate, alternative: RequirementId, key: str,
 
 
 def _demanded_values(signatures: Iterable[PodSignature]) -> dict[str, set[str]]:
-    """Label key → the values that pods demand of their node."""
+    """Return label key → the values that pods require of their node."""
     found: dict[str, set[str]] = {}
     for signature in signatures:
         terms: list[Requirement] = [r for term in signature.spec.required_terms for r in term.requirements]

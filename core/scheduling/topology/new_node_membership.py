@@ -1,4 +1,4 @@
-"""Determines whether topology groups count a new node, which may still become one of several nodes."""
+"""Determines whether topology groups count a new node, whose type and labels may still be open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.scheduling.topology.topology_group import ANY_NODE, TopologyGroup
 
 
 class NewNodeMembership:
-    """What the groups' node filters make of claims; the same for all plans of a snapshot."""
+    """Applies the groups' node filters to claims; the same for all plans of a snapshot."""
 
     def __init__(
         self, groups: Sequence[TopologyGroup], templates: Sequence[NodeClaimTemplate], table: RequirementTable
@@ -32,7 +32,7 @@ class NewNodeMembership:
         return self._groups[group].node_filter == ANY_NODE or self._may_count(group, reqs, template.index)
 
     def is_doubtful(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
-        """Whether a new node with these requirements might yet become one that does not count for the group."""
+        """Whether a new node with these requirements might still not count for the group."""
         node_filter = self._groups[group].node_filter
         is_open = not node_filter.selector and not node_filter.terms
         return not is_open and self._may_not_count(group, reqs, template.index)
@@ -53,7 +53,7 @@ def _may_count(
 
 
 def _can_be(template: NodeClaimTemplate, reqs: RequirementId, alternative: RequirementId) -> bool:
-    """Whether any type is left where something is asked of a new node."""
+    """Whether any type of a new node can meet the alternative."""
     if alternative == IMPOSSIBLE:
         return False
     narrowed = template.types.table.narrowed(reqs, asked=alternative)
@@ -72,7 +72,7 @@ def _may_not_count(
 
 
 def _is_sure(template: NodeClaimTemplate, reqs: RequirementId, asked: Requirement) -> bool:
-    """Whether every node that a claim may become meets one expression."""
+    """Whether every possible node of a claim meets the expression."""
     types, table = template.types, template.types.table
     required = table[reqs].get(asked.key)
     if required is not None and required.intersection(asked) == required and required.values:

@@ -1,4 +1,4 @@
-"""The topology groups of a snapshot, and the rules that pods have by them."""
+"""The topology groups of a snapshot, and the rules of pods that follow from them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Topology:
 
     Attributes:
         groups: The groups, by number.
-        domains: Their domains, and what running pods count there.
-        new_nodes: For which of them a new node counts.
-        may_run_anywhere, may_run_at: As `PodSignature` says, remembered for all signatures together.
+        domains: Their domains, and the counts of running pods.
+        new_nodes: Whether a new node counts for a group.
+        may_run_anywhere, may_run_at: The results of `PodSignature`, cached for all signatures together.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Topology:
         self.may_run_at: Callable[[PodSignature, str, str], bool] = memo(PodSignature.may_run_at)
 
     def rules(self, signature: PodSignature, demands: PodDemands) -> tuple[TopologyRule, ...]:
-        """The rules that pods obey at one step of giving up preferences, those that others impose included."""
+        """Return the rules that pods obey at one relaxation step, including those that other pods impose."""
         question = (signature.index, demands)
         known = self._rules.get(question)
         if known is None:
@@ -80,7 +80,7 @@ class Topology:
         return known
 
     def is_hard(self, group: TopologyGroupId) -> bool:
-        """Whether any pod requires the group, rather than only prefers it."""
+        """Whether any pod requires the group, instead of only preferring it."""
         return group in self._hard
 
     def _register(self, signature: PodSignature) -> None:
@@ -142,7 +142,7 @@ def _counted(
 
 
 def _everything(signature: PodSignature) -> PodDemands:
-    """Every rule that the pod could have, preferences included."""
+    """Return every rule that the pod could have, including preferences."""
     spec = signature.spec
     return PodDemands(
         terms=(),

@@ -1,4 +1,4 @@
-"""Topology rules as groups: pods that share a rule share its counts."""
+"""Topology groups: pods that share a rule share its counts."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SPREAD: Final = "spread"
 AFFINITY: Final = "affinity"
 ANTI_AFFINITY: Final = "anti-affinity"
 INVERSE: Final = "inverse"
-"""The other side of a required anti-affinity: counts its owners and keeps away the pods that they avoid."""
+"""The inverse of a required anti-affinity: it counts the owners, and keeps the pods that they avoid away."""
 
 
 class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
     """The nodes that a spread constraint considers (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 
     Attributes:
-        selector, terms: The owner's node selector and alternatives; both empty where the policy is Ignore.
-        tolerations: The owner's, None where taints are ignored.
+        selector, terms: The owner's node selector and alternatives; both empty if the policy is Ignore.
+        tolerations: The owner's tolerations, None if taints are ignored.
         keys: Labels without which a node is ignored, with all its pods (Kubernetes: every topology key of the owner).
     """
 
@@ -55,7 +55,7 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
         )
 
     def alternatives(self) -> tuple[tuple[Requirement, ...], ...]:
-        """Return the node selector with each alternative of the affinity; one empty alternative where neither counts."""
+        """Return the node selector combined with each alternative of the affinity; one empty alternative if neither counts."""
         return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
 
 
@@ -80,7 +80,7 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
         return self.key == labels.HOSTNAME
 
     def selects(self, namespace: str, pod_labels: Mapping[str, str]) -> bool:
-        """Whether a pod is one that the rule speaks of."""
+        """Whether the rule selects a pod."""
         if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
             return False
         return self.selector.matches(pod_labels)
@@ -93,9 +93,9 @@ def spread_group(
     namespace: str,
     pod_labels: Mapping[str, str],
 ) -> TopologyGroup:
-    """The group of a spread constraint among all that the owner has, be they its own or the cluster's defaults.
+    """Return the group of a spread constraint; `spreads` are all of the owner's, its own or the cluster's defaults.
 
-    Taints and labels of nodes count by the owner's whole affinity, relaxed or not.
+    Node filters use the owner's complete affinity even after relaxation.
     """
     others = {labels.normalized(s.topology_key) for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
     others -= {labels.normalized(spread.topology_key), labels.HOSTNAME}
@@ -116,19 +116,19 @@ def spread_group(
 def affinity_group(
     kind: str, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
 ) -> TopologyGroup:
-    """The group of an affinity or anti-affinity term, or of the inverse of the latter."""
+    """Return the group of an affinity or anti-affinity term, or of the inverse of the latter."""
     selector = _with_label_keys(term.selector, pod_labels, term.match_label_keys, term.mismatch_label_keys)
     return TopologyGroup(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
 
 
 class Namespaces:
-    """The cluster's namespaces, for terms that select them. One that is only known by its pods has its name as label."""
+    """The cluster's namespaces, for terms that select them. One that is only known from its pods has its name as label."""
 
     def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
         self._labels = {name: {"kubernetes.io/metadata.name": name, **own} for name, own in sorted(known.items())}
 
     def of_term(self, term: PodAffinityTerm, own: str) -> tuple[str, ...] | None:
-        """Namespaces whose pods the term speaks of, None for all."""
+        """Return the namespaces whose pods the term selects, None for all."""
         selector = term.namespace_selector
         if selector is None:
             return tuple(sorted(set(term.namespaces))) or (own,)

@@ -30,7 +30,7 @@ class ClaimBuilder:
         )
 
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
-        """Return a claim for these pods, None where no type suits all of them."""
+        """Return a claim for these pods, None if no type suits all of them."""
         table, template = self._context.table, self._scope.template
         reqs, allowed, used = self._scope.offered, template.mask, self._context.axis.zero
         for item, _ in members:
@@ -49,7 +49,7 @@ class ClaimBuilder:
 def _types(
     template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, allowed: TypeMask, used: Vector
 ) -> TypeMask:
-    """Types that hold the pods, cut to those near the cheapest and what minValues need; none where there are too few."""
+    """Return types that hold the pods, limited to those near the cheapest and those that minValues need; none if too few."""
     types, min_values = template.types, template.min_values
     left = types.room.survivors(types.mask(reqs) & allowed, used)
     priced = types.offerings.in_price_order(left, reqs)

@@ -1,4 +1,4 @@
-"""Assigns packing items to the places that a packing has for their groups, without breaking a hostname rule."""
+"""Assigns packing items to the places that a packing has for their groups, within the hostname rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class AssignedMachine(msgspec.Struct):
 
     Attributes:
         type_index: Its type in the packing problem.
-        load: [item of the problem], how many it holds.
-        items: Its packing items, each with the item of the problem that it is one of.
-        rules: How their hostname rules stand.
+        load: [item of the problem], how many of its packing items the machine holds.
+        items: Its packing items, each with its item of the problem.
+        rules: The state of their hostname rules.
     """
 
     type_index: MachineTypeIndex
@@ -28,13 +28,13 @@ class AssignedMachine(msgspec.Struct):
     rules: HostnameRuleState = msgspec.field(default_factory=HostnameRuleState)
 
     def add(self, index: ItemIndex, item: PackingItem) -> None:
-        """Take in an item."""
+        """Add an item."""
         self.items.append((index, item))
         self.rules.add(item)
         self.load[index] += 1
 
     def swap(self, position: int, item: PackingItem) -> PackingItem:
-        """Put an item in the place of another one, which is returned; both are of the same group."""
+        """Replace an item by another of the same group; return the replaced one."""
         index, gone = self.items[position]
         self.items[position] = (index, item)
         self.rules = HostnameRuleState()
@@ -43,7 +43,7 @@ class AssignedMachine(msgspec.Struct):
         return gone
 
     def would_admit(self, item: PackingItem, *, instead_of: int) -> bool:
-        """Whether an item could have the place of the one at that position."""
+        """Whether an item could replace the one at that position."""
         others = HostnameRuleState()
         for position, (_, there) in enumerate(self.items):
             if position != instead_of:
@@ -57,12 +57,12 @@ class ItemAssignment:
     def __init__(
         self, problem: PackingProblem, members: Sequence[Mapping[PackingItem, int]], settings: RepackSettings
     ) -> None:
-        """Take the items that need a machine.
+        """Prepare an assignment.
 
         Args:
             problem: The packing problem.
-            members: For each of its items, the packing items that it stands for, and how many there are of each.
-            settings: How many exchanges are tried.
+            members: For each of its items, the packing items that it represents, with the number of each.
+            settings: The most exchanges to try.
         """
         self._problem = problem
         self._settings = settings
@@ -70,7 +70,7 @@ class ItemAssignment:
         self._is_ruled = [any(item.counted or item.caps for item in of_group) for of_group in members]
 
     def machines(self, packing: Packing) -> list[AssignedMachine]:
-        """The machines of a packing with their items; further ones are opened for items that fit nowhere else."""
+        """Return the machines of a packing with their items; items that fit nowhere else get further machines."""
         machines = [
             self._filled(MachineTypeIndex(int(type_index)), load)
             for type_index, load in zip(packing.types, packing.loads, strict=True)
@@ -89,7 +89,7 @@ class ItemAssignment:
         return [machine for machine in machines if machine.items]
 
     def _filled(self, type_index: MachineTypeIndex, load: Ints) -> AssignedMachine:
-        """A machine with what its load wants, as far as hostname rules allow; items with rules go first."""
+        """Return a machine with the items of its load that hostname rules allow; items with rules come first."""
         machine = AssignedMachine(type_index, np.zeros_like(load))
         present = [ItemIndex(index) for index in np.flatnonzero(load).tolist()]
         for index in sorted(present, key=lambda one: (not self._is_ruled[one], one)):
@@ -100,7 +100,7 @@ class ItemAssignment:
         return machine
 
     def _next(self, index: ItemIndex, rules: HostnameRuleState) -> PackingItem | None:
-        """The item of a group that the rules admit and of which the most are left."""
+        """Return the item of a group that the rules admit and of which the most remain."""
         left = self._unassigned[index]
         found = max(left, key=left.__getitem__, default=None)
         if found is not None and not rules.admits(found):
@@ -113,9 +113,9 @@ class ItemAssignment:
         return found
 
     def _exchanged(self, machines: list[AssignedMachine], planned: Ints, index: ItemIndex, item: PackingItem) -> bool:
-        """Assign an item to a free place of its group, if need be by moving another of the group there that may be there.
+        """Assign an item to a free place of its group, if necessary by moving another item of the group to that place.
 
-        `planned` is [machine], how many of the group each machine has places for; machines opened since have none.
+        `planned` is [machine], the places of the group on each machine; machines opened later have none.
         """
         free = [m for m, wanted in zip(machines, planned, strict=False) if m.load[index] < wanted]
         for machine in free:
@@ -134,7 +134,7 @@ class ItemAssignment:
         return False
 
     def _add_at_least_cost(self, machines: list[AssignedMachine], index: ItemIndex, item: PackingItem) -> None:
-        """Assign an item where that costs the least: to free capacity, to a machine made larger, or to one of its own."""
+        """Assign an item at the lowest cost: to free capacity, to an enlarged machine, or to its own machine."""
         problem = self._problem
         one = np.zeros(len(problem.counts), dtype=np.int64)
         one[index] = 1

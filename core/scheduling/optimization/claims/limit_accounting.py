@@ -14,7 +14,7 @@ from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 def replaces_within_limits(
     found: Sequence[InFlightClaim], replaced: Sequence[InFlightClaim], *, limits: RemainingLimits
 ) -> bool:
-    """Replace claims by cheaper ones and charge them, or change nothing and return False: no saving, or a limit exceeded."""
+    """Replace claims by cheaper ones and charge them; without saving or limits, change nothing and return False."""
     types = replaced[0].template.types
     before = dict(limits.left)
     for claim in replaced:
@@ -26,7 +26,7 @@ def replaces_within_limits(
 
 
 def _charge(claim: InFlightClaim, limits: RemainingLimits) -> bool:
-    """Narrow a claim to the types that the limits allow and charge it; returns whether they allow any."""
+    """Narrow a claim to the types that the limits allow and charge it; return whether they allow any."""
     if limits.left:
         claim.allowed = _within(limits, claim)
     claim.charged = claim.allowed
@@ -40,9 +40,9 @@ def _cost(claims: Sequence[InFlightClaim]) -> int:
 
 
 def _within(limits: RemainingLimits, claim: InFlightClaim) -> TypeMask:
-    """The claim's types that the limits allow once more; none where too few are left for minValues.
+    """Return the claim's types that the limits allow; none if too few remain for minValues.
 
-    A claim is charged its largest type, so it keeps none larger than its cheapest unless minValues need those, too.
+    A claim is charged its largest type, so it keeps none larger than its cheapest unless minValues need them.
     """
     types = claim.template.types
     kept = limits.mask(types, claim.allowed)

@@ -1,4 +1,4 @@
-"""Claims for pods that were meant to share new nodes, as far as these pods are there and the rules let them."""
+"""Builds claims for pods that a target put together on new nodes, if the pods still exist and the rules allow it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def regrouped(
     meant: Sequence[Mapping[str, int]],
     kind: Callable[[Pod], str],
 ) -> list[InFlightClaim]:
-    """New claims; pods that were meant for none stay with those that they share a claim with. None where one cannot be built.
+    """Return new claims; pods without an intended node stay with those of their present claim. None if a claim cannot be built.
 
     Args:
-        builder: Of the claims' scope.
-        nodes: The claims' pods as they are.
-        meant: For each new node, how many pods of which kinds.
-        kind: The kind of a pod.
+        builder: The builder of the claims' scope.
+        nodes: The pods of each present claim.
+        meant: For each new node, kind → number of pods.
+        kind: Returns the kind of a pod.
     """
     waiting: _Waiting = {}
     rest: dict[int, list[MovablePods]] = {}
@@ -53,7 +53,7 @@ def regrouped(
 
 
 def _drawn(waiting: _Waiting, wanted: Mapping[str, int]) -> list[tuple[int, MovablePods]]:
-    """Pods of the kinds that a new node is meant for, as many as are there and hostname rules admit together."""
+    """Take pods of a new node's kinds, as many as exist and hostname rules admit together."""
     rules, found = HostnameRuleState(), list[tuple[int, MovablePods]]()
     for name, count in sorted(wanted.items()):
         left = waiting.get(name, deque())

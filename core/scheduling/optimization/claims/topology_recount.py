@@ -12,7 +12,7 @@ from core.scheduling.topology.domain_counts import DomainCounts
 
 
 def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
-    """Where the pods of every topology group are, those of nodes that the plan takes away left out."""
+    """Return the counts of every topology group, without pods of nodes that the plan removes."""
     domain_counts = DomainCounts(context.topology, solution.state.domain_counts.vanished)
     for pod, position in solution.bound:
         domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)

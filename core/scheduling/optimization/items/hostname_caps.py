@@ -1,4 +1,4 @@
-"""Expresses topology rules along hostnames as amounts and caps on one new node."""
+"""Expresses topology rules along hostnames as counts and caps on one new node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY, SPR
 
 
 class HostnameCaps:
-    """What hostname groups count of pods, and what they allow.
+    """How hostname groups count pods, and how many they allow on a node.
 
     Attributes:
-        counted: Pods' signature → the groups of spreads and anti-affinities that count such a pod, each with the amount one.
+        counted: Pod signature → the groups of spreads and anti-affinities that count such a pod, each with the amount one.
         caps: Relaxation step → how many pods each group may count on the node of such a pod, itself included.
-        followed: Pod group → the affinity groups whose pods such a pod must have, or prefers to have, on its node.
+        followed: Pod group → the affinity groups whose pods must or should be on the node of such a pod.
     """
 
     def __init__(self, groups: Sequence[TopologyGroup]) -> None:
@@ -34,7 +34,10 @@ def _counted(groups: Sequence[TopologyGroup], signature: PodSignature) -> Amount
 
 
 def _caps(groups: Sequence[TopologyGroup], step: RelaxationStep) -> Amounts:
-    """A spread allows its maxSkew: along hostnames the minimum over domains is zero, since a new node is always possible."""
+    """Return the caps of a step.
+
+    A spread allows its maxSkew: along hostnames the minimum is zero, since a new node is possible.
+    """
     found: dict[TopologyGroupId, int] = {}
     for rule in step.host_rules:
         if rule.kind in (SPREAD, ANTI_AFFINITY):
@@ -49,10 +52,10 @@ def _followed(pod_group: PodGroup) -> frozenset[TopologyGroupId]:
 
 
 def merged(rules: Iterable[tuple[Amounts, Amounts]]) -> tuple[Amounts, Amounts]:
-    """What groups count of several pods together, and the caps of all of them; from (counted, caps) of each.
+    """Merge (counted, caps) of several pods: the sum of the counts, and all caps.
 
-    Pods that share a node already may exceed one of their caps: they were bound in an order in which each was allowed. Their
-    cap is then their number.
+    Pods that already share a node may exceed one of their caps if each was allowed when it was bound. Their cap is then their
+    number.
     """
     counted: dict[TopologyGroupId, int] = {}
     caps: dict[TopologyGroupId, int] = {}

@@ -1,4 +1,4 @@
-"""Takes claims apart: which of their pods may move alone, and which only together."""
+"""Divides claims into packing items: pods that may move alone, and pods that only move together."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
 _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
-"""Places in reservations stay with the claims that the greedy planner gave them to."""
+"""Capacity types for repacking: places in reservations stay with the claims of the greedy plan."""
 
 
 class RepackScope(msgspec.Struct, frozen=True, eq=False):
-    """Claims between which pods may be moved: of one NodePool, with the same labels of their own.
+    """Claims between which pods may be moved: claims of one NodePool with equal labels of their own.
 
     Attributes:
         template: The NodePool's.
-        offered: Number of the requirements that a new node of the scope starts with.
+        offered: Number of the initial requirements of a new node of the scope.
     """
 
     template: NodeClaimTemplate
@@ -51,7 +51,7 @@ class ItemExtraction:
         )
 
     def scope(self, claim: InFlightClaim) -> RepackScope:
-        """The scope that a claim belongs to."""
+        """Return the scope of a claim."""
         table, template = self._context.table, claim.template
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
@@ -62,9 +62,9 @@ class ItemExtraction:
         return RepackScope(template, base)
 
     def items_of(self, claim: InFlightClaim, scope: RepackScope) -> list[MovablePods]:
-        """The claim's pods as items, those that cannot be taken apart first.
+        """Return the claim's pods as items; those that stay together come first.
 
-        A pod with affinity along hostnames is moved together with all pods that it follows, and stays if any of them stays.
+        A pod with hostname affinity moves together with all pods that it follows, and stays if any of them stays.
         """
         pod_groups = [self._context.pod_groups.of(pod) for pod in claim.pods]
         followed = frozenset[int]().union(*(self._hostname_caps.followed(pod_group) for pod_group in pod_groups))
@@ -89,9 +89,9 @@ class ItemExtraction:
         return found + alone
 
     def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
-        """Return a pod of the group as a separate item; None where it stays with the claim's other such pods.
+        """Return a pod of the group as a separate item; None if it stays with the claim's other such pods.
 
-        It is at the first relaxation step that its claim meets, so that no preference that was met is lost.
+        It has the first relaxation step that its claim meets, so that no satisfied preference is lost.
         """
         for step in pod_group.steps:
             is_last = step is pod_group.steps[-1]
@@ -107,7 +107,7 @@ class ItemExtraction:
         return all(counts[number] <= cap for number, cap in caps)
 
     def _joined(self, scope: RepackScope, members: Sequence[PackingItem | None]) -> PackingItem | None:
-        """Several items as one, None where one of them cannot be moved or no node would do for all."""
+        """Return several items as one, None if one of them cannot move or no node suits all."""
         items = [item for item in members if item is not None]
         if len(items) < len(members):
             return None
@@ -121,7 +121,7 @@ class ItemExtraction:
         return PackingItem(requests, reqs, scope.template.size_for(requests), *rules)
 
     def _fixed(self, claim: InFlightClaim, pods: Sequence[Pod]) -> PackingItem:
-        """Pods that stay together, on a node with all requirements of theirs."""
+        """Return an item for pods that stay together, with the claim's requirements."""
         pod_groups = [self._context.pod_groups.of(pod) for pod in pods]
         requests = self._sum(pod_group.requests for pod_group in pod_groups)
         caps = self._hostname_caps
@@ -136,7 +136,7 @@ class ItemExtraction:
 
 
 def _is_met(context: SchedulingContext, step: RelaxationStep, reqs: RequirementId, scope: RepackScope) -> bool:
-    """Whether a claim with these requirements meets a step, whatever its other pods."""
+    """Whether a claim with these requirements meets a step, regardless of its other pods."""
     if len(step.alternatives) != 1 or not context.open_templates(step)[scope.template.index]:
         return False
     is_granted = context.table.narrowed(reqs, asked=step.alternatives[0]) == reqs
@@ -151,7 +151,7 @@ def _movable(
     claim_reqs: RequirementId,
     scope: RepackScope,
 ) -> PackingItem | None:
-    """A pod at one of its steps, from a claim with these requirements; None where it must not be moved by itself."""
+    """Return a pod at one of its steps as an item, from a claim with these requirements; None if it must not move by itself."""
     if not all(constraint.may_move(pod_group) for constraint in context.constraints):
         return None
     reqs = _requirements(context, step, claim_reqs, scope)
@@ -165,7 +165,7 @@ def _movable(
 def _requirements(
     context: SchedulingContext, step: RelaxationStep, claim_reqs: RequirementId, scope: RepackScope
 ) -> RequirementId:
-    """What the pod requires, with the claim's values of the topology keys of rules about it."""
+    """Return the pod's requirements, with the claim's values of the topology keys of its rules."""
     table = context.table
     reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
     for key in step.keys:
@@ -178,7 +178,7 @@ def _requirements(
 def _is_doubtful(
     context: SchedulingContext, pod_group: PodGroup, reqs: RequirementId, template: NodeClaimTemplate
 ) -> bool:
-    """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
+    """Whether some rule would count the pod on one node that it may move to, but not on another."""
     topology, signature = context.topology, pod_group.signature
     numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
     return any(

@@ -1,8 +1,8 @@
 """Joins packing items that the solver need not distinguish into one item of its problem.
 
-A hostname group whose counted pods all obey one cap is a resource of which each machine has that much; where there are too many
-such groups, it is a cap on each item group by itself. The rest is settled when packing items get their machines
-(`claims.item_assignment`): items that differ in such rules alone are alike for the solver.
+A hostname group whose counted pods all obey the same cap is a resource of which each machine has that amount; if there are too
+many such groups, it is a cap on each item group. Other hostname rules apply when packing items are assigned to machines
+(`claims.item_assignment`): items that differ only in them are equal for the solver.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, T
 from core.scheduling.primitives.resource_vector import Vector
 
 ENTANGLED: Final = TopologyGroupId(-1)
-"""Stands for all hostname groups that count pods which do not obey them; items that obey one take a unit of its capacity."""
+"""Represents all hostname groups that count pods which do not obey them; an item that obeys one uses a unit of its capacity."""
 
 
 class LaunchOption(NamedTuple):
-    """Where an item may run: on claims of one NodePool.
+    """One option for an item: claims of one NodePool.
 
     Attributes:
         template_index: The position of the NodePool's template.
         reqs: Number of the requirements that the claim must have.
-        allowed: The types that are left.
+        allowed: The remaining types.
     """
 
     template_index: int
@@ -37,15 +37,15 @@ class LaunchOption(NamedTuple):
 
 
 class ItemGroup(msgspec.Struct, frozen=True):
-    """Packing items that are alike for the solver.
+    """Packing items that are equal for the solver.
 
     Attributes:
         requests: What each of them requests.
-        options: Where they may run.
-        is_fixed: Whether a node holds at most one of all such items.
-        hostname_requests: How much they take of hostname groups that are resources.
-        per_machine_max: Most of them on one machine, zero for no cap.
-        capped_by: The hostname groups that the cap is of: two groups with a cap each are not one with a common cap.
+        options: The options where they may run.
+        is_fixed: Whether a node holds at most one item of all fixed groups.
+        hostname_requests: How much they use of hostname groups that are resources.
+        per_machine_max: The most of them on one machine, zero for no cap.
+        capped_by: The hostname groups of the cap: two groups with one cap each differ from one group with a common cap.
     """
 
     requests: Vector
@@ -56,27 +56,27 @@ class ItemGroup(msgspec.Struct, frozen=True):
     capped_by: tuple[TopologyGroupId, ...] = ()
 
     def restricted_to(self, option: LaunchOption) -> ItemGroup:
-        """The same group where it may run in one way only."""
+        """Return the same group with only one option."""
         return replace(self, options=(option,))
 
 
 class ItemGrouping:
-    """The groups of some packing items.
+    """Groups packing items.
 
     Attributes:
         hostname_capacity: Hostname group → how much of it a machine has, for the groups that are resources; with `ENTANGLED`.
     """
 
     def __init__(self, counts: Mapping[PackingItem, int], settings: RepackSettings) -> None:
-        """Choose the hostname groups that are resources, from how many there are of each item."""
+        """Choose the hostname groups that are resources, by the number of each item."""
         uniform = self._uniform = _uniform_caps(counts)
         totals: dict[TopologyGroupId, int] = {}
         for item, count in counts.items():
             for number, amount in item.counted:
                 if number in uniform:
                     totals[number] = totals.get(number, 0) + count * amount
-        # A group with n counted pods and cap c needs ⌈n / c⌉ machines. Those that need the most bind; the others, down from a
-        # fraction of the widest, find their machines anyway.
+        # A group with n counted pods and cap c needs ⌈n / c⌉ machines. Those that need the most are binding; the others, down
+        # from a fraction of the widest, find their machines anyway.
         machines = {number: -(-total // uniform[number]) for number, total in totals.items()}
         machines_min = max(2, max(machines.values(), default=0) // settings.hostname_machines_divisor)
         binding = [number for number in machines if machines[number] >= machines_min]
@@ -90,7 +90,7 @@ class ItemGrouping:
         self._capped = {number: cap for number, cap in uniform.items() if number not in self.hostname_capacity}
 
     def of(self, item: PackingItem, option: LaunchOption) -> ItemGroup:
-        """The group of an item that may run in one way."""
+        """Return the group of an item with one option."""
         resources = tuple((number, amount) for number, amount in item.counted if number in self.hostname_capacity)
         capped = [(number, amount) for number, amount in item.counted if number in self._capped]
         is_entangled = any(number not in self._uniform for number, _ in item.caps)
@@ -105,7 +105,7 @@ class ItemGrouping:
 
 
 def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:
-    """Hostname group → its cap, for groups that count exactly the pods that obey them, all with one cap."""
+    """Return hostname group → its cap, for groups that count exactly the pods that obey them, all with the same cap."""
     caps: dict[TopologyGroupId, int] = {}
     mixed: set[TopologyGroupId] = set()
     for item in items:

@@ -1,4 +1,4 @@
-"""What moves between new nodes: usually one pod, sometimes several that must stay together."""
+"""Packing items: the unit that moves between new nodes, usually one pod, sometimes several that must stay together."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Amounts = tuple[tuple[TopologyGroupId, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class PackingItem:
-    """Pods, or sets of pods, that are alike in all that decides where they may be.
+    """Pods, or sets of pods, that are equal in everything that decides where they may run.
 
     Attributes:
         requests: What one of them requests.
-        reqs: Number of the requirements that a claim must have for them. Every topology key of a rule about them is set to the
-            value that the greedy planner chose, so no count of any zone changes.
-        allowed: Types that ports and volumes leave them.
+        reqs: Number of the requirements that a claim needs for them. Every topology key of their rules has the value that the
+            greedy planner chose, so no zone's count changes.
+        allowed: Types that ports and volumes allow.
         counted: How many of them each hostname group counts.
-        caps: How many pods the groups that they obey may count on their node, themselves included.
-        is_fixed: For a set of pods that cannot be taken apart: a node holds at most one such set.
+        caps: Hostname group that they obey → the most pods that it may count on their node, including themselves.
+        is_fixed: Whether it is a set of pods that must stay together: a node holds at most one such set.
     """
 
     requests: Vector
@@ -38,7 +38,7 @@ class PackingItem:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Hash once: items are keys, and a plan looks each up a dozen times."""
+        """Cache the hash: items are dictionary keys, and a plan looks each up a dozen times."""
         parts = (self.requests, self.reqs, self.allowed, self.counted, self.caps, self.is_fixed)
         object.__setattr__(self, "_hash", hash(parts))
 
@@ -48,20 +48,20 @@ class PackingItem:
 
 
 class MovablePods(NamedTuple):
-    """Pods that are moved together, and what they are for packing."""
+    """Pods that move together, and their packing item."""
 
     item: PackingItem
     pods: list[Pod]
 
 
 class HostnameRuleState(msgspec.Struct):
-    """How the hostname rules of all pods on one new node stand.
+    """The state of the hostname rules of all pods on one new node.
 
-    They hold in whatever order pods are bound: while a pod that has a rule is there, no more are counted than it allows.
+    The rules hold in every order of binding: while a pod with a rule is on the node, the count never exceeds its cap.
 
     Attributes:
         counted: Hostname group → pods on the node that it counts.
-        caps: Hostname group → how many the pods on the node allow.
+        caps: Hostname group → the smallest cap of the pods on the node.
     """
 
     counted: dict[TopologyGroupId, int] = msgspec.field(default_factory=dict)
@@ -77,7 +77,7 @@ class HostnameRuleState(msgspec.Struct):
         return all(self.counted.get(group, 0) <= cap for group, cap in caps.items())
 
     def add(self, item: PackingItem) -> None:
-        """Let the item join."""
+        """Add the item."""
         for group, amount in item.counted:
             self.counted[group] = self.counted.get(group, 0) + amount
         for group, cap in item.caps:

@@ -1,1 +1,1 @@
-"""Packing problems: which machine types may be bought for which items, split by zone where they are large."""
+"""Packing problems: which machine types may be bought for which items, divided by zone if they are large."""

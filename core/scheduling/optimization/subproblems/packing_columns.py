@@ -1,8 +1,7 @@
 """Builds the machine types of a packing problem from what NodePools could launch for given item groups.
 
-A machine type of the problem is an instance type at the lowest price that it has in any offering (zone, capacity type,
-reservation) of those that the same item groups may use. So it says exactly which groups may share a machine and what that
-machine costs at least.
+A machine type of the problem is an instance type at its lowest price among the offerings (zone, capacity type, reservation)
+that the same item groups may use. It thus defines exactly which groups may share a machine, and the machine's lowest cost.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NOT_OFFERED = np.iinfo(np.int64).max
 
 
 class _MachineTypes(msgspec.Struct, frozen=True, eq=False):
-    """Some machine types: [type] instance type of the NodePool, [type, resource], [type], and [group, type]."""
+    """Machine types: [type] instance type of the NodePool, [type, resource] capacity, [type] price, [group, type] allowed."""
 
     instance_types: Ints
     capacity: Ints
@@ -45,10 +44,10 @@ def problem_and_types(
     counts: Mapping[ItemGroup, int],
     hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> tuple[PackingProblem, Ints]:
-    """The packing problem of so many items of each group, numbered in the mapping's order; and [type], its instance type.
+    """Return the packing problem of these item groups, numbered in the mapping's order; and [type], its instance type.
 
-    Resources are those of nodes, then one for fixed items, of which a machine holds one, then the hostname groups with the
-    capacity that each machine has.
+    Resources are those of nodes, then one for fixed items (one per machine), then the hostname groups with their capacity per
+    machine.
     """
     groups = list(counts)
     used = dict.fromkeys(option.template_index for group in groups for option in group.options)
@@ -74,8 +73,8 @@ def _requests(group: ItemGroup, hostname_capacity: Mapping[TopologyGroupId, int]
 def _machine_types(
     template: NodeClaimTemplate, template_index: int, groups: Sequence[ItemGroup]
 ) -> Iterator[_MachineTypes]:
-    """One NodePool's machine types, a part for each set of offerings that the same requirements may use."""
-    # An ask is a pair (requirements, types) of some group's option. may_ask: [group, ask], whether the group has it;
+    """Return one NodePool's machine types, a part for each set of offerings that the same requirements may use."""
+    # An ask is the pair (requirements, types) of an option of a group. may_ask: [group, ask], whether the group has it;
     # suits: [ask, type], whether the type is compatible. An instance type is allowed for a group where one of its asks that can
     # use the offerings suits: allowed = (may_ask ∧ users) · suits > 0, a matrix product.
     options = [[option for option in group.options if option.template_index == template_index] for group in groups]
@@ -95,7 +94,7 @@ def _machine_types(
 
 
 def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[RequirementId]) -> dict[tuple[bool, ...], Ints]:
-    """Which of the requirements may use an offering → [type], each instance type's lowest price in such offerings."""
+    """Return which requirements may use an offering → [type], each instance type's lowest price in such offerings."""
     types = template.types
     found: dict[tuple[bool, ...], Ints] = {}
     priced = [dict(types.offerings.by_labels(reqs)) for reqs in requirements]
@@ -108,6 +107,6 @@ def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[Requireme
 
 
 def _as_row(mask: int, length: int) -> Bools:
-    """[bit], the lowest `length` bits of a mask, least significant first."""
+    """Return [bit], the lowest `length` bits of a mask, least significant first."""
     packed = np.frombuffer(mask.to_bytes((length + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(packed, bitorder="little")[:length].astype(np.bool_)

@@ -1,4 +1,4 @@
-"""One packing problem: claims of one scope whose packing items may be moved between them."""
+"""A subproblem: the claims of one scope as a packing problem, and its solution as claims."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Subproblem:
         settings: RepackSettings,
         zone: str = "",
     ) -> None:
-        """Take what is on each node now; with a zone, all of it is to be packed there."""
+        """Take the items of each node; with a zone, all of them are to be packed there."""
         self._context = context
         self._scope = scope
         self._settings = settings
@@ -59,9 +59,9 @@ class Subproblem:
         return LaunchOption(self._scope.template.index, reqs, item.allowed)
 
     def problem(self) -> PackingProblem:
-        """The packing problem: an item for each item group, the NodePool's instance types at each price as machine types.
+        """The packing problem: one item per item group, the NodePool's instance types at each price as machine types.
 
-        With minValues a type has only the capacity that others with enough values have, too.
+        With minValues, a type's capacity is reduced until enough types with different values have it too.
         """
         problem, types = problem_and_types(
             self._context.templates, counts=self.counts, hostname_capacity=self._hostname_capacity
@@ -70,7 +70,7 @@ class Subproblem:
         return with_distinct_values(problem, self._distinct_values(types)) if min_values else problem
 
     def _distinct_values(self, types: Ints) -> list[DistinctValues]:
-        """For each key of minValues the values of every machine type; `types` is [type], its instance type."""
+        """Return for each key of minValues the values of every machine type; `types` is [type], its instance type."""
         template, offered = self._scope.template, self._scope.offered
         found: list[DistinctValues] = []
         for key, values_min in sorted(template.min_values.items()):
@@ -79,7 +79,7 @@ class Subproblem:
         return found
 
     def incumbent(self, problem: PackingProblem) -> Packing:
-        """The nodes as a packing, or any other where the problem is stricter than the greedy planner was."""
+        """Return the present nodes as a packing, or one item per machine if the problem is stricter than the greedy planner."""
         loads = np.array([[load[group] for group in self._members] for load in self._loads], dtype=np.int64)
         types = np.array([problem.cheapest_type(load) for load in loads], dtype=np.int64)
         if (types >= 0).all() and (loads <= problem.fit[:, types].T).all():
@@ -87,9 +87,9 @@ class Subproblem:
         return _one_item_per_machine(problem)
 
     def claims_of(self, problem: PackingProblem, packing: Packing) -> list[InFlightClaim]:
-        """New claims for a packing; none where some pods turn out to have no node that they may have alone.
+        """Return new claims for a packing; none if some item cannot even have a node alone.
 
-        Hostname rules that the problem does not know may raise their cost above the packing's: then each item gets its own.
+        Hostname rules that the problem does not model may make them more expensive than separate machines, which are then used.
         """
         claims = self._claims(problem, packing)
         if sum(claim.price for claim in claims) <= separate_cost(problem):
@@ -111,12 +111,12 @@ class Subproblem:
 
 
 def _cost(claims: Sequence[InFlightClaim]) -> tuple[bool, int]:
-    """Return nano-dollars per hour; having no claims at all costs most."""
+    """Return nano-dollars per hour; an empty list is more expensive than any other."""
     return not claims, sum(claim.price for claim in claims)
 
 
 def _one_item_per_machine(problem: PackingProblem) -> Packing:
-    """Return a packing without two items on one machine: expensive, and always possible."""
+    """Return a packing in which different items share no machine: expensive, but always possible."""
     # For item i the type with the least price[t] / min(fit[i, t], count), and ⌈count / held⌉ machines of it; the last one holds
     # the remainder. loads: [machine, item].
     parts = []
@@ -135,7 +135,7 @@ def _one_item_per_machine(problem: PackingProblem) -> Packing:
 def _built(
     builder: ClaimBuilder, machine: AssignedMachine, waiting: dict[PackingItem, list[MovablePods]]
 ) -> list[InFlightClaim | None]:
-    """The machine's claim; more than one where its items turn out to demand what no single node has."""
+    """Return the machine's claim; several if no single node satisfies all of its items."""
     members = [waiting[item].pop() for _, item in machine.items]
     whole = builder.claim(members)
     if whole is not None:

@@ -1,6 +1,6 @@
-"""Gives every zone the same mix of resources, by the pods that may run in several zones.
+"""Gives every zone the same mix of resources, by distributing the pods that may run in several zones.
 
-Pods that rules hold to a zone may want more memory for their CPU than its machines have, and pods of another zone less. The
+The pods that rules hold to one zone may need more memory per CPU than its machines have, and those of another zone less. The
 fluid program does not see that whole pods fill such machines badly.
 """
 
@@ -12,19 +12,19 @@ from core.packing.problem import Bools, Floats, Ints
 
 
 def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, weights: Floats, rounds: int) -> Floats:
-    """The shares nearest to those given under which each zone gets as much of every resource as its weight says.
+    """Return the shares nearest to the given ones with which each zone gets its weight's part of every resource.
 
     Args:
-        shares: [group, zone], which part of the group each zone gets, before.
-        sizes: [group, resource], what one pod requests, over all that is requested.
+        shares: [group, zone], the part of the group in each zone, before the correction.
+        sizes: [group, resource], one pod's request divided by the total requests.
         counts: [group], pods.
         may: [group, zone], whether the group's pods may run there.
-        weights: [zone], which part of every resource each zone should get.
-        rounds: Corrections: where one would give a zone less than nothing, the next spreads what is left of it.
+        weights: [zone], the part of every resource that each zone should get.
+        rounds: The most corrections: if one would make a share negative, the next distributes the remaining imbalance.
     """
     # Least squares over the pods of free groups: minimise Σ counts[g] d[g, z]² subject to Σ_g counts[g] sizes[g] d[g, z] =
-    # lacking[z]. Its solution is d[g, z] = sizes[g] · M⁺ lacking[z] with M = Σ_g counts[g] sizes[g] sizes[g]ᵀ. What zones lack
-    # sums to nothing, so the changes of a group do, too. lacking: [zone, resource].
+    # lacking[z]. Its solution is d[g, z] = sizes[g] · M⁺ lacking[z] with M = Σ_g counts[g] sizes[g] sizes[g]ᵀ. The lacking
+    # amounts sum to zero over zones, so the changes of each group do too. lacking: [zone, resource].
     free = may.sum(axis=1) > 1
     pods = counts.astype(float)
     inverse = np.linalg.pinv((sizes[free] * pods[free, None]).T @ sizes[free])
@@ -38,13 +38,13 @@ def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, 
 
 
 def whole_pods(shares: Floats, *, sizes: Floats, counts: Ints, slack: float) -> Ints:
-    """[group, zone], shares in whole pods: what rounding leaves over goes where the most of what it requests is lacking.
+    """Return [group, zone], shares in whole pods; what rounding leaves over goes to the zone that lacks most of its requests.
 
     Args:
-        shares: [group, zone], which part of the group each zone gets.
-        sizes: [group, resource], what one pod requests, over all that is requested.
+        shares: [group, zone], the part of the group in each zone.
+        sizes: [group, resource], one pod's request divided by the total requests.
         counts: [group], pods.
-        slack: How far below a whole number a product counts as that number.
+        slack: A product this little below a whole number counts as that number.
     """
     wanted = shares * counts[:, None]
     pods: Ints = np.floor(wanted + slack).astype(np.int64)

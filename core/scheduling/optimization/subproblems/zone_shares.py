@@ -1,4 +1,4 @@
-"""Divides each item group over zones, by the fluid program over all zones at once."""
+"""Divides each item group between zones, with one fluid program over all zones."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ZoneShares:
         """Build each zone's packing problem.
 
         Args:
-            templates: Of all NodePools.
+            templates: The templates of all NodePools.
             counts: How many packing items each group has.
-            by_zone: For each zone, the groups that may run there, as they may run there.
+            by_zone: For each zone, the groups that may run there, with their options there.
             hostname_capacity: The hostname groups that are resources.
-            settings: What an even mix may cost.
+            settings: The allowed extra cost of an even mix.
         """
         self._settings = settings
         self._groups = list(counts)
@@ -46,11 +46,10 @@ class ZoneShares:
         self._blocks = [block.restricted(block.undominated()) for block in blocks]
 
     def best(self) -> Ints:
-        """[group, zone], how many pods of the group each zone gets; zones in the order in which they were given.
+        """Return [group, zone], how many pods of the group each zone gets; zones are in the given order.
 
-        Where zones cost the same, the program's solution is an extreme one, with few pods of each group in a zone, and machines
-        that hold few pods of each group are harder to fill. So a mix like that of all zones is preferred where it costs next to
-        nothing.
+        If zones have equal prices, the program's solution is an extreme point with few groups per zone, and a zone with few
+        groups is harder to fill. An even mix is therefore preferred if it costs nearly the same.
         """
         joint = self._joint()
         merged = _with_equal_offers_merged(joint)
@@ -65,8 +64,8 @@ class ZoneShares:
         return self._whole_pods(shares, joint.requests)
 
     def by_size(self) -> Ints:
-        """As `best`, without any program: each zone gets of every group what its held pods have of all held pods' size."""
-        # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of all that is requested, over resources.
+        """As `best` without a linear program: zones share every group in proportion to the size of their held pods."""
+        # A pod's size is Σ_r requests[r] / Σ_i counts[i] requests[i, r]: its part of the total requests, summed over resources.
         requests = self._joint().requests
         return self._whole_pods(self._even_shares(self._sizes(requests).sum(axis=1), requests), requests)
 
@@ -75,12 +74,12 @@ class ZoneShares:
         return whole_pods(shares, sizes=self._sizes(requests), counts=self._counts, slack=slack)
 
     def _sizes(self, requests: Ints) -> Floats:
-        """[group, resource], what one pod requests, over all that is requested."""
+        """Return [group, resource], one pod's request divided by the total requests."""
         sizes: Floats = requests / np.maximum(self._counts @ requests, 1)
         return sizes
 
     def _joint(self) -> PackingProblem:
-        """The zones' problems as one: the types of each zone, and groups that may run in several."""
+        """Return the zones' problems as one: the types of each zone, and groups that may run in several."""
         # Block structure: the columns of `allowed` ([group, type]) come zone by zone, with rows only for the zone's users.
         requests = np.zeros((len(self._groups), self._blocks[0].requests.shape[1]), dtype=np.int64)
         columns = []
@@ -98,12 +97,12 @@ class ZoneShares:
         )
 
     def _even_shares(self, item_values: Floats, requests: Ints) -> Floats:
-        """[group, zone], about the same shares for every group: by the value of the pods that may run in that zone only.
+        """Return [group, zone], nearly equal shares for all groups: by the value of the pods that may run in that zone only.
 
-        They differ as far as it takes to give every zone the mix of resources of all zones together.
+        They differ as much as needed to give every zone the mix of resources of all zones together.
 
         Args:
-            item_values: [group], what one item of it is worth.
+            item_values: [group], the value of one item.
             requests: [group, resource].
         """
         # held[z] = Σ counts[g] item_values[g] over groups g that may run in z alone; group g gets held[z] over the sum of held
@@ -124,7 +123,7 @@ class ZoneShares:
         )
 
     def _bound(self, shares: Floats) -> int:
-        """What the zones cost at least if groups are divided so; shares of pods are rounded to a hundredth of a pod."""
+        """Return a lower bound on the cost of all zones with these shares; pods are rounded to hundredths."""
         steps, total = self._settings.repack.zone_share_steps_per_pod, 0
         for zone, (users, block) in enumerate(zip(self._users, self._blocks, strict=True)):
             counts: Ints = np.rint(self._counts[users] * shares[users, zone] * steps).astype(np.int64)
@@ -135,9 +134,9 @@ class ZoneShares:
 
 
 def _with_equal_offers_merged(problem: PackingProblem) -> PackingProblem:
-    """The problem with types of the same capacity and price as one, on which all may run that may on any of them.
+    """Return the problem with types of equal capacity and price merged; an item is allowed if any of them allows it.
 
-    Its fluid program is several times smaller where zones cost the same, and costs no more than the whole one.
+    If zones have equal prices, its fluid program is several times smaller; its optimum is at most that of the full program.
     """
     offers = np.column_stack([problem.prices, problem.capacity])
     _, first, number = np.unique(offers, axis=0, return_index=True, return_inverse=True)
@@ -160,7 +159,7 @@ def _block(
     counts: Mapping[ItemGroup, int],
     hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> PackingProblem:
-    """One zone's problem, an item for each group: two that differ elsewhere may be equal there."""
+    """Return one zone's problem, an item for each group; groups that differ in other zones may be equal here."""
     distinct = {there: number for number, there in enumerate(dict.fromkeys(groups.values()))}
     problem = problem_of(templates, counts=dict.fromkeys(distinct, 1), hostname_capacity=hostname_capacity)
     items = np.array([distinct[there] for there in groups.values()], dtype=np.int64)
@@ -168,6 +167,6 @@ def _block(
 
 
 def _normalised(amounts: Floats) -> Floats:
-    """[group, zone], amounts as shares of each group."""
+    """Return [group, zone], amounts as shares of each group."""
     shares: Floats = amounts / np.maximum(amounts.sum(axis=1, keepdims=True), 1e-12)
     return shares

@@ -1,4 +1,4 @@
-"""Splits a large scope by zone: pods that rules hold to a zone stay there, the fluid program divides the others."""
+"""Divides a large scope by zone: pods that rules hold to a zone stay there, and the fluid program divides the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ZoneOptions = dict[str, LaunchOption]
-"""Zone → how an item may run there."""
+"""Zone → an item's launch option there."""
 
 
 class ZoneSplit:
@@ -35,7 +35,7 @@ class ZoneSplit:
         self._zones = types.values(mask & types.mask(scope.offered), scope.offered, labels.ZONE)
 
     def split(self, movable: Sequence[MovablePods]) -> dict[str, list[MovablePods]]:
-        """Zone → the pods to be packed there; nothing where fewer than two zones have any pods of their own."""
+        """Return zone → the pods to be packed there; empty if fewer than two zones would get pods."""
         counts = Counter(one.item for one in movable)
         options = {item: self._zone_options(item) for item in counts}
         held = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
@@ -49,7 +49,7 @@ class ZoneSplit:
         return _by_zone((allocations[group_of[one.item]].next_zone(), one) for one in movable)
 
     def _zone_options(self, item: PackingItem) -> ZoneOptions:
-        """The zones in which some type has the capacity for the item."""
+        """Return the zones in which some type has room for the item."""
         types, found = self._scope.template.types, {}
         for zone in self._zones:
             reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone)
@@ -67,7 +67,7 @@ class ZoneSplit:
         group_of: Mapping[PackingItem, ItemGroup],
         hostname_capacity: Mapping[TopologyGroupId, int],
     ) -> dict[ItemGroup, _ZoneAllocation]:
-        """Group → its allocation."""
+        """Return group → its allocation."""
         totals: dict[ItemGroup, int] = {}
         by_zone: dict[str, dict[ItemGroup, ItemGroup]] = {}
         for item, count in counts.items():
@@ -97,17 +97,17 @@ def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[Mov
 
 
 class _ZoneAllocation:
-    """Allocates a group's items to zones one by one, so that each zone has its share of every few of them."""
+    """Allocates a group's items to zones one by one, evenly interleaved by the zones' shares."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        """Take how many items each zone gets."""
+        """Start with the number of items of each zone."""
         self._counts = counts
         self._total = sum(counts.values())
         self._allocated = dict.fromkeys(counts, 0)
         self._items = 0
 
     def next_zone(self) -> str:
-        """The zone that is furthest behind its share, ties to the last name."""
+        """Return the zone that is furthest behind its share, ties to the last name."""
         self._items += 1
         behind = {
             zone: count * self._items - self._allocated[zone] * self._total
