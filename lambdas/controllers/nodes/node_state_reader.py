@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from core import labels
 from core.errors import InvalidInputError
+from core.lifecycle.binding.eligibility import CLOCKS_APART
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.cancellation import is_last_check_due
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.launching.shared_launch import is_unnamed, launch_name
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import has_registered
 from core.manifests import policies, storage
 from core.manifests.pods import PodTranslator
@@ -23,7 +24,7 @@ from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from core.pods.disposition import is_drainable
-from lambdas.controllers.nodes.node_lists import JOINING, NodeLists, ObservedNode, seen_node
+from lambdas.controllers.nodes.node_lists import FRESH_FOR, JOINING, NodeLists, ObservedNode, seen_node
 from lambdas.observability import logger
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
@@ -51,7 +52,7 @@ def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader],
 class NodeStateReader:
     """A short-lived view for claims' next steps: each thing as of its first read.
 
-    Only small collections are listed whole: a node is read by its name once the claim knows it, pods by their node.
+    Only small collections are listed whole: an open node is read by its name, pods by their node.
     """
 
     def __init__(
@@ -146,12 +147,27 @@ class NodeStateReader:
         if not record.provider_id:
             return ()
         if record.node_name:
-            seen = [self.node(record.node_name)]
+            seen = [self._known_node(record)]
         else:
             seen = self._of_provider(record, self._listed(JOINING, record))
             if not seen and may_have_joined(record, self._clock.now()):
                 seen = self._of_provider(record, self._listed(_like(record), record))
         return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
+
+    def _known_node(self, record: ClaimRecord) -> ObservedNode | None:
+        """Return a claim's node by its name; while it waits to be opened, from the list that all such claims share.
+
+        They are checked every second: a burst of sixty nodes would read each of them eight times. A list from before the node
+        was registered, by the clock of whoever did, shows it without our marks.
+        """
+        name, now = record.node_name, self._clock.now()
+        earliest = max(record.phase_since + CLOCKS_APART, now - FRESH_FOR)
+        is_waiting = record.phase is ClaimPhase.REGISTERED and record.deletion is None
+        if is_waiting and earliest <= now and name not in self._by_name:
+            listed = next((seen for seen in self._lists.since(JOINING, earliest) if seen.node.name == name), None)
+            if listed is not None:
+                self._by_name[name] = listed
+        return self.node(name)
 
     def _of_provider(self, record: ClaimRecord, nodes: Iterable[ObservedNode]) -> list[ObservedNode | None]:
         mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]

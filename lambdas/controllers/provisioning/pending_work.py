@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -10,7 +10,7 @@ import msgspec
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
-from core.pods.disposition import is_pending, is_reschedulable
+from core.pods.disposition import is_pending, is_reschedulable, mark_equal_pods
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock
@@ -22,12 +22,17 @@ LEAVING_ASKED_MAX: Final = 5
 LISTS_MAX: Final = 30
 """More lists than a batch ever takes: the clock ends it earlier."""
 
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+WHOLE_SECONDS: Final = timedelta(seconds=1)
+"""Kubernetes writes the time of a creation in whole seconds, so a pod may be younger than it seems by as much."""
+
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work to plan for, in counts.
 
     Attributes:
-        marked: Pending pods that the scheduler has given up on.
+        marked: Pending pods that the scheduler cannot place: it has reported them, or equal ones (`mark_equal_pods`).
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims stored and not launched.
         awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`); they are not planned again.
@@ -48,8 +53,8 @@ class PodBatcher:
     """Lets a burst arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
     The first list goes by the pods' own times, so a pod older than the idle time, as pods reported by the audit log are, is
-    planned at once. It waits only while new pods arrive between lists, or kube-scheduler marks further ones: it takes seconds
-    for a large burst, and pods that it has not marked are planned later, less tightly.
+    planned at once. A burst has arrived once no pod was created for the idle time and kube-scheduler has tried one of each
+    kind: it takes seconds to mark all. Where it lags behind, the wait goes on while new pods arrive or further ones are marked.
     """
 
     def __init__(
@@ -65,12 +70,9 @@ class PodBatcher:
         """Return the unbound pods, once no new one arrives: at the latest `batch_max_seconds` from now, and by `latest`."""
         pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
-        newest = max((_waits_since(pod) for pod in pods if is_pending(pod, requires_mark=False)), default=None)
-        if newest is None or self._clock.now() - newest >= self._idle:
-            return pods
         for _ in range(LISTS_MAX):
             left = end - self._clock.now()
-            if left <= timedelta(0):
+            if left <= timedelta(0) or self._have_arrived(pods):
                 break
             self._pause(min(self._idle, left))
             known = _arrived(pods)
@@ -78,6 +80,15 @@ class PodBatcher:
             if _arrived(pods) <= known:
                 break
         return pods
+
+    def _have_arrived(self, pods: Sequence[Pod]) -> bool:
+        waiting = [pod for pod in mark_equal_pods(pods) if is_pending(pod, requires_mark=False)]
+        now = self._clock.now()
+        if all(now - _waits_since(pod) >= self._idle for pod in waiting):
+            return True
+        youngest = max(pod.created_at or _LONG_AGO for pod in waiting)
+        is_tried = all(pod.is_marked_unschedulable for pod in waiting)
+        return is_tried and now - youngest >= self._idle + WHOLE_SECONDS
 
 
 def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:
@@ -90,7 +101,7 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
     ours = {(pod, record.node_name) for record in records for pod in record.nominated}
     expected = {pod for record in records if awaits_pods(record, now) for pod in record.plan.pods}
     marked = unmarked = awaited = 0
-    for pod in pods:
+    for pod in mark_equal_pods(pods):
         if pod.key in expected:
             awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
             continue
@@ -125,4 +136,4 @@ def _arrived(pods: Iterable[Pod]) -> frozenset[tuple[str, datetime | None]]:
 
 def _waits_since(pod: Pod) -> datetime:
     moments = (pod.created_at, pod.unschedulable_since)
-    return max((moment for moment in moments if moment is not None), default=datetime.min.replace(tzinfo=UTC))
+    return max((moment for moment in moments if moment is not None), default=_LONG_AGO)

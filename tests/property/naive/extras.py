@@ -207,13 +207,19 @@ def _two_classes(draw: Random, snapshot: Snapshot) -> Snapshot:
 
 
 def _marks(draw: Random, snapshot: Snapshot) -> Snapshot:
-    """A live cluster: only pods that the scheduler has marked unschedulable are planned for."""
-    pods = tuple(
-        msgspec.structs.replace(pod, is_marked_unschedulable=not pod.node_name and chance(draw, 0.8))
+    """A live cluster: only pods that the scheduler has marked are planned for, and the like of their ReplicaSet."""
+    marked = (
+        msgspec.structs.replace(pod, is_marked_unschedulable=not pod.node_name and chance(draw, 0.6))
         for pod in snapshot.pods
     )
+    pods = tuple(_of_replica_set(pod) if chance(draw, 0.5) else pod for pod in marked)
     options = msgspec.structs.replace(snapshot.options, requires_unschedulable_mark=True)
     return msgspec.structs.replace(snapshot, pods=pods, options=options)
+
+
+def _of_replica_set(pod: Pod) -> Pod:
+    owner = Owner("ReplicaSet", pod.labels.get("app", "web"), "apps/v1", is_controller=True)
+    return pod if pod.owners else msgspec.structs.replace(pod, owners=(owner,))
 
 
 def _wide_affinity(draw: Random, snapshot: Snapshot) -> Snapshot:

@@ -75,7 +75,21 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
         return False
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners):
         return False
-    return pod.is_marked_unschedulable or not snapshot.options.requires_unschedulable_mark
+    if not snapshot.options.requires_unschedulable_mark:
+        return True
+    return any(_speaks_for(other, pod) for other in snapshot.pods)
+
+
+def _speaks_for(other: Pod, pod: Pod) -> bool:
+    """Whether the scheduler's verdict on one pod is the verdict on another: on itself, or on its like of one controller."""
+    if not other.is_marked_unschedulable:
+        return False
+    if other.key == pod.key:
+        return True
+    waits = not (other.node_name or other.nominated_node_name or other.is_gated or other.deleted_at)
+    common = {owner for owner in pod.owners if owner.is_controller} & {o for o in other.owners if o.is_controller}
+    alike = (other.namespace, other.labels, other.spec) == (pod.namespace, pod.labels, pod.spec)
+    return waits and other.phase == "Pending" and bool(common) and alike
 
 
 def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:

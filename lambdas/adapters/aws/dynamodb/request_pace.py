@@ -1,25 +1,32 @@
-"""Paces requests to EC2 over all sandboxes: one DynamoDB item for each operation and period counts them.
+"""Paces requests to EC2 over all sandboxes: a token bucket in DynamoDB, one item for each operation.
 
-EC2 throttles by account and region, so neither a thread nor a sandbox can know alone how fast it may ask.
+EC2 throttles by account and region, so neither a thread nor a sandbox can know alone how fast it may ask. The item holds the
+moment at which the bucket is full again. Each request moves it by what one token takes to return, so a request that finds it
+within `FULL_AFTER` from now has a token, and another waits until it does (the generic cell rate algorithm of ATM networks).
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lambdas.adapters.aws.dynamodb.table import DynamoTable, number
-from lambdas.ports import PortError, ThrottledError
+from lambdas.ports import ConflictError, PortError, ThrottledError
 from lambdas.wiring import TABLE
 
 PARTITION: Final = "request-rates"
-PERIOD: Final = timedelta(seconds=5)
-IN_A_PERIOD: Final = 25
-"""EC2 takes 50 CreateFleet requests at once and 5 a second from then on. Requests of two periods may come together where they
-meet; then the bucket gets as much as each further period takes."""
+TOKEN_EVERY: Final = timedelta(milliseconds=200)
+AT_ONCE: Final = 45
+"""EC2 takes 50 CreateFleet requests at once and 5 a second from then on. The clocks of two sandboxes may be a second apart
+(docs/adr/0028): five tokens."""
 
-PERIODS_MAX: Final = 3
-"""Most periods that are tried; then a launch goes back to the queue instead of waiting in a function."""
+FULL_AFTER: Final = AT_ONCE * TOKEN_EVERY
+LONGEST_WAIT: Final = timedelta(seconds=15)
+"""A launch that would wait longer goes back to the queue instead of waiting in a function."""
+
+ATTEMPTS: Final = 2
+"""A bucket that fills up between the two conditions of an attempt passes neither; it passes the first of the next attempt."""
 
 KEPT_FOR: Final = timedelta(minutes=10)
 
@@ -35,30 +42,42 @@ class DynamoRequestPace:
         """Take the next turn and return how long to wait for it; none where the table does not answer.
 
         Raises:
-            ThrottledError: If no turn is left in the next `PERIODS_MAX` periods.
+            ThrottledError: If no turn comes within `LONGEST_WAIT`.
         """
-        first = int(now.timestamp() / PERIOD.total_seconds())
         try:
-            for period in range(first, first + PERIODS_MAX):
-                if self._count(period) <= IN_A_PERIOD:
-                    return max(timedelta(0), _begin(period) - now)
+            full_at = self._take(_milliseconds(now))
         except PortError:
             return timedelta(0)
-        later = _begin(first + PERIODS_MAX) - now
-        raise ThrottledError(self._operation, "more requests wait for EC2 than it takes now", later)
+        if full_at is None:
+            raise ThrottledError(self._operation, "more requests wait for EC2 than it takes now", LONGEST_WAIT)
+        return max(timedelta(0), datetime.fromtimestamp(full_at / 1000, UTC) - FULL_AFTER - now)
 
-    def _count(self, period: int) -> int:
-        """Count one more request in a period, and return how many there are."""
-        expiry = int((_begin(period) + KEPT_FOR).timestamp())
-        counted = self._table.update(
+    def _take(self, now: int) -> int | None:
+        """Take a token and return when the bucket is full again; None where none returns in time. In milliseconds."""
+        latest = now + (FULL_AFTER + LONGEST_WAIT - TOKEN_EVERY) // timedelta(milliseconds=1)
+        token = TOKEN_EVERY // timedelta(milliseconds=1)
+        for _ in range(ATTEMPTS):
+            with suppress(ConflictError):
+                values = {":now": number(now), ":latest": number(latest), ":token": number(token)}
+                return self._update(now, "#f = #f + :token", "#f > :now AND #f <= :latest", values)
+            with suppress(ConflictError):
+                values = {":now": number(now), ":one": number(now + token)}
+                return self._update(now, "#f = :one", "attribute_not_exists(#f) OR #f <= :now", values)
+        return None
+
+    def _update(self, now: int, change: str, condition: str, values: dict[str, dict[str, str]]) -> int:
+        """Write the moment at which the bucket is full, and return it. Raises ConflictError if the condition does not hold."""
+        expiry = now // 1000 + int(KEPT_FOR.total_seconds())
+        written = self._table.update(
             PARTITION,
-            f"{self._operation}#{period}",
-            UpdateExpression="ADD #n :one SET #e = :e",
-            ExpressionAttributeNames={"#n": "requests", "#e": TABLE.expiry},
-            ExpressionAttributeValues={":one": number(1), ":e": number(expiry)},
+            self._operation,
+            UpdateExpression=f"SET {change}, #e = :e",
+            ConditionExpression=condition,
+            ExpressionAttributeNames={"#f": "fullAt", "#e": TABLE.expiry},
+            ExpressionAttributeValues={**values, ":e": number(expiry)},
         )
-        return int(counted["requests"]["N"])
+        return int(written["fullAt"]["N"])
 
 
-def _begin(period: int) -> datetime:
-    return datetime.fromtimestamp(period * PERIOD.total_seconds(), UTC)
+def _milliseconds(moment: datetime) -> int:
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)

@@ -11,11 +11,12 @@ import msgspec
 
 from core.lifecycle.binding.admission import AWAITS_OTHERS
 from core.lifecycle.binding.chains import in_chains
-from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan
+from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_settled
 from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import BindingTurn, DecidedBinding, next_turn
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import STARTED, waits_for
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.model.node import Node
@@ -49,7 +50,11 @@ longer."""
 
 
 class PodBinder:
-    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count all runs' bindings."""
+    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count all runs' bindings.
+
+    A turn serves the nodes of other messages as well: a spread over zones lets the pods of one node in only after those of
+    another, and nodes that had their turns one after the other would take a few pods each second.
+    """
 
     def __init__(
         self,
@@ -170,12 +175,13 @@ class _End(msgspec.Struct, frozen=True):
 def _held(
     records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
 ) -> list[tuple[ClaimRecord, Node]]:
-    """Return the claims that get a turn, in their current state, each with its node."""
-    found = [record for record in records if record.name in names and _has_turn(record)]
+    """Return the claims that get a turn, in their current state, each with its node: these, and all that are settled."""
+    found = [record for record in records if _has_turn(record) and (record.name in names or is_settled(record, now))]
+    with_nodes = [(record, nodes[record.node_name]) for record in found if record.node_name in nodes]
     return [
-        (record, nodes[record.node_name])
-        for record in found
-        if record.node_name in nodes and accepts_bindings(nodes[record.node_name], now)
+        (record, node)
+        for record, node in with_nodes
+        if accepts_bindings(node, now) and waits_for(record, node) == STARTED
     ]
 
 

@@ -49,6 +49,33 @@ def three_instances() -> Lab:
     return lab
 
 
+def calls_of(lab: Lab, *, after: float) -> list[str]:
+    """What the reader asks for the nodes of two claims, this many seconds after they were registered."""
+    names = ("n-1", "n-2")
+    for name in names:
+        node = {"metadata": {"name": name}, "spec": {"providerID": PROVIDER_ID}, "status": {}}
+        lab.kubernetes.put({"apiVersion": "v1", "kind": "Node", **node})
+    registered_at = lab.clock.now()
+    lab.clock.advance(seconds=after)
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    reader = NodeStateReader(lab.kubernetes, lab.cloud, lab.clock)
+    for name in names:
+        record = a_record(ClaimPhase.REGISTERED, node_name=name, phase_since=registered_at)
+        assert [node.name for node in reader.facts(record).nodes] == [name]
+    return calls
+
+
+def test_claims_that_wait_to_be_opened_share_one_list() -> None:
+    """Sixty nodes that join together would be read eight times each."""
+    assert calls_of(Lab(), after=1) == [f"list nodes {JOINING}"]
+
+
+def test_a_node_is_read_itself_right_after_its_registration() -> None:
+    """Another sandbox may have marked it since the list began, by a clock that is a second ahead."""
+    assert calls_of(Lab(), after=0.9) == ["get nodes", "get nodes"]
+
+
 def test_a_claim_begins_with_the_instance_of_its_own_share() -> None:
     """Otherwise, three claims race for the first instance."""
     assert launched(three_instances(), share=1) == ["i-0001", "i-0002", "i-0000"]

@@ -66,8 +66,19 @@ def test_a_burst_is_planned_once_the_scheduler_has_marked_it(lab: Lab) -> None:
             lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
 
     lab.kubernetes.before_call = mark
-    assert waited(lab) == timedelta(seconds=3)
+    assert waited(lab) == timedelta(seconds=2)
     assert sum(len(claim.plan.pods) for claim in lab.claims) == 3
+
+
+def test_a_burst_is_planned_once_the_scheduler_has_tried_one_of_each_kind(lab: Lab) -> None:
+    """It marks about a hundred pods a second, and an equal pod of the same ReplicaSet fails as the first one did."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "w", "controller": True}
+    for number in range(5):
+        pod = born(f"p{number}", lab.clock.now() - timedelta(seconds=2))
+        pod["metadata"]["ownerReferences"] = [owner]
+        lab.kubernetes.put(pod if number == 0 else {**pod, "status": {"phase": "Pending"}})
+    assert waited(lab) == timedelta(0)
+    assert sum(len(claim.plan.pods) for claim in lab.claims) == 5
 
 
 def test_a_burst_is_planned_once_it_has_arrived(lab: Lab) -> None:

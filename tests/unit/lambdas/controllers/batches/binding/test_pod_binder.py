@@ -319,6 +319,43 @@ def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
 
 
+def spread_over_two_messages() -> tuple[Lab, PodBinder]:
+    """Claims of four pods that take turns over the zones, whose nodes are ready and settled; no pod is bound yet."""
+    lab = Lab(bind_pods=True)
+    lab.kubernetes.put(*(a_spread_pod(f"p{number}", cpu="1500m") for number in range(4)))
+    lab.provision()
+    lab.clock.advance(seconds=15)
+    for claim in lab.claims:
+        join(lab, claim.instance_id)
+    lab.tick(seconds=0)
+    lab.clock.advance(seconds=SETTLED)
+    adapters = lab.app.adapters
+    stores = (adapters.stores.claims, adapters.leases)
+    return lab, PodBinder(lab.kubernetes, *stores, lab.settings, lab.clock, in_turn)
+
+
+def test_a_turn_serves_the_nodes_of_other_messages_as_well() -> None:
+    """A spread lets in one pod after the other: each message's own turns would place a few pods a second."""
+    lab, binder = spread_over_two_messages()
+    assert len(lab.claims) > 1
+    report = RunReport()
+    binder.run([lab.claims[0].name], report)
+    planned = {pod: claim.instance_id for claim in lab.claims for pod in claim.plan.pods}
+    assert {f"default/p{n}": node_of(lab, f"p{n}") for n in range(4)} == planned
+    assert report.counts["boundPods"] == 4
+
+
+def test_a_turn_leaves_out_a_node_that_is_no_longer_ready_for_pods() -> None:
+    lab, binder = spread_over_two_messages()
+    first, *others = lab.claims
+    taint = {"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}
+    for other in others:
+        held = lab.kubernetes.raw(kinds.NODES, other.instance_id)["spec"]["taints"]
+        lab.kubernetes.amend(kinds.NODES, other.instance_id, {"spec": {"taints": [*held, taint]}})
+    binder.run([first.name], RunReport())
+    assert {node_of(lab, f"p{number}") for number in range(4)} <= {first.instance_id, ""}
+
+
 def test_a_cluster_too_large_to_list_is_not_listed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list would be half a gigabyte each second, and overload the server; nominations need less."""
     monkeypatch.setattr(pod_binder, "PODS_AT_MOST", 1)
