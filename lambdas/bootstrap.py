@@ -28,7 +28,7 @@ class _Sandbox:
 
 
 def use(factory: Callable[[], Application]) -> None:
-    """Let `application` call `factory` from now on, discarding any earlier application; used by embedders of the functions."""
+    """Let `application` use `factory` from now on, discarding an earlier application; for embedders of the functions."""
     _Sandbox.factory = factory
     _Sandbox.current = None
 
@@ -45,9 +45,9 @@ def application() -> Application:
 
 
 def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
-    """Return a decorator: an event that asks whether the function can start makes what the function needs, and starts no work.
+    """Return a decorator: an event that checks whether the function can start creates its dependencies, but starts no work.
 
-    A new version is asked so before it gets traffic. `reads_cluster` is what functions need that read the cluster.
+    A deployment sends it to a new version before traffic. Functions that read the cluster use `reads_cluster`.
     """
 
     def decorate(work: Work) -> Work:
@@ -65,7 +65,7 @@ def starts(*needs: Callable[[Application], object]) -> Callable[[Work], Work]:
 
 
 def reads_cluster(app: Application) -> object:
-    """Read everything that a decision may depend on, and decide nothing."""
+    """Read all inputs of a decision without deciding."""
     return app.observer.observe()
 
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from lambdas.ports import Clock
 
 PATIENCE: Final = 4
-"""A piece of work may take this many times its processor time."""
+"""The longest elapsed time of a piece of work, as a multiple of its processor time."""
 
 
 class SystemClock:
@@ -31,9 +31,9 @@ def pause(duration: timedelta) -> None:
 
 
 def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
-    """Return a function that tells whether a share of the time is over, 1 or more for all of it; it starts at its first call.
+    """Return a function that returns the elapsed share of the time, 1 or more when it is over; it starts at its first call.
 
-    It counts processor time: with a busy processor or little configured memory the same work takes longer.
+    It counts processor time: elapsed time for the same work depends on load and configured memory.
     """
     began: list[tuple[datetime, timedelta]] = []
 
@@ -48,7 +48,7 @@ def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
 
 
 def share_until(clock: Clock, end: datetime) -> Callable[[], float]:
-    """A question which share of the time from now to `end` is over, 1 or more for all of it."""
+    """Return a function that returns the elapsed share of the time from now to `end`, 1 or more when it is over."""
     begun = clock.now()
     whole = end - begun
 

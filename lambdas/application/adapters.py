@@ -119,7 +119,7 @@ class Adapters(TableAdapters):
 
     @cached_property
     def approval_topic(self) -> Topic | None:
-        """Where they are announced; None where nobody asked for that."""
+        """The topic for announcements of proposals; None if no topic is configured."""
         from lambdas.adapters.aws.sns import SnsTopic
 
         arn = self.settings.approval_topic_arn
@@ -132,7 +132,7 @@ class Adapters(TableAdapters):
         from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
         from lambdas.brakes.brake_reader import Panel, Source
 
-        if self.settings.is_shadow:  # nothing acts that could be stopped
+        if self.settings.is_shadow:  # an installation that only observes has nothing to stop
             return Panel((), self.clock)
         settings, sources = self.settings, list[Source]((*self.kill_switch, self.brake_rows))
         if settings.pausing_alarms:
@@ -143,7 +143,7 @@ class Adapters(TableAdapters):
 
     @cached_property
     def kill_switch(self) -> tuple[Source, ...]:
-        """The switch with which a person stops everything."""
+        """The kill switch, with which a person stops everything."""
         from lambdas.adapters.aws.brakes.parameter import KillSwitch
 
         parameter = self.settings.kill_switch_parameter
@@ -151,7 +151,7 @@ class Adapters(TableAdapters):
 
     @cached_property
     def windows(self) -> SchedulerWindows | None:
-        """EventBridge's schedules for budget windows; None where `disrupt` is not deployed with them."""
+        """EventBridge schedules for budget windows; None if `disrupt` is deployed without them."""
         if not self.settings.disrupt_function_arn:
             return None
         from lambdas.adapters.aws.scheduler import SchedulerWindows
@@ -165,7 +165,7 @@ class Adapters(TableAdapters):
 
     @cached_property
     def cloud(self) -> CloudProvider:
-        """EC2, and the other services that a launch needs."""
+        """EC2 and the other services that a launch needs."""
         from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 
         services = AwsServices(
@@ -186,21 +186,21 @@ class Adapters(TableAdapters):
         )
 
     def _types_for(self, node_class: JsonObject) -> tuple[InstanceType, ...]:
-        """Return the types as a resolved EC2NodeClass shapes them; none before the first reading of the market."""
+        """Return the types as sized for a resolved EC2NodeClass; none before the first reading of the market."""
         try:
             return self.catalogues.catalogue([node_class]).types_for(name_of(node_class))
         except NotFoundError:
             return ()
 
     def _take_turn(self) -> None:
-        """Wait until EC2 takes a further launch. Raises ThrottledError."""
+        """Wait until EC2 accepts a further launch. Raises ThrottledError."""
         wait = self.launch_pace.wait(self.clock.now())
         if wait:
             self.pause(wait)
 
     @cached_property
     def catalogues(self) -> CatalogueStore:
-        """The market as last read; embedders may share one among several applications."""
+        """The last reading of the market; embedders may share one among several applications."""
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
         bucket = self.settings.shared_bucket_name or self.settings.bucket_name
@@ -216,7 +216,7 @@ class Adapters(TableAdapters):
 
     @cached_property
     def catalogue_source(self) -> CatalogueSource:
-        """The current market according to AWS."""
+        """Reads the current market from AWS."""
         from lambdas.adapters.aws.market import AwsMarket, pricing_region
 
         region = self._session.region_name
@@ -225,14 +225,14 @@ class Adapters(TableAdapters):
 
     @cached_property
     def quota_source(self) -> QuotaSource:
-        """The present quotas according to AWS."""
+        """Reads the current quotas from AWS."""
         from lambdas.adapters.aws.quotas import AwsQuotas
 
         return AwsQuotas(self._service("service-quotas"), self._service("ec2"), clock=self.clock)
 
     @cached_property
     def quotas(self) -> QuotaStore:
-        """The quotas as last read, shared by the clusters of the account and region."""
+        """The last reading of the quotas, shared by the clusters of the account and region."""
         from lambdas.adapters.aws.s3_quotas import S3QuotaStore
 
         return S3QuotaStore(self._service("s3"), self.settings.shared_bucket_name or self.settings.bucket_name)

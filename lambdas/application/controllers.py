@@ -156,7 +156,7 @@ class Application:
         from lambdas.brakes.brake_reader import Panel
         from lambdas.controllers.events.interruption import Interruptions
 
-        # Involuntary changes of a node wait only for the kill switch, and an event needs no further look-ups.
+        # Only the kill switch delays involuntary changes of a node, and an event needs no further reads.
         given = self.adapters
         stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
         return Interruptions(stores, given.cloud, self.claim_deletion, given.queues, given.settings, given.clock)
@@ -232,7 +232,7 @@ class Application:
 
     @cached_property
     def node_claims(self) -> NodeClaimMirror:
-        """For functions that change claims: it hears of each change from its making on, and shows them at a run's end."""
+        """The mirror, for functions that change claims: it records each change, and writes NodeClaims at the end of a run."""
         from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
         from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
 

@@ -1,4 +1,4 @@
-"""Assembles the sweeps of `reconcile`, in the order of a round that begins with the first."""
+"""Assembles the sweeps of `reconcile`, in their order."""
 
 from __future__ import annotations
 

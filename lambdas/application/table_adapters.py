@@ -42,7 +42,7 @@ class TableAdapters:
 
     @cached_property
     def table(self) -> DynamoTable:
-        """The table; readers override it, and an installation that only observes has none."""
+        """The table; subclasses for readers override it, and an installation that only observes has none."""
         if self.settings.is_shadow:
             from lambdas.adapters.aws.read_only_table import EmptyTable
 
@@ -53,13 +53,13 @@ class TableAdapters:
 
     @cached_property
     def shared_table(self) -> DynamoTable:
-        """The table that all clusters of the account and region share; the cluster's own where they share none."""
+        """The table that all clusters of the account and region share; the cluster's own without a shared one."""
         shared = self.settings.shared_table_name
         return self.table.named(shared) if shared else self.table
 
     @cached_property
     def claims(self) -> ObservedClaims:
-        """The claims; who shows them to users hears of each change."""
+        """The claims; subclasses report each change to their mirror."""
         from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
         from lambdas.observed_claims import ObservedClaims
 
@@ -74,7 +74,7 @@ class TableAdapters:
 
     @cached_property
     def targets(self) -> Targets:
-        """The target of the fleet that is under way."""
+        """The current target of the fleet."""
         from lambdas.adapters.aws.dynamodb.targets import DynamoTargets
 
         return DynamoTargets(self.table, self.settings.cluster_name)

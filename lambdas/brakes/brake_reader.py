@@ -10,12 +10,14 @@ from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from lambdas.ports import Clock, PortError
 
 FRESH_FOR: Final = timedelta(seconds=15)
-"""How long one reading is reused in a sandbox: the time that a command waits before it is checked again. A brake that is
-engaged is noticed within that time; a busy cluster asks SSM less than once a second (its quota is 40)."""
+"""How long a sandbox reuses a reading: as long as a command waits before its check.
+
+An engaged brake is noticed within that time, and a busy cluster calls SSM less than once a second (its quota is 40).
+"""
 
 
 class Source(Protocol):
-    """One place where brakes are kept."""
+    """One source of brakes."""
 
     @property
     def name(self) -> str:
@@ -46,11 +48,11 @@ class Panel:
         return self._read[1]
 
     def forget_reading(self) -> None:
-        """Read at the next question, however fresh the last reading is."""
+        """Discard the last reading, so that the next call reads again."""
         self._read = None
 
     def _ask(self, source: Source) -> tuple[Brake, ...]:
-        """Return a source's brakes. While it does not answer, its last answer holds, and voluntary disruption stops."""
+        """Return a source's brakes. While it does not answer, its last answer is used, and voluntary disruption stops."""
         try:
             self._last[source.name] = source.read()
         except PortError as error:

@@ -17,7 +17,7 @@ from lambdas.metric_names import STOPPED, stopped_by
 from lambdas.run_report import RunReport
 
 _COUNTED_APART: Final = (BrakeKind.UNREADABLE, BrakeKind.OBSERVED)
-"""The first has an alarm of its own, which tolerates a single failure; the second is how somebody wants it to be."""
+"""Brakes outside of the common count: the first has its own alarm, which tolerates a single failure; the second is intended."""
 
 
 class Brakes(Protocol):
@@ -69,7 +69,7 @@ class Breakers(Protocol):
 
 
 def skipped(brake: Brake, subject: str, report: RunReport) -> None:
-    """Report that `subject` is left unchanged because of `brake`: a decision, and a count on which an alarm is based."""
+    """Report that `brake` leaves `subject` unchanged: a decision, and a count that an alarm watches."""
     report.decide(DecisionKind.SKIP, subject, brake.kind, brake.message)
     if brake.kind not in _COUNTED_APART:
         report.count(STOPPED)

@@ -29,7 +29,7 @@ class Boundary:
         except PortError as error:
             self._report.count("portErrors")
             self._note(subject, error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others go on
+        except Exception as error:  # noqa: BLE001 - an error of one piece must not stop the others
             logger.exception("unexpected error", extra={"subject": subject})
             self._report.count("unexpectedErrors")
             self._note(subject, error)
@@ -38,7 +38,7 @@ class Boundary:
         return False
 
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
-        """Report that a piece of work was not begun; it counts as failed."""
+        """Report that a piece of work was not started; it counts as failed."""
         self.failed.append(subject)
         self._report.decide(DecisionKind.SKIP, subject, reason, message)
 

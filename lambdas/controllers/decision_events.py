@@ -21,7 +21,7 @@ from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 EVENTS_AT_MOST: Final = 200
-"""Most events of one decision: they are for people, and each costs a call. The ledger has every decision in any case."""
+"""The most events of one decision: they are for people, and each takes a call. The ledger has the complete decision."""
 
 
 class DecisionEvents:

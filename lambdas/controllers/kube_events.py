@@ -20,13 +20,13 @@ NODE_NAMESPACE: Final = "default"
 
 _LONGEST: Final = 1024
 _LONGEST_NAME: Final = 253
-"""A pod's own name may be that long."""
+"""Kubernetes' maximum length of an object's name."""
 
 WRITE_WITHIN: Final = timedelta(seconds=5)
-"""How long the events of one occasion may take: a webhook that hangs may hold each up for as long as a call may take."""
+"""Time for a group of events: a hanging webhook may delay each by the timeout of a call."""
 
 AT_A_TIME: Final = 25
-"""Most events that one task writes in sequence."""
+"""The most events that one task writes in sequence."""
 
 
 def about_node(name: str) -> JsonObject:
@@ -35,7 +35,7 @@ def about_node(name: str) -> JsonObject:
 
 
 def about_node_claim(name: str) -> JsonObject:
-    """Return the reference of an event about a claim, even where no NodeClaim of the name is in the cluster."""
+    """Return the reference of an event about a claim, even if the cluster has no NodeClaim of the name."""
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name}
 
 
@@ -70,7 +70,7 @@ def warning(about: JsonObject, reason: str, message: str, now: datetime, *, iden
 
 
 def normal(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
-    """As `warning`, for something in order."""
+    """Return the body of an event of type Normal; otherwise like `warning`."""
     return _event("Normal", about, reason, message, now, identity)
 
 
@@ -95,10 +95,10 @@ def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetim
 
 
 def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
-    """Write the events, up to the first call that the server fails; return how many are written or need not be.
+    """Write the events up to the first call that the server fails; return how many are done.
 
-    One that is refused, or that a webhook fails, is not tried again, and keeps no other back: a namespace that is being deleted
-    takes no events.
+    An event that is refused, or that a webhook fails, is skipped and not retried: a namespace that is being deleted accepts no
+    events.
     """
     count = 0
     for event in events:

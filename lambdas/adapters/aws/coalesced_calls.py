@@ -23,10 +23,10 @@ class _Batch(Generic[R]):
 
 
 class CoalescedCalls(Generic[R]):
-    """Makes one call at a time. It waits for no further requests: a lone caller's call is sent at once.
+    """Makes one call at a time. It does not wait for further requests: a single caller's call is sent at once.
 
-    EC2 throttles an account's describe and terminate calls by the call, not by the instance, so a wave of a hundred nodes is
-    done ten times as fast.
+    EC2 throttles describe and terminate calls of an account by calls, not by instances, so a wave of a hundred nodes takes a
+    tenth of the time.
     """
 
     def __init__(self, call: Callable[[Sequence[str]], R]) -> None:
@@ -36,7 +36,7 @@ class CoalescedCalls(Generic[R]):
         self._next: _Batch[R] = _Batch()
 
     def __call__(self, ids: Iterable[str]) -> R:
-        """Return the call's answer for these ids, and perhaps others. Raises what the call raised."""
+        """Return the call's answer for these ids, and possibly others. Raises the call's error."""
         own = sorted(set(ids))
         with self._lock:
             batch = self._next
@@ -46,7 +46,7 @@ class CoalescedCalls(Generic[R]):
             if not batch.is_done:
                 self._make(batch)
         if isinstance(batch.error, DeniedError) and batch.callers > 1:
-            return self._call(own)  # perhaps only an id of another caller was refused
+            return self._call(own)  # the refused id may be another caller's
         if batch.error is not None:
             raise batch.error
         answer: R = batch.answer  # type: ignore[assignment]  # it is done, and without an error

@@ -12,7 +12,7 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, JsonObject, NotFoundError
 
 FRESH_FOR: Final = timedelta(hours=1)
-"""The endpoint never changes; the version changes with an upgrade, and images follow it."""
+"""How long a description is used. The endpoint never changes; the version changes with an upgrade and decides about images."""
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ _TYPE_FILTERS: Final = (
     {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
 )
 _FAMILIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
-"""Tenancy and product family of what is sold by the hour; metal is listed as dedicated."""
+"""Tenancy and product family of hourly prices; metal is listed as dedicated."""
 
 
 class AwsMarket:
@@ -46,10 +46,10 @@ class AwsMarket:
 
         A part that cannot be read keeps its previous value and is named in `problems`. Prices are added or replaced, never
         removed: an instance type no longer listed still prices running nodes. Spot prices that a reading lacks are marked
-        (`Market.unlisted_spot`). On-demand prices that could never be read are those of the shipped list, and estimates
-        for what it lacks, until they can be read: some regions have no Pricing service, some accounts no permission.
+        (`Market.unlisted_spot`). On-demand prices that were never read come from the shipped list, and estimates replace those
+        that it lacks: some regions have no Pricing service, some accounts no permission.
 
-        `is_used` reads spot prices in any case; `prices_read_at` stays that of all prices.
+        With `is_used`, spot prices are read in any case; `prices_read_at` remains the time of all prices.
 
         Raises:
             PortError: If types or zones cannot be read and were never read before.
@@ -93,7 +93,7 @@ class AwsMarket:
             try:
                 shapes.append(read_shape(description))
             except InvalidInputError:
-                continue  # an instance type that we cannot size must not hide the others
+                continue  # one instance type that cannot be sized must not hide the others
         zones: dict[str, set[str]] = {}
         for offer in self._ec2.items(
             "DescribeInstanceTypeOfferings",
@@ -141,13 +141,13 @@ class AwsMarket:
 
 
 def pricing_region(region: str) -> str:
-    """Return the region whose Pricing endpoint serves `region`: the service has few endpoints."""
+    """Return the region whose Pricing endpoint serves `region`; the service has few endpoints."""
     by_prefix = {"ap-": "ap-south-1", "cn-": "cn-northwest-1", "eu-": "eu-central-1"}
     return by_prefix.get(region[:3], "us-east-1")
 
 
 def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:
-    """Return on-demand prices that nobody asked AWS for, and what to say of them."""
+    """Return on-demand prices that were not read from AWS, and the messages about them."""
     from lambdas.list_prices import price_list
 
     shipped = price_list(region)
@@ -174,7 +174,7 @@ def _with_prices(market: Market, listed: dict[str, int], spot: dict[str, dict[st
 
 
 def _with_spot(market: Market, listed: dict[str, dict[str, int]]) -> Market:
-    """Return the market with these spot prices; what they lack keeps its last price and is marked."""
+    """Return the market with these spot prices; a missing one keeps its last price and is marked."""
     known = market.spot or {}
     merged = {name: {**known.get(name, {}), **listed.get(name, {})} for name in sorted({*known, *listed})}
     unlisted = {name: tuple(sorted(merged[name].keys() - listed.get(name, {}).keys())) for name in merged}
@@ -213,6 +213,6 @@ def _listed(text: str) -> dict[str, int]:
 
 
 def _must_have(found: bool, call: str) -> None:
-    """An empty answer is a fault of the service: every region sells something."""
+    """Raise an error for an empty answer: every region sells something."""
     if not found:
         raise TransientError(call, "the answer is empty")

@@ -1,6 +1,6 @@
-"""Reads EC2's vCPU quotas from Service Quotas, and what the account's instances take of them (`lambdas.ports.QuotaSource`).
+"""Reads EC2's vCPU quotas from Service Quotas, and counts the account's usage (`lambdas.ports.QuotaSource`).
 
-Instances are counted rather than asked of CloudWatch: its metrics of usage cost more than an idle cluster.
+Instances are counted here instead of reading CloudWatch's usage metrics, which cost more than an idle cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COUNTED: Final = ("pending", "running")
 """States of instances that count; a stopped one does not."""
 
 _HOST: Final = "host"
-"""Tenancy of instances on dedicated hosts, which have quotas of their own."""
+"""Tenancy of instances on dedicated hosts, which have separate quotas."""
 
 
 class AwsQuotas:
@@ -74,7 +74,7 @@ class AwsQuotas:
 
 
 def _code(described: Mapping[str, Any]) -> str:
-    """Return the code of the quota that an instance counts in; empty where it counts in none that is known."""
+    """Return the code of the quota that an instance counts in; empty if it counts in no known one."""
     if described.get("Placement", {}).get("Tenancy") == _HOST:
         return ""
     capacity_type = labels.SPOT if described.get("InstanceLifecycle") == labels.SPOT else labels.ON_DEMAND
@@ -82,7 +82,7 @@ def _code(described: Mapping[str, Any]) -> str:
 
 
 def _owner(described: Mapping[str, Any]) -> str:
-    """Return the cluster whose functions launched an instance; empty for one of somebody else, such as Karpenter beside us."""
+    """Return the cluster whose functions launched an instance; empty for an instance of others, such as Karpenter's."""
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()}
     is_ours = labels.CLAIM in tags or labels.LAUNCH in tags
     return tags.get(labels.CLUSTER_TAG, "") if is_ours else ""

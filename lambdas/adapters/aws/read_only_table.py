@@ -1,4 +1,4 @@
-"""The table for whoever may not write it: writes are refused before they are sent."""
+"""Tables for code that must not write: writes are refused before they are sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReadOnlyTable(DynamoTable):
 
 
 class EmptyTable(ReadOnlyTable):
-    """A table without rows, for an installation that keeps none: with `mode: shadow` no function may ask DynamoDB."""
+    """A table without rows, for `mode: shadow`, in which no function may access DynamoDB."""
 
     def __init__(self) -> None:
         super().__init__(None, "")
@@ -44,5 +44,5 @@ class EmptyTable(ReadOnlyTable):
         return iter(())
 
     def named(self, name: str) -> Self:  # noqa: ARG002 - the table's own signature
-        """Return it: there is no other either."""
+        """Return this table: there is no other."""
         return self

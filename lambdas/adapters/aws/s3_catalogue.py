@@ -1,7 +1,7 @@
 """Stores the last market reading in S3, and builds catalogues from it (`lambdas.ports.CatalogueStore`).
 
-One object of compressed JSON holds shapes and prices; what a node class makes of them is computed here, so a class that was
-changed a second ago already has its own sizes. A sandbox only checks with S3 whether the object has changed.
+One object of compressed JSON has shapes and prices; sizes for a node class are computed here, so they reflect a change of the
+class at once. A sandbox only asks S3 whether the object has changed.
 """
 
 from __future__ import annotations

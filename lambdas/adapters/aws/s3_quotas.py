@@ -1,4 +1,4 @@
-"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`), apart from the market, which changes less."""
+"""Stores the last reading of EC2's quotas in S3 (`lambdas.ports.QuotaStore`); the market, which changes less, is separate."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class S3QuotaStore:
         self._bucket = bucket
 
     def reading(self) -> QuotaReading | None:
-        """Return the last reading, None before the first, or where another version wrote it. Raises PortError."""
+        """Return the last reading, None before the first or if another version wrote it. Raises PortError."""
         try:
             answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY)
             return msgspec.json.decode(answer["Body"].read(), type=QuotaReading)
         except (NotFoundError, msgspec.DecodeError):
             return None
-        except BotoCoreError as error:  # the body breaks off
+        except BotoCoreError as error:  # the body was truncated
             raise translate("s3:GetObject", error) from error
 
     def save(self, reading: QuotaReading) -> None:

@@ -1,4 +1,4 @@
-"""Keeps budget windows as EventBridge Scheduler schedules."""
+"""Maintains budget windows as EventBridge Scheduler schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambdas.ports import ConflictError, DeniedError, NotFoundError
 PAGES_LIMIT: Final = 100
 
 RETRY_POLICY: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 2}
-"""No retries: the schedule of every minute makes up for a window event that failed."""
+"""No retries: the minutely schedule compensates for a failed window event."""
 
 
 class SchedulerWindows:
@@ -35,7 +35,7 @@ class SchedulerWindows:
         """Create what is missing, update what differs, delete what is not wanted.
 
         Raises:
-            DeniedError: For the first schedule that EventBridge refuses, after all others are written.
+            DeniedError: For the first schedule that EventBridge rejects, after all others are written.
         """
         present = self._present()
         refused: list[DeniedError] = []
@@ -67,7 +67,7 @@ class SchedulerWindows:
         return names
 
     def _written(self, name: str) -> tuple[str, str, str]:
-        """Return a schedule's expression, the function that it wakes, and the role: an update of the stack may change these."""
+        """Return a schedule's expression, function and role; an update of the stack may change the latter two."""
         found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
         return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
 

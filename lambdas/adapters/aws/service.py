@@ -1,4 +1,4 @@
-"""Calls one AWS service by operation name: pages joined, errors translated, waits bounded."""
+"""Calls one AWS service by operation name: joins pages, translates errors, bounds waits."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lambdas.adapters.aws.errors import translate
 from lambdas.ports import JsonObject, TransientError
 
 PAGES_MAX: Final = 1000
-"""Most pages of one listing; EC2's largest answers have a few dozen."""
+"""The most pages of one listing; EC2's largest answers have a few dozen."""
 
 CONNECTIONS: Final = 32
-"""Open connections of a client: as many as launches run at once. Idle ones cost nothing."""
+"""The most open connections of a client: one for each concurrent launch. Idle ones cost nothing."""
 
 ATTEMPTS: Final = 3
 CONNECT_SECONDS: Final = 2
@@ -38,32 +38,32 @@ def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
 
 
 def longest(config: Config) -> timedelta:
-    """Return how long a call with all its attempts may take before it is given up."""
+    """Return how long a call may take with all its attempts."""
     settings: Any = config
     each = settings.connect_timeout + settings.read_timeout
     return timedelta(seconds=ATTEMPTS * each + BACK_OFF_SECONDS)
 
 
 QUICK: Final = _config(4)
-"""For DynamoDB, SQS and other services that answer in milliseconds: given up within 21 s, less than the shortest function
+"""For DynamoDB, SQS and other services that answer in milliseconds: a call fails within 21 s, less than the shortest function
 timeout."""
 
 PATIENT: Final = _config(12)
-"""For EC2 and other slow services (CreateFleet takes seconds): given up within 45 s, less than a minute."""
+"""For EC2 and other slow services (CreateFleet takes seconds): a call fails within 45 s."""
 
 BRIEF: Final = _config(2, attempts=2)
-"""For brakes, which are read again within seconds and where no answer is informative too: given up within 9 s."""
+"""For brakes, which are read again within seconds, and for which a missing answer is informative: a call fails within 9 s."""
 
 
 _MAKING: Final = Lock()
-"""Threads of a run share services, and a session may create clients in only one thread at a time (boto3)."""
+"""Serializes the creation of clients: threads share services, and a boto3 session must not create clients concurrently."""
 
 
 class AwsService:
     """A client of one service."""
 
     def __init__(self, client: Any = None, *, make: Callable[[], Any] = lambda: None) -> None:
-        """Without a client one is created at the first call: it costs tens of milliseconds of a cold start, EC2's more."""
+        """Without a client, one is created at the first call; creation takes tens of milliseconds, longer for EC2."""
         self._made = client
         self._make = make
 

@@ -8,25 +8,25 @@ from botocore.session import get_session
 
 
 class Session(Protocol):
-    """What the adapters use of a `boto3.Session`."""
+    """The part of `boto3.Session` that the adapters use."""
 
     @property
     def region_name(self) -> Any:
-        """The region; None where none is set."""
+        """The region; None if none is set."""
 
     @property
     def events(self) -> Any:
-        """The hooks of requests."""
+        """The event hooks of requests."""
 
     def client(self, service_name: str, **options: Any) -> Any:
         """Create a client."""
 
     def get_credentials(self) -> Any:
-        """Return the credentials; None where there are none."""
+        """Return the credentials; None if there are none."""
 
 
 class EnvironmentSession:
-    """The session of a function. boto3's would import S3's transfers and resources first: 50 ms of each cold start."""
+    """The session of a function. boto3's would import S3 transfers and resources, which take 50 ms of each cold start."""
 
     def __init__(self) -> None:
         self._session = get_session()
@@ -38,7 +38,7 @@ class EnvironmentSession:
 
     @property
     def events(self) -> Any:
-        """The hooks of requests."""
+        """The event hooks of requests."""
         return self._session.get_component("event_emitter")
 
     def client(self, service_name: str, **options: Any) -> Any:

@@ -18,7 +18,7 @@ from lambdas.ports import DeniedError, JsonObject, Listing, TransientError
 
 PAGE_SIZE: Final = 500
 PAGES_MAX: Final = 2000
-"""A million objects of one kind: more than any cluster holds."""
+"""The most pages of a list: a million objects of one kind, more than any cluster has."""
 
 RESTARTS_MAX: Final = 3
 """How often a list restarts because its continue token expired during the read (410)."""
@@ -36,7 +36,7 @@ class HttpKubernetes:
         self._transport = transport
 
     def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
-        """The objects of the kind in all namespaces that both selectors select, page by page. Raises PortError."""
+        """Yield the kind's objects in all namespaces that both selectors select, page by page. Raises PortError."""
         selectors = {"fieldSelector": fields, "labelSelector": labels}
         query = {name: selector for name, selector in selectors.items() if selector}
         with collector_paused():
@@ -51,7 +51,7 @@ class HttpKubernetes:
 
         Raises PortError.
 
-        The server reports it only for lists without selectors, and may leave it out (Kubernetes' ListMeta).
+        The server reports it only for lists without selectors, and may omit it (Kubernetes' ListMeta).
         """
         call = _call("list", resource)
         answer = self._transport.send(call, "GET", f"{resource.path()}?{urlencode({'limit': 1})}")
@@ -63,7 +63,7 @@ class HttpKubernetes:
             raise TransientError(call, str(error)) from error
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
-        """One object as its wire struct. Raises NotFoundError, PortError."""
+        """Return one object as its wire struct. Raises NotFoundError, PortError."""
         body = self._send("get", resource, resource.path(name, namespace))
         try:
             return wire.decode(resource, body)
@@ -78,7 +78,10 @@ class HttpKubernetes:
     def patch(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
     ) -> None:
-        """JSON merge patch. A `metadata.resourceVersion` in the body makes it conditional (ConflictError). Raises PortError."""
+        """Apply a JSON merge patch.
+
+        A `metadata.resourceVersion` in the body makes it conditional (ConflictError). Raises PortError.
+        """
         path = resource.path(name, namespace, subresource)
         self._send("patch", resource, path, body, subresource=subresource)
 
@@ -110,7 +113,7 @@ class HttpKubernetes:
         self._send("create", PODS, PODS.path(name, namespace, EVICTION), eviction, subresource=EVICTION)
 
     def _list_once(self, resource: Resource, selectors: Mapping[str, str]) -> Listing | None:
-        """Return the whole list, None where a continue token expired on the way."""
+        """Return the whole list, None if a continue token expired during the read."""
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
         token = ""

@@ -31,7 +31,7 @@ _BUDGET_CAUSE: Final = "DisruptionBudget"
 """The cause in Kubernetes' answer to an eviction that a PodDisruptionBudget forbids."""
 
 _LONGEST_WAIT: Final = timedelta(minutes=1)
-"""Longest wait that is honoured when a server says that it is busy."""
+"""The longest delay requested by a busy server that is respected."""
 
 _BY_STATUS: Final[dict[int, type[PortError]]] = {
     UNAUTHORIZED: DeniedError,
@@ -53,7 +53,7 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """Kubernetes' Status, as far as it is read here. An admission webhook may have written all of it."""
+    """The parts of Kubernetes' Status that are read here. An admission webhook may have written all of it."""
 
     message: str | None = None
     details: _Details | None = None
@@ -87,7 +87,7 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
 
 
 def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortError:
-    """As `of_answer`, for a whole kind: if the collection does not exist, the cluster does not serve the kind at all."""
+    """Return the error for a listing: if the collection does not exist, the cluster does not serve the kind at all."""
     if status != _NOT_FOUND:
         return of_answer(call, status, body)
     what = f"the cluster serves no {resource.plural} as {resource.api_version}"
@@ -95,7 +95,7 @@ def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortE
 
 
 def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bool) -> PortError:
-    """Return the error for a request without an answer: a write may or may not have been done."""
+    """Return the error for a request without an answer; a write may or may not have been applied."""
     never_arrived = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
     if is_write and not never_arrived:
         return LostReplyError(call, str(error)[:_DETAIL_MAX])
@@ -103,13 +103,13 @@ def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bo
 
 
 def _wait(said: _Status, header: str) -> timedelta:
-    """Return the delay that the server asks for: from the header, else from the answer's details (in seconds, both)."""
+    """Return the delay that the server requests, from the header or else from the answer's details (both in seconds)."""
     stated = int(header[:_DIGITS_MAX]) if header.isdecimal() else said.details.retry_after if said.details else 0
     return timedelta(seconds=min(int(_LONGEST_WAIT.total_seconds()), max(0, stated)))
 
 
 def _read(body: bytes) -> _Status:
-    """Return the answer's Status; an empty one where a proxy, or nobody, answered."""
+    """Return the answer's Status; an empty one if the body is not a Status, as from a proxy."""
     try:
         return msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, RecursionError):

@@ -1,4 +1,4 @@
-"""Connections to one API server: its certificate authority, and the proxy on the way, if the environment names one."""
+"""Creates the connection pool for one API server, with its certificate authority and the environment's proxy, if any."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from lambdas.parallel_tasks import WORKERS
 from lambdas.ports import DeniedError
 
 CONNECTIONS: Final = WORKERS
-"""Kept open: one for each message that `execute` handles at once."""
+"""The most open connections: one for each message that `execute` handles concurrently."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where the API server is. `certificate_authority` is base64 of PEM, as EKS gives it; empty for the system's own."""
+    """The address of an API server.
+
+    `certificate_authority` is base64 of PEM, as from EKS; empty for the system's authorities.
+    """
 
     url: str
     certificate_authority: str = ""
 
 
 def pool_of(endpoint: Endpoint, call: str) -> urllib3.PoolManager:
-    """A pool for the server, by way of HTTPS_PROXY unless NO_PROXY names the server. Raises DeniedError."""
+    """Return a pool for the server, through HTTPS_PROXY unless NO_PROXY names the server. Raises DeniedError."""
     try:
         proxy = _proxy_of(endpoint.url)
         if proxy:

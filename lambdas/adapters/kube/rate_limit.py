@@ -1,4 +1,4 @@
-"""How fast one sandbox asks the API server: a bucket of tokens that is refilled evenly."""
+"""Limits the requests of one sandbox to the API server: a token bucket."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 PER_SECOND: Final = 200
 BURST: Final = 300
-"""Karpenter's figures for its client. The server's own fairness is for all clients together; this keeps one of ours from it."""
+"""Karpenter's figures for its client. They limit one client; the server's priority and fairness balances all clients."""
 
 
 class RateLimit:
     """Lets `burst` requests through at once and `per_second` from then on; later ones wait their turn. Threads may share it.
 
     Args:
-        now, pause: Seconds of a clock that only goes forward, and a wait of so many.
+        now, pause: A monotonic clock in seconds, and a function that waits that many seconds.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RateLimit:
         self._refilled = now()
 
     def __call__(self) -> None:
-        """Wait until the next request may go."""
+        """Wait until the next request may be sent."""
         with self._lock:
             moment = self._now()
             refilled = self._tokens + (moment - self._refilled) * self._per_second

@@ -33,7 +33,7 @@ class EksToken:
         self._made: tuple[datetime, str] | None = None
 
     def __call__(self) -> str:
-        """Return the token. Raises DeniedError where the function has no credentials."""
+        """Return the token. Raises DeniedError if the function has no credentials."""
         now = self._clock.now()
         made = self._made
         if made is None or not timedelta(0) <= now - made[0] < VALID_FOR:

@@ -1,4 +1,4 @@
-"""Requests to the API server: token, time-outs, what is sent again. Threads may share it."""
+"""Sends requests to the API server, with tokens, timeouts and retries. Threads may share it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lambdas.adapters.kube.pool import Endpoint, pool_of
 
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
-"""A page of 500 pods takes the server well under a second; a busy server takes its time."""
+"""The read timeout. A page of 500 pods takes the server well under a second; a busy server takes longer."""
 
 HEADERS: Final = {
     "Accept": "application/json",
     "Accept-Encoding": "gzip",
     "User-Agent": f"fleetwright/{VERSION}",
 }
-"""By the agent the server's audit log tells our requests from others'."""
+"""The user agent by which the server's audit log distinguishes our requests."""
 
 LATE: Final = 504
 """An API server whose cache is behind etcd answers a list after three seconds and asks for a retry."""
@@ -28,7 +28,7 @@ LATE: Final = 504
 READ_AGAIN: Final = urllib3.Retry(
     total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False
 )
-"""A kept connection may have been closed by the server meanwhile; reading again is harmless, writing again is not."""
+"""Retries of reads: the server may have closed an idle connection. A repeated read is harmless; a repeated write is not."""
 
 
 class Token(Protocol):
@@ -39,7 +39,7 @@ class Token(Protocol):
         ...
 
     def renew(self) -> None:
-        """Discard it: the server rejected it."""
+        """Discard the token: the server rejected it."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Holds back commands that wait for a person, asks for approval, and lets lapse what no longer holds."""
+"""Holds back commands that wait for a person, requests approval, and ends proposals that no longer hold."""

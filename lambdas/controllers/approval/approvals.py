@@ -1,4 +1,4 @@
-"""Proposes commands, announces them, and follows what people and the cluster do with them."""
+"""Proposes commands, announces them, and tracks verdicts and changes of the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lambdas.store import ProposalStore
 
 
 class Demanded(msgspec.Struct, frozen=True):
-    """A command that waits: its id, and why."""
+    """A command that needs approval: its id, and why."""
 
     id: str
     command: Command
@@ -39,7 +39,7 @@ class Divided(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The proposals of one pass: those whose nodes are left alone, and those that were approved and may start."""
+    """The proposals of one pass: those whose nodes other commands must leave alone, and the approved ones, which may start."""
 
     waiting: tuple[Proposal, ...] = ()
     approved: tuple[tuple[Proposal, Command], ...] = ()
@@ -54,8 +54,8 @@ class Approvals:
     """The proposals of one cluster.
 
     Args:
-        rule: Which commands wait; None: none does, and the table is not asked.
-        topic: Where they are announced; None: only events and `fleetwright status` show them.
+        rule: Which commands wait; None: none, and the table is not read.
+        topic: The topic for announcements; None: only events and `fleetwright status` show proposals.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class Approvals:
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.
 
-        First, and conditionally: a rejection of the same moment wins. After a crash in between the command is proposed again.
+        This conditional write comes first, so that a concurrent rejection wins. After a crash in between, the command is
+        proposed again.
 
         Raises:
             PortError: If the table cannot be written.
@@ -183,7 +184,7 @@ class Approvals:
         report.count(PROPOSALS_WAITING, len(demanded))
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
-        """Publish the proposal if that was not done yet; a topic that fails is tried again in the next pass."""
+        """Publish the proposal if it is not announced yet; after a failure, the next pass tries again."""
         if self._topic is None or proposal.announced_at is not None:
             return proposal
         try:
@@ -213,7 +214,7 @@ class Approvals:
         return self._change(proposal, msgspec.structs.replace(proposal, end=end), report)
 
     def _change(self, before: Proposal, after: Proposal, report: RunReport) -> Proposal:
-        """Store a change; where a person was faster, the next pass reads both."""
+        """Store a change; after a conflict with a person's verdict, the next pass reads both."""
         try:
             return self._store.change(before, after)
         except ConflictError as error:

@@ -22,10 +22,10 @@ from lambdas.ports import Clock, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
-"""No work begins with less time left: about the time of one call that times out and is retried."""
+"""No work begins with less remaining time: about the time of one call that times out and is retried."""
 
 HAND_BACK_AFTER: Final = timedelta(seconds=1)
-"""Delay until work that was not begun is delivered again, to an invocation with its full time."""
+"""Delay until work that was not started is delivered again, to an invocation with its full time."""
 
 
 class ClaimChecks:
@@ -44,10 +44,10 @@ class ClaimChecks:
         self._unclaimed = unclaimed
 
     def take_on(self, item: WorkItem, name: str, report: RunReport) -> timedelta | None:
-        """Have a claim stored for what the message says has none: a NodeClaim made by hand, or an instance with a notice.
+        """Store a claim for the object in the message that has none: a hand-made NodeClaim, or an instance with a notice.
 
         Returns:
-            When to check again, None to go on.
+            When to check again, None to continue now.
 
         Raises:
             PortError: If a step fails; the next check continues.
@@ -59,7 +59,7 @@ class ClaimChecks:
     def take(
         self, name: str, reader: NodeStateReader, report: RunReport, item: WorkItem
     ) -> timedelta | BindPods | None:
-        """Act as `ClaimWork.advance`, and on the deletion of the NodeClaim that the message may report. Raises PortError."""
+        """Handle a reported deletion of the NodeClaim, then call `ClaimWork.advance`. Raises PortError."""
         if item.is_deleted:
             self._deleted.check(name, report)
         return self._claim_work.advance(name, reader, report, until=item.until)
@@ -112,7 +112,7 @@ class ClaimGroup:
                     self._wait(name, HAND_BACK_AFTER)
             else:
                 self._check(name, reader)
-        except Exception:  # noqa: BLE001 - whatever is wrong with one claim, the others are worked on
+        except Exception:  # noqa: BLE001 - an error of one claim must not stop the others
             logger.exception("claim failed", extra={"claim": name})
             self._fail(name)
         with self._lock:
@@ -148,7 +148,7 @@ class ClaimGroup:
         self._ask_again()
 
     def _about(self, name: str, *, failures: int = 0) -> WorkItem:
-        """Return a message about one of the claims that says what this one says."""
+        """Return a copy of this message about one of its claims."""
         item = self._item
         return WorkItem(
             claim=name,
@@ -160,7 +160,7 @@ class ClaimGroup:
         )
 
     def _fail(self, name: str) -> None:
-        """Have SQS deliver a message about one claim again; a failing claim of several gets a message of its own."""
+        """Have SQS redeliver the message; a failing claim of several gets a separate message."""
         if len(self.names) == 1:
             self.has_failed = True
         else:
@@ -180,12 +180,12 @@ class ClaimGroup:
                 self._ask_for(sorted(names), delay)
             for item, delay in self._alone:
                 self._send(item, delay)
-        except Exception:  # noqa: BLE001 - the message is delivered again, and asks again
+        except Exception:  # noqa: BLE001 - the message is redelivered and repeats the request
             logger.exception("next checks could not be requested", extra={"claims": self.names})
             self.has_failed = True
 
     def _ask_for(self, names: Sequence[str], delay: timedelta) -> None:
-        """Request the next checks of these claims, except those that another message checks at least as soon and as long."""
+        """Request the next checks of these claims, except those that another message checks at least as early and as long."""
         now, until = self._clock.now(), self._item.until
         due = now + delay
         if until is None or due > until:

@@ -1,4 +1,4 @@
-"""Handles work messages: each names claims or a command that have a next step. A failing message never fails the others."""
+"""Handles work messages: each names claims or a command that have a next step. A failing message does not affect the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, re
 from lambdas.run_report import RunReport
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
-"""Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility timeout ends.
+"""Time reserved for the answer of the invocation. Without an answer, SQS hides the batch until its visibility timeout ends.
 """
 
 
@@ -126,7 +126,7 @@ class Execution:
                     message.report.count("handedBack")
                 else:
                     self._handle_command(message.item, reader, message.report)
-            except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others are handled
+            except Exception:  # noqa: BLE001 - an error of one message must not stop the others
                 logger.exception("message failed", extra={"message_id": message.id})
                 message.report.failed_messages.append(message.id)
 
@@ -166,12 +166,12 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
 
 
 def _deliveries(record: dict[str, Any]) -> int:
-    """How often SQS has delivered the message, one where it does not say."""
+    """Return how often SQS has delivered the message, one if unknown."""
     return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
 def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:
-    """Return the messages about claims, each with the claims about which no other says more, or is checked longer."""
+    """Return the messages about claims, each with the claims for which no other message has a higher weight."""
     owner: dict[str, _Message] = {}
     for message in messages:
         for name in message.item.claim_names:
@@ -185,7 +185,7 @@ def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...
 
 
 def _weight(item: WorkItem) -> tuple[bool, bool, datetime]:
-    """Return what decides between messages about one claim: a notice comes once, and `reconcile` sees any other news."""
+    """Return the weight of a message about a claim: notices come first, since only they are not repeated by `reconcile`."""
     return item.notice is not None, item.is_news, _lasts_until(item)
 
 

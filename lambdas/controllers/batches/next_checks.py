@@ -1,4 +1,4 @@
-"""The checks of claims that this sandbox has requested: several messages about one claim need one next check, not one each."""
+"""Tracks the checks that this sandbox has requested: several messages about one claim need only one next check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from lambdas.messages import WorkItem
 
 REMEMBERED: Final = 5_000
-"""Most claims; each is forgotten once its check is due."""
+"""The most tracked claims; each is dropped once its check is due."""
 
 
 class _Check(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class _Check(msgspec.Struct, frozen=True):
 
 
 class NextChecks:
-    """The requests of one sandbox. Sandboxes do not share them, so a check may be requested twice, and none is missing."""
+    """The requests of one sandbox. Sandboxes do not share them, so a check may be requested twice but is never missed."""
 
     def __init__(self) -> None:
         self._asked: dict[str, _Check] = {}

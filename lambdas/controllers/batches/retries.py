@@ -11,8 +11,10 @@ AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
 AFTER_DENIAL: Final = timedelta(minutes=1)
 LONGEST: Final = timedelta(seconds=30)
-"""Longest delay that doubling reaches: a spot notice is two minutes. Only a denial, which a person has to resolve, and a server
-that names its own delay (bounded where it is read) wait longer."""
+"""The longest delay by doubling: a spot notice is two minutes.
+
+Only denials, which a person has to resolve, and delays that a server requests (bounded where they are read) are longer.
+"""
 
 DOUBLINGS: Final = 8
 """More doublings would exceed `LONGEST` from any start."""

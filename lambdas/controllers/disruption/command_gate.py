@@ -19,7 +19,7 @@ from lambdas.store import MoveHistoryStore
 
 
 class CommandGate:
-    """Keeps back what a brake stops and what failed validation a while ago, and reports it."""
+    """Holds back commands that a brake stops or that recently failed validation, and reports them."""
 
     def __init__(self, moves: MoveHistoryStore) -> None:
         self._moves = moves
@@ -33,7 +33,7 @@ class CommandGate:
         now: datetime,
         report: RunReport,
     ) -> Sequence[Command]:
-        """Return the commands that may be stored beside those in progress. Raises PortError."""
+        """Return the commands that may be stored in addition to those in progress. Raises PortError."""
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
         history = self._moves.read(now) if commands else MoveHistory()
@@ -46,7 +46,7 @@ class CommandGate:
 
 
 def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, report: RunReport) -> bool:
-    """Whether a brake stops this kind of command; some stop repair but leave consolidation an attempt."""
+    """Whether a brake stops this kind of command."""
     stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
     brake = next((found for found in stopping if found is not None), None)
     if brake is not None:
@@ -55,7 +55,7 @@ def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBra
 
 
 def _is_paused(command: Command, history: MoveHistory, now: datetime, report: RunReport) -> bool:
-    """Whether the same command failed validation a while ago."""
+    """Whether the same command recently failed validation."""
     if not history.is_paused(command, now):
         return False
     message = "it did not hold when it was checked again, and is not tried yet"

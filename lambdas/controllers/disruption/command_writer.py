@@ -36,7 +36,10 @@ class CommandWriter:
     def write_decision(
         self, snapshot: Snapshot, plan: DisruptionPlan, divided: Divided, time: RecordedTime, report: RunReport
     ) -> Divided:
-        """Return the commands to store, once the ledger has them. Without a ledger entry only unhealthy nodes are replaced."""
+        """Write the decision to the ledger and return the commands to store.
+
+        If that fails, only unhealthy nodes are replaced.
+        """
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
@@ -66,7 +69,7 @@ class CommandWriter:
             report.decide(
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier try of this run stored it"
             )
-        except DeniedError as error:  # the row is too large; the other commands are stored all the same
+        except DeniedError as error:  # the row is too large; the other commands are stored nevertheless
             report.count("refusedCommands")
             report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
@@ -75,13 +78,13 @@ class CommandWriter:
 
 
 def command_id(command: Command, now: datetime) -> str:
-    """Return the id of a command that is decided now: the same for the same claims, reason and moment."""
+    """Return the id of a command that is decided now: equal for equal claims, reason and time."""
     text = "/".join((now.isoformat(), command.reason, *command.claims))
     return blake2b(text.encode(), digest_size=5).hexdigest()
 
 
 def _report(command: Command, report: RunReport) -> None:
-    """Say of each node why it goes and what that saves."""
+    """Report for each node why it goes and what that saves."""
     minutes = payback_minutes(command)
     paid = "" if minutes is None else f", paid for in {minutes} minutes"
     prices = (

@@ -45,18 +45,18 @@ from lambdas.run_report import RunReport
 THINK_AGAIN: Final = timedelta(minutes=30)
 """How long a decision to do nothing is reused while the snapshot's digest stays the same.
 
-Karpenter decides again after five minutes; what changes for it in the meantime is part of our digest.
+Karpenter decides again after five minutes because of changes that are part of our digest.
 """
 
 
 class PassInputs(msgspec.Struct, frozen=True):
-    """What a run has read before its pass, and its bounds.
+    """The inputs that a run has read before its pass, and its limits.
 
     Attributes:
-        sign: Digest of all that was read; while it stays the same, the next runs may rest.
+        sign: Digest of the inputs; while it stays the same, the next runs may rest.
         deadline: When the run is cut off.
-        is_window: A budget window has just opened or closed: no earlier conclusion holds.
-        is_woken: A message started the run, and another may start a later one.
+        is_window: Whether a budget window has just opened or closed, so that earlier conclusions are invalid.
+        is_woken: Whether a message started the run, so that another may start a later one.
     """
 
     claims: tuple[ClaimRecord, ...]
@@ -69,7 +69,7 @@ class PassInputs(msgspec.Struct, frozen=True):
 
 
 class SkipConditions(NamedTuple):
-    """What lets a run skip an observation: no claims, closed budgets, a cluster that has not changed, another run's turn."""
+    """Conditions under which a run skips observing: no claims, closed budgets, an unchanged cluster, another run's turn."""
 
     absent: AbsentClaims
     budgets: BudgetRest
@@ -89,7 +89,7 @@ class _Decided(msgspec.Struct, frozen=True):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the search ended for lack of time, so that the same snapshot may give another plan."""
+        """Whether the search ended for lack of time, so that the same snapshot may give a different plan."""
         return bool(self.time.elapsed) and self.time.elapsed[-1] >= THOUSANDTHS
 
 
@@ -171,7 +171,7 @@ class DecisionPass:
         self.approvals.propose(kept.demanded, plan, report)
 
     def _begin_approved(self, settled: Settled, view: ClusterState, given: PassInputs, report: RunReport) -> bool:
-        """Store the commands that a person approved and nothing stops; the next pass decides about the other nodes."""
+        """Store the approved commands that nothing stops; the next pass decides about the other nodes."""
         commands: list[Command] = [command for _, command in settled.approved]
         admitted = self.gate.admit(commands, view, given.claims, given.brakes, self.clock.now(), report)
         for proposal, command in settled.approved:
@@ -203,7 +203,7 @@ def _awaits_repair(view: ClusterState) -> bool:
 
 
 def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
-    """Return the view with the NodePools marked in which a brake stops disruption; one that is only observed says so itself."""
+    """Return the view with marks on the NodePools in which a brake stops disruption; observed NodePools have their own mark."""
     paused: dict[str, str] = {}
     for pool in sorted(view.node_pools):
         brake = brakes.without(BrakeKind.OBSERVED).stopping(Action.DISRUPT, pool)

@@ -1,4 +1,4 @@
-"""Writes deletion costs to pods of nodes that go next, and takes them back (`steerScaleIn`)."""
+"""Writes deletion costs to pods of nodes that go next, and removes them from others (`steerScaleIn`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
 
 FAILURES: Final = 3
-"""After this many refusals a run writes no more: a deletion cost is only a hint."""
+"""After this many refusals a run stops writing: a deletion cost is only a hint."""
 
 
 class DeletionCostWriter:

@@ -1,4 +1,4 @@
-"""Starts a pass of `disrupt` where one is needed. `execute` validates the commands that it stores, and carries them out."""
+"""Starts a pass of `disrupt` if one is needed. `execute` validates the stored commands and carries them out."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class DisruptionController:
 
         Args:
             report: Collects what was decided.
-            owner: Names this run.
-            deadline: When the run is cut off. What is found by then is stored some time before.
-            is_window: A budget window has just opened or closed.
-            is_woken: A message says that something has changed, or that a known moment has come.
+            owner: The name of this run.
+            deadline: When the run is cut off. Results are stored some time before that.
+            is_window: Whether a budget window has just opened or closed.
+            is_woken: Whether a message reports a change, or that a known time has come.
         """
         if is_woken and self.skips.turns.is_too_early(report):
             return
@@ -75,7 +75,7 @@ class DisruptionController:
             self.skips.turns.give_up(lease)
 
     def _settled_claims(self, report: RunReport, *, is_woken: bool) -> tuple[ClaimRecord, ...]:
-        """Return all claims, none where no node could go: no claim was there at the last look, or none is settled."""
+        """Return all claims; none if no node could go: the last observation had no claims, or none is settled."""
         now = self.clock.now()
         if not is_woken and self.skips.absent.holds(now):
             report.count("resting")
@@ -88,7 +88,7 @@ class DisruptionController:
         return claims
 
     def _is_run_needed(self, claims: tuple[ClaimRecord, ...], report: RunReport) -> bool:
-        """Whether budgets let any node go: NodePools are listed before all else. Stopped rollouts are reported in any case."""
+        """Whether budgets let any node go; only NodePools are listed for this. Stopped rollouts are reported in any case."""
         if self.skips.budgets.needs_run(claims):
             return True
         now = self.clock.now()
@@ -98,7 +98,10 @@ class DisruptionController:
         return False
 
     def _sign(self, claims: tuple[ClaimRecord, ...], brakes: EngagedBrakes, proposals: tuple[Proposal, ...]) -> bytes:
-        """Read in each run, so that every observation comes equally long after the schedule."""
+        """Return the digest of the inputs.
+
+        They are read in each run, so that each observation is equally late after the schedule.
+        """
         return Sign(
             claims=claims,
             commands=self.stores.commands.all(),

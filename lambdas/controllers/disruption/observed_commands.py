@@ -1,4 +1,4 @@
-"""Records which nodes would go, where disruption is only observed."""
+"""Records which nodes would go while disruption is only observed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from lambdas.ports import Clock
 from lambdas.run_report import RunReport
 
 STORING: Final = timedelta(seconds=45)
-"""Kept for the ledger and for storing commands, some milliseconds each, once deciding is over."""
+"""Time reserved after the decision for the ledger and for storing commands, some milliseconds each."""
 
 PLAN_ID: Final = "observed"
 
 THINK_AGAIN: Final = timedelta(minutes=5)
-"""An unchanged cluster is decided about again after this time (Karpenter): `consolidateAfter` runs out without a change."""
+"""An unchanged cluster is decided again after this time (Karpenter): `consolidateAfter` expires without a change."""
 
 
 class ObservedCommands:
-    """The commands of one sandbox that nobody carries out; each state of the cluster is recorded once."""
+    """The recorded commands of one sandbox, which are not carried out; each state of the cluster is recorded once."""
 
     def __init__(self, ledger: LedgerWriter, clock: Clock) -> None:
         self._ledger = ledger
@@ -44,7 +44,7 @@ class ObservedCommands:
         self._last_recorded = ""
 
     def observe(self, snapshot: Snapshot, report: RunReport, *, until: datetime) -> None:
-        """Decide as if observed NodePools acted, and record what would become of their nodes. Never raises PortError."""
+        """Decide as if observed NodePools were not, and record the commands for their nodes. Never raises PortError."""
         pools = observed_pools(snapshot)
         if pools:
             self.record(as_acting(snapshot), report, pools=pools, until=until)
@@ -55,11 +55,11 @@ class ObservedCommands:
         """Decide about this snapshot, and record the decision.
 
         Args:
-            snapshot: What is decided about.
-            report: Collects what would be done.
-            until: When the decision is cut short.
-            pools: Only commands that concern these are recorded, and no decision without any; None: all, and each new snapshot
-                is.
+            snapshot: The input of the decision.
+            report: Collects the decisions.
+            until: When the decision must end.
+            pools: Only commands that concern these are recorded, and only decisions with any; None: all commands, and a
+                decision for each new snapshot.
         """
         digest, now = snapshot_digest(snapshot), self._clock.now()
         is_same = digest == self._decided

@@ -1,4 +1,4 @@
-"""Stores on which nodes pods came or went, for `disrupt` and `reconcile` alike."""
+"""Stores on which nodes pods arrived or left, for `disrupt` and `reconcile`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from lambdas.observation.stores import Stores
 from lambdas.ports import ConflictError
 
 POD_EVENTS_PER_RUN: Final = 500
-"""Most writes per observation: CronJobs that run each minute on thousands of nodes would otherwise cause as many writes a
-minute, indefinitely."""
+"""The most writes per observation: minutely CronJobs on thousands of nodes would otherwise cause as many writes a minute,
+indefinitely."""
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def write_pod_events(stores: Stores, view: ClusterState) -> None:
-    """Store on which nodes pods came or went; a concurrent write wins, and the next observation finds the event again.
+    """Store on which nodes pods arrived or left; a concurrent write wins, and the next observation detects the event again.
 
-    If there are many, those whose last event is the oldest come first. A node whose event is not stored counts as one that is
-    still changing, so it is consolidated later, never earlier.
+    If there are many, those with the oldest last event come first. A node whose event is not stored counts as still changing,
+    so it is consolidated later, never earlier.
     """
     oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
     for before, after in oldest_first[:POD_EVENTS_PER_RUN]:

@@ -1,4 +1,4 @@
-"""Stores the state of rollouts, and passes the nodes that they let go to decisions."""
+"""Stores the state of rollouts, and passes to decisions how many nodes they let go."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from lambdas.run_report import RunReport
 from lambdas.store import MoveHistoryStore
 
 FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
-"""Reasons for giving up a drift command that count against its rollout."""
+"""Reasons for abandoning a drift command that count against its rollout."""
 
 
 def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport) -> ClusterState:
-    """Return the view with the nodes that rollouts let go, after storing how their new nodes fared."""
+    """Return the view with the rollouts' gates, after storing the state of their new nodes."""
     now = view.snapshot.now
     known = moves.read(now).rollouts
     found = rollouts(view.snapshot, known)
@@ -45,7 +45,7 @@ def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport
 def failed_rollouts(
     moves: MoveHistoryStore, record: CommandRecord, facts: CommandFacts, step: steps.Abandon, now: datetime
 ) -> None:
-    """Record that a drift command failed because its replacements did not come."""
+    """Record that a drift command failed because its replacements did not become ready."""
     if record.command.reason != TerminationReason.DRIFTED or step.reason not in FAILURES:
         return
     known = moves.read(now).rollouts

@@ -1,4 +1,4 @@
-"""Which run of `disrupt` may decide now, and when the next one starts (docs/adr/0128)."""
+"""Determines which run of `disrupt` may decide now, and when the next one starts (docs/adr/0128)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from lambdas.run_report import RunReport
 from lambdas.store import DECIDER, Lease, Leases
 
 LEASE_FOR: Final = timedelta(minutes=1)
-"""Most runs take seconds. One that takes longer may meet another: the same commands are validated in turn, and one holds."""
+"""Most runs take seconds. A longer one may overlap with another; of equal commands, only one then passes validation."""
 
 FOLLOWED_AFTER: Final = timedelta(seconds=5)
-"""Delay until a run that met another one, or commands that are being validated, is followed by the next."""
+"""Delay until the next run after one that met another run, or commands that are being validated."""
 
 
 class RunCoordination:
@@ -43,7 +43,7 @@ class RunCoordination:
         return True
 
     def take(self, owner: str, report: RunReport) -> Lease | None:
-        """Take the lease; None while another run decides, and one more run is requested then. Raises PortError."""
+        """Take the lease; while another run holds it, request one more run and return None. Raises PortError."""
         lease = self._leases.acquire(DECIDER, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             self._requests.ask("another run decides", self._clock.now() + FOLLOWED_AFTER)
@@ -57,7 +57,7 @@ class RunCoordination:
     def ask_after_validation(self, commands: Iterable[CommandRecord]) -> None:
         """Request a run for the time when the waiting commands have been validated.
 
-        Where they are late, the next run comes after as long again: what validates them may have died, and is tried again.
+        If they are late, the next run comes after the same delay again: the validating run may have crashed and is repeated.
         """
         due = max((command.verify_at for command in commands if not command.has_started), default=None)
         if due is not None:
@@ -67,8 +67,8 @@ class RunCoordination:
     def is_postponed(self, snapshot: Snapshot, report: RunReport) -> bool:
         """Whether to decide some seconds later, when more nodes may be disruptable; requests the run then.
 
-        Nodes that go together are one target; those that are left make waves of their own, each with its validation. Never
-        twice in a row: where pods come and go all the time, some node is always about to be disruptable.
+        Nodes that go together form one target; later ones need separate waves, each with its validation. It never postpones
+        twice in a row: in a cluster whose pods change all the time, some node is always about to be disruptable.
         """
         now = self._clock.now()
         moment = next_run_at(snapshot, GATHERED)
@@ -84,7 +84,7 @@ class RunCoordination:
 
         Args:
             view: What was observed.
-            is_new: Whether it was decided about; a pass over an unchanged cluster does not count as futile.
+            is_new: Whether a decision was made; a pass over an unchanged cluster does not count as futile.
             found: Whether commands were decided.
         """
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())

@@ -1,4 +1,4 @@
-"""`disrupt` with `mode: shadow`: records which of another's nodes would go."""
+"""`disrupt` with `mode: shadow`: records which nodes of another provisioner would go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lambdas.run_report import RunReport
 
 
 class ShadowDisruption:
-    """Decides about each new state of the cluster: these records are what a report plays on."""
+    """Decides for each new state of the cluster; reports replay these records."""
 
     def __init__(self, observer: Observer, commands: ObservedCommands) -> None:
         self._observer = observer

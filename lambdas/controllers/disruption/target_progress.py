@@ -32,7 +32,7 @@ class TargetProgress:
     def keep(
         self, snapshot: Snapshot, plan: DisruptionPlan, begun: Iterable[tuple[str, Command]], report: RunReport
     ) -> None:
-        """Store what is left of the plan's target once these commands, by their ids, have started; mark pods that go next.
+        """Store the rest of the plan's target without these started commands, by id; mark pods that go next.
 
         A command that is abandoned needs no entry: its nodes are candidates again in the next pass.
         """

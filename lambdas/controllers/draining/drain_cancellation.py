@@ -1,4 +1,4 @@
-"""Keeps a node whose drain failed: restores the claim first, then removes the marks on the node."""
+"""Cancels a drain: restores the claim first, then removes the marks on the node."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class DrainCancellation:
         return restored
 
     def _restored(self, record: ClaimRecord, step: steps.CancelDrain) -> ClaimRecord | None:
-        """Return the claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
-        from core.api.translation import node_pool  # pydantic: most drains end, and no function starts with this
+        """Return the restored claim, None if its NodePool is gone, invalid, or has no room in its limits."""
+        from core.api.translation import (
+            node_pool,
+        )  # loads pydantic, which most drains do not need
 
         limits: dict[str, int] = {}
         try:

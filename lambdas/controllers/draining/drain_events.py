@@ -12,7 +12,7 @@ from lambdas.controllers.kube_events import about_node, about_pod, in_time, warn
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PODS_WITH_EVENT_MAX: Final = 10
-"""Most pods that get an event of their own at one escalation level; the node's event names the first of all."""
+"""The most pods that get an event at one escalation level; the node's event names the first of all."""
 
 
 class DrainEvents:

@@ -81,7 +81,7 @@ class Draining:
     def delete_node(
         self, record: ClaimRecord, step: steps.DeleteNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Delete exactly this Node object; report where finalizers of others keep it."""
+        """Delete exactly this Node object; report if other finalizers keep it."""
         seen = reader.node(step.node)
         if seen is not None:
             with suppress(ConflictError):

@@ -1,4 +1,4 @@
-"""Evicts pods through the API server, or deletes those whose time is up: an error for one pod never stops the others."""
+"""Evicts pods through the API server, or deletes overdue ones; an error for one pod does not stop the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lambdas.ports import (
 from lambdas.run_report import RunReport
 
 ROUND_FOR: Final = timedelta(seconds=10)
-"""Time for one round: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
+"""Time for one round: a hanging webhook may delay each eviction, and the invocation has a minute for all."""
 
 
 class EvictionRound(msgspec.Struct):
@@ -40,7 +40,7 @@ class EvictionRound(msgspec.Struct):
     Attributes:
         refused: Key of each pod that was not evicted or forced off → the refusal.
         moved: How many pods were evicted or forced off.
-        wait: The delay that the API server asks for.
+        wait: The delay that the API server requests.
     """
 
     refused: dict[str, EvictionRefusal] = {}
@@ -56,7 +56,7 @@ class Evictor:
         self._clock = clock
 
     def carry_out(self, step: Drain, deletion: Deletion, node: str, report: RunReport) -> EvictionRound:
-        """Evict each pod in turn, until the round's time is up or the server asks for a delay."""
+        """Evict the pods in order, until the round's time is up or the server requests a delay."""
         done = EvictionRound()
         until = self._clock.now() + ROUND_FOR
         for asked, (pod, grace) in enumerate(step.force):
@@ -104,7 +104,7 @@ class Evictor:
 
 
 def _is_gone(error: PortError) -> bool:
-    """Whether the pod has ended, or another has its name."""
+    """Whether the pod is gone, or another pod has its name."""
     return isinstance(error, NotFoundError | ConflictError) and not is_of_webhook(error)
 
 

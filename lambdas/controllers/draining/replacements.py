@@ -1,4 +1,4 @@
-"""Tracks what the pods of a leaving node wait for: stored by the planner, read by the drain."""
+"""Tracks the replacements that the pods of a leaving node wait for: the planner stores them, the drain reads them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Replacing:
     def note(
         self, plan: Plan, requested: Requested, refused: Collection[str], view: ClusterState, report: RunReport
     ) -> None:
-        """Store what was planned for pods that must move.
+        """Store the replacements that were planned for pods that must move.
 
         Args:
-            plan: The plan.
+            plan: The plan of this run.
             requested: Its claims.
             refused: Names of the claims that EC2 refused.
             view: The observation that the plan was made from.
@@ -50,7 +50,7 @@ class Replacing:
             self._write(name, replacements(pods, records, plan.bindings, unplaced), report)
 
     def with_replacements(self, record: ClaimRecord, facts: ClaimFacts) -> ClaimFacts:
-        """Return the facts with whether all that was planned for the claim's pods is ready; looked up only where it matters."""
+        """Return the facts, completed with whether all replacements are ready; that is read only if the drain waits."""
         deletion = record.deletion
         if deletion is None or deletion.tainted_at is None or not awaits_replacements(record):
             return facts

@@ -1,4 +1,4 @@
-"""Restarts the Deployment of a pod that cannot be evicted, where its owner opted in and the installation permits it."""
+"""Restarts the Deployment of a pod that cannot be evicted, if its owner opted in and the installation permits it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Surge:
         report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
-        """Return one object, found by a list: the functions may list workloads, and need no further verb for this."""
+        """Return one object from a list: the functions may list workloads, so they need no further verb."""
         if not name:
             return None
         only = f"metadata.namespace={namespace},metadata.name={name}"
@@ -60,6 +60,6 @@ class Surge:
 
 
 def _controller_of(replica_set: Any) -> str:
-    """Return the name of the Deployment that made a ReplicaSet, empty for none."""
+    """Return the name of a ReplicaSet's Deployment, empty for none."""
     references = replica_set.metadata.owner_references if replica_set is not None else ()
     return next((found.name for found in references if found.controller and found.kind == "Deployment"), "")

@@ -1,4 +1,4 @@
-"""How fields of an audit event are read: nothing in it is taken to be as the API server writes it."""
+"""Reads fields of audit events without assuming that they have the API server's form."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def has_happened(entry: dict[str, Any]) -> bool:
-    """Whether the request is done, and was permitted."""
+    """Whether the request was permitted and is complete."""
     code = object_of(entry.get("responseStatus")).get("code", 200)
     is_complete = entry.get("stage", "ResponseComplete") == "ResponseComplete"
     return is_complete and isinstance(code, int) and 200 <= code < 300
 
 
 def moment_of(text: Any) -> datetime | None:
-    """The time that a field states, with its zone; None where it states none."""
+    """Return the time in a field, with its zone; None if the field has none."""
     if not isinstance(text, str):
         return None
     try:
@@ -25,5 +25,5 @@ def moment_of(text: Any) -> datetime | None:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one: one odd entry must not lose the others of its delivery."""
+    """Return the value if it is an object, else an empty one: a malformed entry must not lose the others of its delivery."""
     return value if isinstance(value, dict) else {}

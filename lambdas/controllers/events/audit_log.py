@@ -32,19 +32,19 @@ NODES_MAY_GO: Final = frozenset((POD_DELETED, NODE_POOL_CHANGED))
 """Changes that may make nodes disruptable: `disrupt` runs soon."""
 
 OUR_GROUPS: Final = "fleetwright:"
-"""With what the Kubernetes groups of our functions begin (`infra.cluster_role`)."""
+"""Prefix of the Kubernetes groups of our functions (`infra.cluster_role`)."""
 
 _CHANGES: Final = ("create", "update", "patch", "delete")
 
 
 class _Found(msgspec.Struct):
-    """What the events of one delivery say.
+    """The relevant content of one delivery.
 
     Attributes:
         reasons: How many events gave each reason to wake `provision`.
-        deleted: NodeClaims that somebody deleted, in order of their events.
-        made: NodeClaims that somebody made, likewise.
-        ends: Pods that ended on nodes.
+        deleted: NodeClaims that users deleted, in order of the events.
+        made: NodeClaims that users created, likewise.
+        ends: Ends of pods on nodes.
         latest: When the API server received the last event that gave a reason.
     """
 
@@ -65,13 +65,13 @@ class AuditLog:
         self._clock = clock
 
     def run(self, event: Any, report: RunReport) -> None:
-        """Read one delivery of CloudWatch Logs and wake `provision` once if any event in it calls for that.
+        """Read one delivery of CloudWatch Logs and wake `provision` once if any event in it requires that.
 
         The ends of pods on nodes are stored.
 
         Raises:
             InvalidInputError: If the delivery is not a CloudWatch Logs payload.
-            PortError: If the table or the queue does not answer; Lambda delivers once more.
+            PortError: If the table or the queue does not answer; Lambda then delivers the events again.
         """
         found = _found_in(event, report)
         for reason, number in sorted(found.reasons.items()):
@@ -166,12 +166,12 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
 
 
 def deleted_node_claim_of(entry: dict[str, Any]) -> str:
-    """The NodeClaim that somebody else than our functions deletes, empty if it is none; several at once are not named."""
+    """Return the NodeClaim that a user deletes, empty if none; a deletion of several names none."""
     return _node_claim_of(entry, "delete")
 
 
 def made_node_claim_of(entry: dict[str, Any]) -> str:
-    """The NodeClaim that somebody else than our functions makes; empty if it is none, or if only its answer has the name."""
+    """Return the NodeClaim that a user creates; empty if none, or if only the response has its name."""
     return _node_claim_of(entry, "create")
 
 
@@ -186,7 +186,7 @@ def _node_claim_of(entry: dict[str, Any], verb: str) -> str:
 
 
 def _nominates(request: Any) -> bool:
-    """Whether the request only nominated a node for the pod, as we do: that means no work."""
+    """Whether the request only nominated a node for the pod, as we do, which means no work."""
     status = request.get("status") if isinstance(request, dict) else None
     return isinstance(status, dict) and set(status) == {"nominatedNodeName"} and bool(status["nominatedNodeName"])
 

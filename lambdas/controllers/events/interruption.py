@@ -1,4 +1,4 @@
-"""Handles EC2 and Health events about our instances: remember the offering, remove the claim, and wake the replacement.
+"""Handles EC2 and Health events about our instances: remembers the offering, removes the claim, and wakes `provision`.
 
 A change announced days ahead is only stored: `reconcile` removes the claim in time. A notice about an instance of ours whose
 claim is not in the table is passed on to `execute`, which rebuilds the claim.
@@ -46,7 +46,7 @@ _ANNOUNCED: Final = frozenset(
         TerminationReason.SCHEDULED_CHANGE,
     }
 )
-"""Reasons whose instances still run. They are announced once, so `reconcile` cannot make up for a notice that is ignored."""
+"""Reasons whose instances still run. They are announced once, so `reconcile` cannot compensate for an ignored notice."""
 
 
 class Interruption(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Interruption(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: The reason for removing the claims.
-        ends_at: When the instances are taken away, or are expected to be; None where they are gone, or at any moment.
+        ends_at: When the instances end, or are expected to; None if they are gone, or may end at any moment.
     """
 
     reason: TerminationReason
@@ -111,10 +111,10 @@ class Interruptions:
                 self._work.send([notice_of_instance(claim, notice, self._clock.now())])
 
     def act(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        """Remove the instance's claim; if it is leaving already, request its step again, as the first request may be lost.
+        """Remove the instance's claim; if it is already leaving, request its step again, since the first request may be lost.
 
         Raises:
-            PortError: If a step fails; all can be done again.
+            PortError: If a step fails; all steps can be repeated.
         """
         if found.reason == TerminationReason.SCHEDULED_CHANGE:
             self._announced(record, found, report)
@@ -127,7 +127,7 @@ class Interruptions:
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def _announced(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        """Store the date, of several the earliest; a date that is near or past is acted on at once."""
+        """Store the earliest date; if it is near or past, remove the claim at once."""
         now = self._clock.now()
         retires_at = found.ends_at or now
         if record.retires_at is None or retires_at < record.retires_at:
@@ -169,11 +169,11 @@ class Interruptions:
     def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         message = f"instance {record.instance_id}"
         self._deletion.begin(record, found.reason, message, report, ends_at=found.ends_at)
-        if record.deletion is not None:  # the planner now has to record what its pods wait for
+        if record.deletion is not None:  # the planner now has to record the replacements of its pods
             self._wake_ups.send([wake_up(found.reason)])
 
     def _avoid(self, offering: OfferingKey, report: RunReport) -> None:
-        """Record that the offering is short; without it a launch is wasted, and the node has two minutes."""
+        """Mark the offering as refused: otherwise a launch is wasted, and the node has only two minutes."""
         try:
             self._stores.unavailable.mark([offering], self._clock.now())
         except PortError as error:
@@ -207,7 +207,7 @@ def read_event(event: Any) -> Interruption | None:
 
 
 def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
-    """Return what a Health event announces for instances; None where it is about something else, or is over or cancelled."""
+    """Return the change of instances that a Health event announces; None if it is about something else, past or cancelled."""
     if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
         return None
     if detail.get("statusCode") == "closed":
@@ -218,7 +218,7 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
 
 
 def _moment(written: Any) -> datetime | None:
-    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format, UTC; None where it is neither."""
+    """Parse a time in EventBridge's (RFC 3339) or Health's (RFC 1123) format to UTC; None if it is neither."""
     if not isinstance(written, str):
         return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):

@@ -1,7 +1,7 @@
-"""Pods that end on nodes, read from the audit log: consolidateAfter counts from the last of them (docs/adr/0085).
+"""Records ends of pods on nodes from the audit log: consolidateAfter counts from the last one (docs/adr/0085).
 
-A pass compares the pods of a node with those of the pass before. What came and went in between leaves no trace there, and a
-CronJob of forty seconds is seldom seen.
+A pass compares the pods of a node with those of the previous pass. Pods that arrive and leave in between, such as those of a
+CronJob that takes forty seconds, are mostly not seen.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from lambdas.controllers.events.audit_events import has_happened, moment_of, obj
 from lambdas.store import PodEnds
 
 KUBELET: Final = "system:node:"
-"""Begins the name under which a kubelet calls; its node's name follows."""
+"""Prefix of a kubelet's user name; its node's name follows."""
 
 FINISHED: Final = ("Succeeded", "Failed")
 
 GRAIN: Final = timedelta(seconds=2)
-"""Moments are rounded up to it: a node on which many pods end costs one write in so long, and is consolidated later by it. A
-`consolidateAfter` of ten seconds would last twice as long with a grain of ten."""
+"""Times are rounded up to multiples of it.
+
+A node on which many pods end takes one write per grain, and is consolidated up to a grain later. With a grain of ten seconds, a
+`consolidateAfter` of ten seconds would last twice as long.
+"""
 
 NODES_PER_DELIVERY: Final = 200
-"""Writes of one delivery. Where more nodes are concerned, all of the cluster's count as such."""
+"""The most writes of one delivery. If more nodes are concerned, all nodes of the cluster count as concerned."""
 
 SEEN_WITHIN: Final = timedelta(minutes=15)
-"""A pod that lived for longer was seen by a pass, and so is its end: passes are twelve minutes apart at most."""
+"""A pod that lived for longer was seen by a pass, so its end is seen too: passes are at most twelve minutes apart."""
 
 REMEMBERED_MAX: Final = 10_000
-"""Nodes whose last write a sandbox remembers."""
+"""The most nodes whose last write a sandbox caches."""
 
 
 class PodEnd(msgspec.Struct, frozen=True):
@@ -44,14 +47,14 @@ class PodEnd(msgspec.Struct, frozen=True):
 
 
 class PodEndWriter:
-    """Writes down the last end of each node, and no more often than the grain."""
+    """Stores the last end on each node, at most once per grain."""
 
     def __init__(self, store: PodEnds) -> None:
         self._store = store
         self._written: dict[str, datetime] = {}
 
     def write(self, ends: Iterable[PodEnd], now: datetime) -> int:
-        """Write what is new; how many nodes that are. Raises PortError."""
+        """Write new ends; return for how many nodes. Raises PortError."""
         latest: dict[str, datetime] = {}
         for end in ends:
             at = rounded_up(end.at)
@@ -72,16 +75,16 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def rounded_up(at: datetime) -> datetime:
-    """The next whole grain."""
+    """Return the time rounded up to the next multiple of the grain."""
     seconds = math.ceil(at.timestamp() / GRAIN.total_seconds()) * GRAIN.total_seconds()
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def pod_end(entry: dict[str, Any], at: datetime | None) -> PodEnd | None:
-    """Return the end of a pod that an audit event reports; None without one, without a node, or where it need not be recorded.
+    """Return the end of a pod that an audit event reports; None if it reports none, names no node, or need not be recorded.
 
-    A kubelet says so twice: its status patch names the phase in which a pod finished, and it deletes a pod that had to
-    go once its containers have stopped. A pod that somebody else deletes by force is in the answer, with its node.
+    A kubelet reports an end in two ways: its status patch has the final phase, and it deletes an evicted pod once its
+    containers have stopped. For a pod that others delete by force, the response has the pod with its node.
     """
     target = object_of(entry.get("objectRef"))
     if at is None or target.get("resource") != "pods" or not has_happened(entry):
@@ -106,6 +109,6 @@ def _is_daemon(pod: dict[str, Any]) -> bool:
 
 
 def _was_seen(pod: dict[str, Any], at: datetime) -> bool:
-    """Whether the pod lived for so long that a pass saw it."""
+    """Whether the pod lived so long that a pass saw it."""
     created_at = moment_of(object_of(pod.get("metadata")).get("creationTimestamp"))
     return created_at is not None and at - created_at > SEEN_WITHIN

@@ -1,6 +1,6 @@
 """Acts on notices about instances whose claims are not in the table: the claim is rebuilt from the instance's tags first.
 
-`reconcile` rebuilds claims too, but knows no notice: a spot instance would end before its pods were evicted.
+`reconcile` rebuilds claims too, but without the notice: a spot instance would end before its pods are evicted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lambdas.store import ClaimStore
 
 
 class UnclaimedInterruptions:
-    """Rebuilds the claim of one instance, and has it removed as the notice says."""
+    """Rebuilds the claim of one instance, and removes it according to the notice."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class UnclaimedInterruptions:
         self._clock = clock
 
     def act(self, notice: InstanceNotice, report: RunReport) -> None:
-        """Rebuild the claim unless it is there by now, and act on the notice. Raises PortError; all can be done again."""
+        """Rebuild the claim unless it exists by now, and act on the notice. Raises PortError; all steps can be repeated."""
         record = self._claims.of_instance(notice.instance_id)
         if record is None:
             self._rebuild(notice, report)
@@ -48,8 +48,8 @@ class UnclaimedInterruptions:
             self._interruptions.act(record, interruption, report)
 
     def _rebuild(self, notice: InstanceNotice, report: RunReport) -> None:
-        """Have a stored claim for the instance; where that is impossible, say why, and leave it to `reconcile`."""
-        # Before the claims: one that is missing among them is then really gone.
+        """Store a claim for the instance; if that is impossible, report why and leave it to `reconcile`."""
+        # Instances are read before claims: a claim that is missing then is really gone.
         instances = self._cloud.instances([notice.instance_id])
         view = self._observer.observe_without_pods()
         for record in view.claims.values():

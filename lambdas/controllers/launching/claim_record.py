@@ -27,7 +27,7 @@ from lambdas.ports import JsonObject
 
 
 def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
-    """Return the record of a claim: where it may be launched, and the most that it may take of its NodePool's limits."""
+    """Return the record of a claim: its offerings, and the most that it may use of its NodePool's limits."""
     types = pool_types(snapshot).of(planned.node_pool, planned.node_class.name)
     selection = select_offerings(planned, types, snapshot.options.min_values_policy)
     if isinstance(selection, Refusal):
@@ -91,7 +91,7 @@ def order_of(
 def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
     """Return the claim with the hash of the EC2NodeClass that it is launched from, by which drift is found later.
 
-    The NodePool's hash is in the plan already: the claim was made from the template of that moment.
+    The plan already has the NodePool's hash: the claim was made from the template at that time.
     """
     found = dict(planned.annotations)
     for node_class in node_classes:
@@ -101,7 +101,7 @@ def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) ->
 
 
 def with_decision(planned: PlannedClaim, decision: str) -> PlannedClaim:
-    """Return the claim with the id of the decision that launches it; unchanged where no ledger is kept."""
+    """Return the claim with the id of the decision that launches it; unchanged without a ledger."""
     if not decision:
         return planned
     annotations = dict(sorted({**planned.annotations, labels.DECISION: decision}.items()))

@@ -40,7 +40,7 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
 
 
 def offering_of(instance: Instance, found: InstanceType | None) -> Offering:
-    """Return what the instance was launched as, at the price of its type where that is known."""
+    """Return the offering of the instance, with the price of its type if known."""
     return Offering(
         instance_type=instance.instance_type,
         zone=instance.zone,
@@ -58,7 +58,7 @@ def with_partition(machine: Machine, instance: Instance) -> Machine:
 
 
 def lacks_partition(machine: Machine) -> bool:
-    """Whether the machine is in one of several partitions and EC2 has not said yet in which."""
+    """Whether the machine is in a partition that EC2 has not reported yet."""
     return machine.labels.get(labels.PLACEMENT_GROUP_PARTITION) == ""
 
 
@@ -67,14 +67,14 @@ def _unknown_partition(found: InstanceType) -> dict[str, str]:
 
 
 def _placement_labels(instance: Instance) -> dict[str, str]:
-    """Return what the instance itself says; otherwise they follow from the type's labels and the claim's requirements."""
+    """Return the instance's own placement labels; others follow from the type's labels and the claim's requirements."""
     partition = str(instance.partition) if instance.partition else ""
     found = {labels.PLACEMENT_GROUP_ID: instance.placement_group, labels.PLACEMENT_GROUP_PARTITION: partition}
     return {key: value for key, value in found.items() if value}
 
 
 def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
-    """Leave out EFA where no such interface was launched: the type could have had some (Karpenter)."""
+    """Remove EFA if no such interface was launched, although the type supports it (Karpenter)."""
     return {name: amount for name, amount in resources.items() if name != EFA or instance.efa_interfaces}
 
 

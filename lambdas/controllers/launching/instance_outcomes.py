@@ -1,4 +1,4 @@
-"""When an instance was launched and when it ended, for the ledger: a report counts its hours from that."""
+"""Records the launch and the end of instances in the ledger, from which reports count hours."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from core.reasons.claim import ClaimReason
 
 
 def launch_outcome(record: ClaimRecord, launched_at: datetime) -> list[DecisionOutcome]:
-    """Return the launch of the claim's instance; nothing where it is not known which instance it is."""
+    """Return the launch of the claim's instance; nothing if the instance is unknown."""
     return _outcome(record, launched_at, launched_at, None, ClaimReason.LAUNCHED)
 
 
 def end_outcome(record: ClaimRecord, reason: str, now: datetime) -> list[DecisionOutcome]:
     """Return the end of the claim's instance, which costs nothing from now on.
 
-    Its launch is as the claim remembers it; the entry of `launch_outcome` is more precise, if the ledger has it.
+    Its launch time is the claim's; the entry of `launch_outcome` is more precise, if the ledger has it.
     """
     return _outcome(record, record.moments.launched_at or record.requested_at, now, now, reason)
 

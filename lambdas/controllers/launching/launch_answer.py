@@ -10,13 +10,13 @@ from lambdas.ports import Instance, Launched, PortError
 
 
 class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One of: held back, an error, launched.
+    """Exactly one of three: held back, an error, or launched.
 
     Attributes:
         held_back: Why EC2 was not asked.
-        asked: The claims by name, as they were stored before EC2 was asked.
-        error: EC2's refusal, or why its answer is not known.
-        launched: Its answer, with fewer instances than asked for where capacity was short.
+        asked: The claims by name, as stored before the request.
+        error: EC2's refusal, or why its answer is unknown.
+        launched: Its answer, with fewer instances than requested if capacity was short.
     """
 
     held_back: Refusal | None = None
@@ -30,7 +30,7 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return instances[record.share] if record.share < len(instances) else None
 
     def shortage(self) -> str:
-        """Return for people why a claim has no instance although others of its launch have."""
+        """Return, for people, why a claim has no instance although others of its launch have one."""
         if self.launched is None:
             return ""
         said = dict.fromkeys(f"{refused.code}: {refused.message}" for refused in self.launched.refused)

@@ -24,7 +24,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import LaunchDenials, OfferingProbe, UnavailableOfferings
 
 TRIES: Final = 5
-"""Most attempts to write a denial that others write, too: denials of one cause come together."""
+"""The most attempts to write a denial against concurrent writes: denials of one cause come together."""
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""
@@ -39,7 +39,7 @@ class Admission(msgspec.Struct, frozen=True):
         offerings: The offerings to request, cheapest first.
         denials: The known denials of the EC2NodeClass at that moment.
         avoided_subnets: Subnets recently without free addresses.
-        probe: Those of the offerings that refused lately, and that only this launch tries.
+        probe: Those of the offerings that refused recently and that only this launch tries.
     """
 
     offerings: tuple[Offering, ...]
@@ -56,7 +56,7 @@ class LaunchGate:
         self._unavailable = unavailable
 
     def admit(self, record: ClaimRecord, node_class: JsonObject, now: datetime) -> Admission | Refusal:
-        """Return what the claim may be launched as, or why not where nothing is left.
+        """Return the offerings to request for the claim, or why none is left.
 
         A claim that was tried before requests the same offerings again: its instance may exist already.
 
@@ -105,7 +105,7 @@ class LaunchGate:
     ) -> None:
         """Remember a failed launch.
 
-        A failure to store it only costs a wasted launch, so it does not lose this launch's answer.
+        A failure to store it only costs a wasted launch, so it does not fail this launch.
         """
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
@@ -137,7 +137,7 @@ class LaunchGate:
                 self._let_go(denial, report)
 
     def _with_probe(self, admission: Admission, half_open: AbstractSet[OfferingKey], now: datetime) -> Admission:
-        """Return the admission with those of the half-open offerings that no other launch of any cluster tries."""
+        """Return the admission with those half-open offerings that no other launch in any cluster is trying."""
         asking = [offering.key for offering in admission.offerings if offering.key in half_open]
         if not asking:
             return admission
@@ -146,7 +146,7 @@ class LaunchGate:
         return msgspec.structs.replace(admission, offerings=offerings, probe=probe)
 
     def _past_denials(self, admission: Admission, half_open: list[LaunchDenial], now: datetime) -> Admission | Refusal:
-        """Return the admission without what was denied; where all was, permission to retry it for one claim at a time."""
+        """Return the admission without denied offerings; if all are denied, permission for one claim at a time to retry."""
         free = tuple(o for o in admission.offerings if not _covers_any(half_open, o.key))
         if free:
             return msgspec.structs.replace(admission, offerings=free)
@@ -159,7 +159,7 @@ class LaunchGate:
         return msgspec.structs.replace(admission, denials=denials)
 
     def _end(self, probe: OfferingProbe, launched: Iterable[OfferingKey], report: RunReport) -> None:
-        """Give up the probe; where that fails, it ends by itself."""
+        """End the probe; if that fails, it expires."""
         try:
             self._unavailable.end(probe, launched)
         except PortError as error:
@@ -188,7 +188,7 @@ class LaunchGate:
         try:
             self._denials.remove(denial)
         except ConflictError:
-            return  # it was denied again meanwhile, or another claim is retrying
+            return  # denied again in the meantime, or another claim is retrying
         except PortError as error:
             _could_not(f"denial {denial.code}", error, report)
             return

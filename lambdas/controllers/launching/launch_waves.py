@@ -1,6 +1,6 @@
 """Launches the claims of a plan in parallel: EC2 takes seconds for each request.
 
-The first request for each EC2NodeClass goes ahead: a denial of it would apply to all of them.
+The first request for each EC2NodeClass is sent alone: a denial of it would apply to all.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class WaveResult(msgspec.Struct):
     """The results of several launches.
 
     Attributes:
-        refused: Names of claims that EC2 refused, and that are forgotten.
-        launched: Claims that EC2 launched, or may have.
-        left: Names of claims whose launch was not begun.
+        refused: Names of claims that EC2 refused and whose records are deleted.
+        launched: Claims that EC2 has, or may have, launched.
+        left: Names of claims whose launch was not started.
         unclear: Names of claims whose launch failed midway, or did not end in time.
     """
 
@@ -118,7 +118,7 @@ class LaunchWaves:
     def _attempt_alone(
         self, attempt: _Attempt, node_classes: Mapping[str, JsonObject], catalogue: Catalogue, deadline: datetime
     ) -> None:
-        """Launch one after the other the claims whose launch lost others: a limit had no room for these."""
+        """Launch, one by one, claims whose shared launch lost members because a limit had no room for these."""
         boundary = Boundary(attempt.report)
         for record in attempt.records:
             own: list[ClaimRecord] = []
@@ -139,7 +139,7 @@ class LaunchWaves:
 
 
 def _begun(launches: Sequence[list[ClaimRecord]], at_most: int) -> list[list[ClaimRecord]]:
-    """Return the launches to begin: as many as have `at_most` claims together."""
+    """Return the launches to start: as many as have at most `at_most` claims together."""
     begun, claims = list[list[ClaimRecord]](), 0
     for launch in launches:
         claims += len(launch)

@@ -59,7 +59,7 @@ class Launcher:
         self._uses_reservations = uses_reservations
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
-        """Return the record to store before the launch, or why there is none where nothing can be launched."""
+        """Return the record to store before the launch, or why nothing can be launched."""
         return requested(planned, name, self._token(name, 0, planned.made_by_hand), snapshot, now)
 
     def shared(self, records: Iterable[ClaimRecord], *, at_most: int) -> list[ClaimRecord]:
@@ -69,7 +69,7 @@ class Launcher:
     def launch(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
-        """Launch the claim's instance and store it; as `ask` and `settle` for one claim."""
+        """Launch the claim's instance and store it: `ask` and `settle` for one claim."""
         return self.settle(record, self.ask([record], node_class, catalogue, now, report), catalogue, now, report)
 
     def ask(
@@ -80,13 +80,13 @@ class Launcher:
         now: datetime,
         report: RunReport,
     ) -> LaunchAnswer:
-        """Ask EC2 for the instances of claims that share a launch, and remember its refusals.
+        """Request the instances of claims that share a launch, and remember EC2's refusals.
 
-        Where only some claims of a shared launch are given, another run may have asked for it: EC2 is not asked then. Each
-        claim looks for an instance of the launch, and if there is none it is launched alone.
+        If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
+        then looks for an instance of the launch; without one it is launched alone.
 
         Raises:
-            PortError: If the table does not accept what is to be asked.
+            PortError: If the request cannot be stored in the table.
         """
         first = records[0]
         if len(records) < first.shares:
@@ -124,7 +124,7 @@ class Launcher:
         return LaunchAnswer(asked=asked, launched=launched)
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
-        """Store that the claim shares its launch no more; nobody has asked for that launch yet. Raises PortError."""
+        """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
         return self._claims.change(
             record, msgspec.structs.replace(record, token=self._token(record.name, 0), shares=1, share=0)
         )
@@ -132,14 +132,14 @@ class Launcher:
     def settle(
         self, record: ClaimRecord, answer: LaunchAnswer, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
-        """Store what EC2's answer means for one of the claims that it was asked for.
+        """Store the result of EC2's answer for one of the requested claims.
 
         Returns:
-            The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
-            forgotten, so that its pods are planned again.
+            The launched claim, or the unchanged one if EC2's answer is unknown; None if EC2 refused and the claim is deleted,
+            so that its pods are planned again.
 
         Raises:
-            PortError: If the table does not accept the answer; the same token returns the same instance later.
+            PortError: If the answer cannot be stored; the same token returns the same instance later.
         """
         if answer.held_back is not None:
             report.count("heldBackLaunches")
@@ -167,7 +167,7 @@ class Launcher:
     def _asked(
         self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
     ) -> ClaimRecord:
-        """Store what is asked for, before it is: the same token must mean the same request."""
+        """Store the request before it is sent: the same token must mean the same request."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
         asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan)
         return self._claims.change(record, asked) if asked != record else record
@@ -203,7 +203,7 @@ class Launcher:
         return self.take_over(record, machine, now)
 
     def take_over(self, record: ClaimRecord, machine: Machine, now: datetime) -> ClaimRecord:
-        """As `adopt`, for a machine that is described already."""
+        """Store that the claim has this machine; `adopt` for one that is already described."""
         holds = resources.add(machine.capacity, {"nodes": 1}) if machine.capacity else record.reserved
         after = msgspec.structs.replace(
             record,
@@ -222,8 +222,8 @@ class Launcher:
     def _tried(self, record: ClaimRecord, error: PortError) -> ClaimRecord:
         """Return the claim after an inconclusive answer; the next try first looks for an instance with its tag.
 
-        The token stays, so that the same order cannot launch twice; it is replaced only where EC2 knows it from another order.
-        A claim that shares a launch then looks once whether one of the launch's instances is left for it.
+        The token stays, so that the same order cannot launch twice; it is replaced only if EC2 knows it from another order. A
+        claim that shares a launch then checks once whether an instance of the launch is left for it.
         """
         attempts = record.attempts + 1
         tried = msgspec.structs.replace(
@@ -236,7 +236,7 @@ class Launcher:
         )
 
     def _token(self, name: str, attempt: int, made_by_hand: str = "") -> str:
-        """Return the token; names are given once, but users may give one again to another NodeClaim, with another UID."""
+        """Return the token. Our names are unique, but users may reuse one for another NodeClaim, with another UID."""
         subject = (
             f"{self._cluster}/{name}/{made_by_hand}/{attempt}" if made_by_hand else f"{self._cluster}/{name}/{attempt}"
         )
@@ -256,15 +256,15 @@ def _ended(
 
 
 def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
-    """Return the claim's plan with the hash of the class that launches it, which may have been edited since the plan."""
+    """Return the claim's plan with the hash of the launching class, which may have been edited since the plan."""
     try:
         return with_class_hash(record.plan, [api.node_class(node_class)])
     except InvalidInputError:
-        return record.plan  # the launch is denied, with the reason
+        return record.plan  # EC2 denies the launch and states the reason
 
 
 def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """Return the denied offerings: all requested ones, where the error does not name them."""
+    """Return the denied offerings: all requested ones if the error names none."""
     if isinstance(error, LaunchDeniedError):
         return error.refused
     return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)

@@ -21,11 +21,11 @@ class CatalogueRefresh:
         """Read what is due and store it; parts that cannot be read keep their values and are reported.
 
         Args:
-            report: Counts what is known.
+            report: Receives counts of types and prices.
             is_used: Whether instances of ours run, so that spot prices are read at every run (docs/adr/0209).
 
         Raises:
-            PortError: If there is no market to fall back on, or it cannot be stored.
+            PortError: If there is no earlier market, or it cannot be stored.
         """
         previous = self._store.facts()
         facts = self._source.read(previous, is_used=is_used)

@@ -1,4 +1,4 @@
-"""Engages a brake for each NodePool that is only observed: functions that do not list NodePools know it from the table."""
+"""Engages a brake for each observed NodePool, so that functions that do not list NodePools know it from the table."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ObservedPoolBrakes:
         self._clock = clock
 
     def follow(self, snapshot: Snapshot, report: RunReport) -> None:
-        """Engage and release brakes as the NodePools' annotations say; they hold from the next question on.
+        """Engage and release brakes according to the NodePools' annotations, effective at the next reading.
 
         Raises:
-            PortError: If the table cannot be written. What has no brake yet must not be acted on then.
+            PortError: If the table cannot be written; NodePools whose brake is missing must not be acted on then.
         """
         wanted = observed_pools(snapshot)
         engaged = self._brakes.engaged().brakes

@@ -1,4 +1,4 @@
-"""Keeps EC2's vCPU quotas current: limits every hour, what runs at every run."""
+"""Keeps EC2's vCPU quotas current: limits every hour, usage at every run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lambdas.ports import PortError, QuotaSource, QuotaStore
 from lambdas.run_report import RunReport
 
 WRITTEN_EVERY: Final = timedelta(minutes=15)
-"""How often a reading is stored that says what the last one said: half of the time for which a count is fresh
+"""How often an unchanged reading is stored: half of the time for which a count is fresh
 (`core.model.values.quota_reading.USED_FRESH_FOR`). A write to the bucket costs more than a read."""
 
 
 class QuotaRefresh:
-    """Reads the quotas and stores them. Without them plans are made as if there were none, and EC2 refuses."""
+    """Reads the quotas and stores them. Without them, plans ignore quotas, and EC2 refuses launches that exceed them."""
 
     def __init__(self, source: QuotaSource, store: QuotaStore) -> None:
         self._source = source
         self._store = store
 
     def refresh(self, report: RunReport) -> QuotaReading | None:
-        """Read what is due and store it; what cannot be read is reported. Return the reading, None where there is none."""
+        """Read what is due and store it; report unreadable parts. Return the reading, None if there is none."""
         reading = None
         try:
             previous = self._store.reading()
@@ -43,7 +43,7 @@ class QuotaRefresh:
 
 
 def _is_worth_writing(previous: QuotaReading, reading: QuotaReading) -> bool:
-    """Whether it says something else than the stored one, or that one is old; limits are rarely read, so each counts."""
+    """Whether it differs from the stored reading, or that is old; limits are rarely read, so each reading of them is stored."""
     if reading.used_read_at - previous.used_read_at >= WRITTEN_EVERY:
         return True
     return msgspec.structs.replace(reading, used_read_at=previous.used_read_at) != previous

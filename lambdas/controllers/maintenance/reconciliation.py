@@ -1,4 +1,4 @@
-"""Runs the rounds of `reconcile`: repairs whatever no event reported, and what an event reported but no run did.
+"""Runs the rounds of `reconcile`: repairs what no event reported, or no run completed.
 
 The system converges with these rounds alone.
 """
@@ -63,7 +63,7 @@ class Reconciliation:
             "observed NodePools", lambda: self.observed_pools.follow(view.snapshot, report)
         ):
             self.rest.end()
-            return  # a sweep could end a node that is only observed
+            return  # otherwise, a sweep could terminate a node that is only observed
         stored = self._stored(boundary)
         states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
         now = self.clock.now()
@@ -73,7 +73,7 @@ class Reconciliation:
             boundary.attempt("sweep states", lambda: self.log.write(states))
         if report.counts.get(
             CHANGED_NODE_CLASSES
-        ):  # `disrupt` decides about drift, and need not wait until we observe it ourselves
+        ):  # `disrupt` decides about drift and need not wait for this round's observation
             self.rest.record_change(now)
         if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self.rest.end()
@@ -83,9 +83,9 @@ class Reconciliation:
         return in_order(self.sweeps, self.clock.now())
 
     def _observe(self, boundary: Boundary) -> Seen | None:
-        """Observe instances first, then claims; None for a round at rest.
+        """List instances first, then claims; None for a round at rest.
 
-        Only sweeps that need what cannot be observed fail.
+        If a part cannot be observed, only the sweeps that need it fail.
         """
         instances: list[tuple[Instance, ...]] = []
         views: list[ClusterState | None] = []
@@ -96,7 +96,7 @@ class Reconciliation:
         return Seen(instances[0] if instances else None, views[0] if views else None)
 
     def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
-        """Observe the cluster, without pods where that is enough; None where the last observation is still valid."""
+        """Observe the cluster, without pods if that is enough; None if the last observation is still valid."""
         looked_at = self.clock.now()
         due, rows = (ObservationScope.WHOLE, None) if instances is None else self.rest.due(instances, looked_at)
         if due is ObservationScope.NONE:
@@ -112,7 +112,7 @@ class Reconciliation:
         return view
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
-        """Return the stored states; a new sweep is due now, and all are where the table does not answer."""
+        """Return the stored states; a new sweep is due now, and all are if the table does not answer."""
         found: dict[str, SweepState] = {}
         boundary.attempt("sweep states", lambda: found.update(self.log.read()))
         now = self.clock.now()
@@ -165,5 +165,5 @@ def _report(seen: Seen, report: RunReport) -> None:
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:
-    """Return what the claims' instances cost an hour at the prices of their launch; metrics are whole numbers."""
+    """Return the hourly cost of the claims' instances at launch prices; metrics are whole numbers."""
     return sum(record.machine.offering.price for record in records if record.machine) // 10**6

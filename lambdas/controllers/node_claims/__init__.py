@@ -1,1 +1,1 @@
-"""NodeClaims in the cluster: the mirror of our claims, and what users do to it."""
+"""NodeClaims in the cluster: the mirror of our claims, and users' changes to it."""

@@ -1,8 +1,8 @@
-"""Takes NodeClaims that were made by hand on as claims of ours: they are launched, followed and removed like all others.
+"""Creates claims for hand-made NodeClaims: they are launched, tracked and removed like all others.
 
 our finalizer on the object -> the claim's row -> our annotation on the object
 
-The row carries the object's UID, so each step can be done twice, and the next check continues where a run died.
+The row carries the object's UID, so each step can be repeated, and the next check continues after a crash.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 CHECKED_AGAIN: Final = timedelta(seconds=20)
-"""How soon one that waits for its class, a limit or capacity is checked again, while its message lasts; then `reconcile` has it
-checked in each of its rounds over NodeClaims."""
+"""How soon a NodeClaim that waits for its class, a limit or capacity is checked again while its chain of checks lasts;
+afterwards, each round of `reconcile` over NodeClaims requests a check."""
 
 _LASTING: Final = (ClaimReason.NODE_CLAIM_INVALID, ClaimReason.NODE_CLAIM_NAME_TAKEN)
-"""Reasons that no waiting helps: the spec of a NodeClaim never changes."""
+"""Permanent reasons: the spec of a NodeClaim never changes."""
 
 
 class HandMadeClaims:
@@ -60,10 +60,10 @@ class HandMadeClaims:
         self._statuses = StatusWriter(kubernetes, clock)
 
     def check(self, name: str, report: RunReport) -> timedelta | None:
-        """Check a NodeClaim that somebody may have made: store a claim for it, or say in its conditions why there is none.
+        """Check a possibly hand-made NodeClaim: store a claim for it, or state in its conditions why there is none.
 
         Returns:
-            When to check again; None where it has a claim now, or nothing is to be done.
+            When to check again; None if it has a claim now, or nothing is to be done.
 
         Raises:
             PortError: If a step fails; the next check continues.
@@ -110,7 +110,7 @@ class HandMadeClaims:
         return None
 
     def _hold(self, obj: JsonObject) -> None:
-        """Put our finalizer on, so that the object cannot vanish between here and the mark. Raises ConflictError."""
+        """Add our finalizer, so that the object cannot vanish before it is marked. Raises ConflictError."""
         metadata = obj["metadata"]
         if labels.TERMINATION_FINALIZER in (metadata.get("finalizers") or ()):
             return
@@ -123,13 +123,13 @@ class HandMadeClaims:
         self._kubernetes.patch(NODE_CLAIMS, str(metadata["name"]), body)
 
     def _mark(self, record: ClaimRecord) -> None:
-        """Mark the object as that of the claim: from now on it is followed, and its deletion heeded, like every other."""
+        """Mark the object as the claim's mirror: its status and deletion are then handled like those of every other."""
         wanted = mirrored(record)
         body = {"metadata": {"labels": wanted.labels, "annotations": {labels.CLAIM: record.name}}}
         tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, record.name, body))
 
     def _refuse(self, obj: JsonObject, refusal: Refusal, report: RunReport) -> timedelta | None:
-        """Say in the conditions why nothing is launched, and when to check again where waiting may help."""
+        """State in the conditions why nothing is launched; return when to check again if waiting may help."""
         name = str(obj["metadata"]["name"])
         lasts = refusal.reason in _LASTING
         status = "False" if lasts else "Unknown"

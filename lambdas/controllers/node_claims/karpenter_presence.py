@@ -1,4 +1,4 @@
-"""Whether Karpenter's own controller runs in the cluster: to it every NodeClaim is an order to launch a node."""
+"""Detects whether Karpenter's own controller runs in the cluster, which launches a node for every NodeClaim."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from core.manifests.wire.api_resources import LEASES
 from lambdas.ports import Clock, Kubernetes
 
 LEASE: Final = "karpenter-leader-election"
-"""Name of the lease that Karpenter's replicas elect their leader by, in whichever namespace."""
+"""Name of Karpenter's leader election lease, in any namespace."""
 
 HELD_FOR: Final = timedelta(minutes=1)
-"""A lease that was not renewed for so long is nobody's: Karpenter renews it every few seconds."""
+"""A lease that was not renewed for this long is free: Karpenter renews it every few seconds."""
 
 ASKED_EVERY: Final = timedelta(seconds=30)
 
 
 class KarpenterPresence:
-    """Asks for the lease, at most so often."""
+    """Reads the lease, at most once per interval."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -27,11 +27,11 @@ class KarpenterPresence:
         self._namespace = ""
 
     def is_there(self) -> bool:
-        """Whether somebody holds Karpenter's lease. Raises PortError."""
+        """Whether Karpenter's lease is held. Raises PortError."""
         return bool(self.namespace())
 
     def namespace(self) -> str:
-        """Return the namespace in which Karpenter's lease is held, empty where nobody holds it. Raises PortError."""
+        """Return the namespace in which Karpenter's lease is held, empty if it is not held. Raises PortError."""
         now = self._clock.now()
         if self._asked_at is None or now - self._asked_at >= ASKED_EVERY:
             leases = self._kubernetes.list(LEASES, fields=f"metadata.name={LEASE}").items

@@ -1,4 +1,4 @@
-"""Writes claims into the cluster as NodeClaims when they change. What is left out the next round of `reconcile` finds."""
+"""Writes claims to the cluster as NodeClaims when they change. The next round of `reconcile` writes what is missing."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError, PortE
 from lambdas.run_report import RunReport
 
 CLAIMS_A_RUN: Final = 250
-"""Claims that one run writes at most, each with two requests or three."""
+"""The most claims that one run writes, each with two or three requests."""
 
 MARGIN: Final = timedelta(seconds=5)
-"""Nothing is written with less time than this left: the invocation has to answer."""
+"""Nothing is written with less remaining time: the invocation has to answer."""
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """A claim before the first change of a run and after the last; None where it was not there yet, or is no more."""
+    """A claim before the first and after the last change of a run; None if it did not exist then."""
 
     before: ClaimRecord | None
     after: ClaimRecord | None
 
 
 class NodeClaimMirror:
-    """Gathers what changes in a run and writes it at its end: what changes several times is written once.
+    """Collects the changes of a run and writes them at its end: a claim that changes several times is written once.
 
     Attributes:
-        is_on: Whether claims are shown at all.
+        is_on: Whether claims are mirrored.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class NodeClaimMirror:
         self._lock = Lock()
 
     def note(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        """Remember that a claim changed.
+        """Record that a claim changed.
 
-        One that came and went in one run was never seen, unless somebody made its NodeClaim by hand: that goes with it.
+        A claim that was created and deleted in one run has no NodeClaim, unless that was hand-made; then it is deleted too.
         """
         record = after or before
         if record is None or not self.is_on:
@@ -66,7 +66,7 @@ class NodeClaimMirror:
             self._changes[record.name] = _Change(first, after)
 
     def write(self, report: RunReport, *, deadline: datetime) -> None:
-        """Write what has changed since the last time, as far as there is time; raises nothing that a call may end with."""
+        """Write the changes since the last call, as time permits. Errors of calls are reported, not raised."""
         with self._lock:
             changes, self._changes = self._changes, {}
         due = [(name, change) for name, change in sorted(changes.items()) if _is_visible(change)]
@@ -88,13 +88,15 @@ class NodeClaimMirror:
         self._bring(record.name, mirrored(record))
 
     def release(self, name: str) -> None:
-        """Let the NodeClaim of a claim go that is no more. Raises PortError."""
+        """Release the NodeClaim of a deleted claim. Raises PortError."""
         with suppress(NotFoundError):
             self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": None}})
-            self._kubernetes.delete(NODE_CLAIMS, name)  # one that was being deleted has vanished by now
+            self._kubernetes.delete(
+                NODE_CLAIMS, name
+            )  # without our finalizer, an object that was being deleted is gone now
 
     def may_create(self) -> bool:
-        """Whether no other controller takes a new NodeClaim for an order to launch a node. Raises PortError."""
+        """Whether NodeClaims may be created: another controller would launch a node for a new one. Raises PortError."""
         return not self._karpenter.is_there()
 
     def _is_safe_to_create(self) -> bool:
@@ -119,7 +121,7 @@ class NodeClaimMirror:
             try:
                 self._bring(name, wanted, known)
             except NotFoundError:
-                # Another run may have let it go with its claim since this one read the row: a new one would show a claim
+                # Another run may have released it with its claim since this one read the row: a new one would show a claim
                 # that is gone.
                 if not wanted.is_leaving and self.may_create():
                     self.create(after)
@@ -135,7 +137,7 @@ class NodeClaimMirror:
 
 
 def _is_visible(change: _Change) -> bool:
-    """Whether users would see the change. A claim that came and went in one run was never seen."""
+    """Whether users would see the change. A claim that was created and deleted in one run has no NodeClaim."""
     if change.before is None or change.after is None:
         return change.before is not change.after
     return mirrored(change.before) != mirrored(change.after)

@@ -1,4 +1,4 @@
-"""Conditions of NodeClaims that no record holds: Drifted and Consolidatable."""
+"""Conditions of NodeClaims that records do not store: Drifted and Consolidatable."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 _PASSING: Final = (CONSOLIDATABLE, DRIFTED, DISRUPTION_REASON, DRAINED)
-"""Conditions that are said to be False only where they held before."""
+"""Conditions that are written as False only if they were True before."""
 
 
 class Findings:
-    """What one look says of claims."""
+    """The conditions of claims from one observation."""
 
     def __init__(self, view: ClusterState) -> None:
         snapshot = view.snapshot
@@ -27,7 +27,7 @@ class Findings:
         self._drift = DriftCheck(snapshot, knows_types=False)
 
     def of(self, record: ClaimRecord) -> Mirrored:
-        """What the cluster is to say of the claim."""
+        """Return the desired NodeClaim of the claim."""
         claim, pool = self._claims.get(record.name), self._pools.get(record.plan.node_pool)
         if claim is None:
             return mirrored(record)
@@ -40,14 +40,14 @@ class Findings:
 
 
 class NodeClaimStatus:
-    """Writes labels and status where they differ."""
+    """Writes labels and status if they differ."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._statuses = StatusWriter(kubernetes, clock)
 
     def write(self, obj: JsonObject, wanted: Mirrored) -> bool:
-        """Bring the NodeClaim of a claim up to date; whether it was not. Raises PortError."""
+        """Update the NodeClaim of a claim; return whether it differed. Raises PortError."""
         name, written = str(obj["metadata"]["name"]), (obj["metadata"].get("labels") or {})
         has_changed = not wanted.labels.items() <= written.items()
         if has_changed:
@@ -67,7 +67,7 @@ class NodeClaimStatus:
 
 
 def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
-    """Whether the condition holds there, and holds no more."""
+    """Whether the object has the condition as True and it no longer holds."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return kind not in wanted.conditions and any(
         c.get("type") == kind and c.get("status") != "False" for c in conditions

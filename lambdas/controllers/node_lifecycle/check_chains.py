@@ -1,4 +1,4 @@
-"""Ends all chains of checks of a claim but the one that lasts longest (docs/adr/0109).
+"""Ends all chains of checks of a claim except the longest (docs/adr/0109).
 
 A message about a claim begins a chain: each check requests the next until the chain ends. All chains last equally long, so the
 one that lasts longest began last.
@@ -17,16 +17,16 @@ from lambdas.store import ClaimStore
 
 
 class CheckChains:
-    """Knows each claim's chain by when it ends, which its row keeps: one write for each chain, none for its checks."""
+    """Identifies each claim's chain by its end, which the claim's row stores: one write for each chain, none for its checks."""
 
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
 
     def goes_on(self, record: ClaimRecord, until: datetime | None) -> bool:
-        """Whether the chain that ends at `until` goes on; `record` is the claim as its check found it.
+        """Whether the chain that ends at `until` continues; `record` is the claim as the check read it.
 
-        A chain that lasts longer than all before it is stored, if the check has not changed the claim; else the next check
-        stores it.
+        A chain that lasts longer than all before is stored, unless the check has changed the claim; then the next check stores
+        it.
         """
         if until is None or record.checked_until == until:
             return True

@@ -1,4 +1,4 @@
-"""Takes claims to their end: stored as leaving, their instance terminated, forgotten."""
+"""Removes claims: stores them as leaving, terminates their instances, and deletes their rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lambdas.store import ClaimChange, ClaimStore
 
 
 class ClaimDeletion:
-    """Stores that claims leave, for every controller that decides so; `ClaimWork` drains and ends them."""
+    """Stores that claims leave, for all controllers; `ClaimWork` drains and terminates them."""
 
     def __init__(
         self, cloud: CloudProvider, claims: ClaimStore, breakers: Breakers, wake_ups: Queue, clock: Clock
@@ -45,7 +45,7 @@ class ClaimDeletion:
     ) -> ClaimRecord:
         """Store that the claim must be removed, regardless of budgets; it counts in them.
 
-        A claim that is leaving already is unchanged, unless it left by our own choice and now must, or must leave sooner.
+        A leaving claim is unchanged, unless its removal was voluntary and now is mandatory, or must be earlier.
         `ends_at` is when its instance would end, and so bounds the wait for replacements.
         """
         if record.deletion is not None:
@@ -68,12 +68,12 @@ class ClaimDeletion:
         *,
         ends_at: datetime | None = None,
     ) -> bool:
-        """As `begin`, for a claim that stays so far, if its NodePool's budgets have a place; return whether.
+        """As `begin`, for a claim that is not leaving, if its NodePool's budgets have a place; return whether they have.
 
         `places` is how many of a NodePool's claims may hold one (`core.disruption.budgets.node_pool_budgets.places`).
         """
         after = deletion.leaving(record, reason, message, self._clock.now(), ends_at)
-        if record.phase is ClaimPhase.REGISTERED:  # its node may be initialized already, if an answer was lost
+        if record.phase is ClaimPhase.REGISTERED:  # its node may already be initialized, if a response was lost
             after = msgspec.structs.replace(after, is_disrupting=True)
         if not after.is_disrupting:
             self._claims.change(record, after)
@@ -98,10 +98,12 @@ class ClaimDeletion:
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
-        """Delete the claim's row, and release all that it holds. Raises PortError."""
+        """Delete the claim's row, and release everything that it holds. Raises PortError."""
         report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is None or record.deletion.terminated_at is None:
             report.outcomes += end_outcome(record, step.reason, self._clock.now())
-        if record.deletion is None and record.attempts:  # one that was never tried says nothing about its NodePool
+        if (
+            record.deletion is None and record.attempts
+        ):  # a claim that was never launched says nothing about its NodePool
             count_failure(self._breakers, record, step.reason, self._clock.now(), report)

@@ -1,4 +1,4 @@
-"""Gets a claim its instance: launches it, or takes over one that an earlier launch left."""
+"""Provides a claim's instance: launches one, or adopts one from an earlier launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClaimLaunch:
         self._clock = clock
 
     def launch(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> ClaimRecord | None:
-        """Launch the claim's instance; None where the claim is forgotten instead, with a reason in the report.
+        """Launch the claim's instance; None if the claim is deleted instead, with the reason in the report.
 
         Before the first attempt: its pods must wait, and its NodePool must have room within its limits. Raises PortError.
         """
@@ -61,7 +61,7 @@ class ClaimLaunch:
         return launched
 
     def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
-        """Return the limit of its NodePool that is exceeded by now, empty for none: rows were lost, or the limit lowered."""
+        """Return the limit of its NodePool that is exceeded by now, empty for none; rows may be lost, or the limit lowered."""
         name = record.plan.node_pool
         limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
         if not limits:
@@ -73,7 +73,7 @@ class ClaimLaunch:
     def adopt(
         self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Store the instance of an earlier launch whose answer was lost as the claim's.
+        """Store the instance of an earlier launch, whose response was lost, as the claim's.
 
         Raises:
             ConflictError: If the instance is gone again.

@@ -1,4 +1,4 @@
-"""Carries out a claim's next steps; the intent is stored first where losing it would lose an instance."""
+"""Carries out a claim's next steps; the intent is stored first if its loss could lose an instance."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
 MAX_STEPS: Final = 8
-"""Most steps of one claim in one call; the longest way from a drained node to nothing left takes five."""
+"""The most steps of one claim in one call; from a drained node to the deletion of the row it takes at most five."""
 
 SOON: Final = timedelta(seconds=1)
 HELD_BACK: Final = timedelta(seconds=30)
@@ -79,11 +79,11 @@ class ClaimWork:
     def advance(
         self, name: str, reader: NodeStateReader, report: RunReport, *, until: datetime | None = None
     ) -> timedelta | steps.BindPods | None:
-        """Take all steps that are possible; `until` is the end of the chain of checks that this one belongs to.
+        """Take all possible steps; `until` is the end of this check's chain.
 
         Returns:
-            When to look again, None if there is nothing to wait for, or a later chain waits for it; the binding of pods is
-            left to the caller, which knows the claims that have their turn together.
+            When to check again, None if there is nothing to wait for or a longer chain checks it. The caller binds pods, since
+            it knows the claims that have a common turn.
         """
         record = self._claims.get(name)
         if record is None:
@@ -129,7 +129,7 @@ class ClaimWork:
         return msgspec.structs.replace(facts, usable_for=self._ready_nodes.known_for(record, self._clock.now()))
 
     def _with_share(self, record: ClaimRecord, facts: ClaimFacts, reader: NodeStateReader) -> ClaimFacts:
-        """Complete the facts by an instance of a shared launch that no claim has yet."""
+        """Complete the facts with an instance of the shared launch that no claim has yet."""
         if record.shares == 1 or facts.tagged_instance or not needs_instance(record, None, self._clock.now()):
             return facts
         if record.machine is not None:
@@ -149,7 +149,7 @@ class ClaimWork:
     def _take(
         self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Do one step; return the claim after it, None once it is forgotten."""
+        """Take one step; return the claim after it, None if its row is deleted."""
         match step:
             case steps.Launch():
                 return self._launch.launch(record, reader, report)
@@ -174,7 +174,7 @@ class ClaimWork:
     def _initialize(
         self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Open the node; a command that waits for it goes on at once."""
+        """Open the node; a command that waits for it continues at once."""
         opened = self._nodes.mark_initialized(record, step, reader, report)
         if opened.command:
             self._work.send([check_command(opened.command)])
@@ -183,7 +183,7 @@ class ClaimWork:
     def _take_to_its_end(
         self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Do one step of a leaving claim."""
+        """Take one step of a leaving claim."""
         match step:
             case steps.CancelDrain():
                 return self._cancellation.carry_out(record, step, reader, report)
@@ -202,7 +202,7 @@ class ClaimWork:
     def _report(
         self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        """Store the report first, so that it is made only once."""
+        """Store the report first, so that it is published only once."""
         reported = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, reported)
         report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
@@ -210,7 +210,7 @@ class ClaimWork:
         return changed
 
     def _request_runs_for_capacity(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
-        """Wake the functions that wait for what a leaving claim has released.
+        """Wake the functions that wait for capacity that a leaving claim has released.
 
         `disrupt` waits for its place in the budgets, which is free as soon as EC2 has been asked to terminate the instance, and
         `provision`, for pods, for its share of the NodePool's limits.
@@ -222,14 +222,14 @@ class ClaimWork:
 
 
 def _takes_pods(step: steps.ClaimStep) -> bool:
-    """Whether pods lose their node by it whatever protects them."""
+    """Whether the step removes pods from their node regardless of protection."""
     return isinstance(step, steps.TerminateInstance) or (isinstance(step, steps.Drain) and bool(step.force))
 
 
 def _was_released(facts: ClaimFacts, reader: NodeStateReader) -> bool:
-    """Whether the node has lost its taint since it was read: it may stay by now, and pods may have come.
+    """Whether the node has lost its taint since it was read: its removal may be cancelled, and new pods may run on it.
 
-    A claim that was read before its table was restored cannot tell, and its row may be in another table by then.
+    The claim itself cannot show this if its table was restored after it was read.
     """
     node = facts.node
     if node is None or DISRUPTED not in node.taints:
@@ -240,5 +240,5 @@ def _was_released(facts: ClaimFacts, reader: NodeStateReader) -> bool:
 
 
 def _since(record: ClaimRecord) -> datetime:
-    """Return when the claim's present stage began: the longer it takes, the less often a failing step is repeated."""
+    """Return when the claim's present phase began: the longer it takes, the less often a failing step is repeated."""
     return record.deletion.asked_at if record.deletion else record.phase_since

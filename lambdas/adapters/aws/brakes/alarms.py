@@ -9,7 +9,7 @@ from core.brakes.brake import Brake, BrakeKind
 from lambdas.adapters.aws.service import AwsService
 
 NAMES_MAX: Final = 100
-"""Alarms that one DescribeAlarms may name."""
+"""The most alarms that one DescribeAlarms call may name."""
 
 
 class PausingAlarms:
@@ -36,7 +36,10 @@ class PausingAlarms:
 
 
 def _brake(name: str, state: str | None) -> Brake | None:
-    """Missing data is not an alarm (CloudWatch's own default); an alarm that does not exist cannot protect anything."""
+    """Return the brake of one alarm.
+
+    Missing data engages none (CloudWatch's default); an alarm that does not exist engages one.
+    """
     if state is None:
         return Brake(BrakeKind.ALARM, f"alarm {name} does not exist; create it or take it from the setting")
     if state == "ALARM":

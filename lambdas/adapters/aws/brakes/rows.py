@@ -16,10 +16,10 @@ from lambdas.ports import Clock, ConflictError, DeniedError
 from lambdas.wiring import TABLE
 
 TRIES: Final = 5
-"""How often a breaker's row is read and written again where others write it too; failures of one pool come together."""
+"""How often a conflicting write of a breaker's row is retried; failures of one pool come together."""
 
 KEPT_FOR: Final = timedelta(days=90)
-"""How long a breaker's row outlives its last result: a deleted NodePool leaves its row behind."""
+"""How long a breaker's row is kept after its last result: a deleted NodePool leaves its row behind."""
 
 _HELD: Final = "held#"
 _BREAKER: Final = "breaker#"
@@ -61,14 +61,14 @@ class DynamoBrakes:
         self._table.delete(self._partition, _held(kind, node_pool))
 
     def failed(self, node_pool: str, message: str, now: datetime) -> bool:
-        """Count a failure; return whether that opens the breaker. Raises ConflictError where others keep writing it."""
+        """Count a failure; return whether that opens the breaker. Raises ConflictError if others keep writing the row."""
         before, after = self._change(node_pool, lambda breaker: breaker.after_failure(message, now), now)
         return after.openings > before.openings
 
     def joined(self, node_pool: str, now: datetime) -> bool:
         """Forget the failures; return whether that closes an open breaker.
 
-        Raises ConflictError where others keep writing it.
+        Raises ConflictError if others keep writing the row.
         """
         before, _ = self._change(node_pool, Breaker.after_success, now)
         return before.brake(now) is not None

@@ -8,7 +8,7 @@ from lambdas.ports import NotFoundError
 
 
 class ZonalShifts:
-    """`lambdas.brakes.brake_reader.Source` over one EKS cluster; one that is not registered with ARC has no shifts."""
+    """`lambdas.brakes.brake_reader.Source` over one EKS cluster; a cluster that is not registered with ARC has no shifts."""
 
     def __init__(self, arc: AwsService, cluster_arn: str) -> None:
         self._arc = arc

@@ -1,7 +1,7 @@
 """Stores claims in DynamoDB, together with the counters of their NodePools.
 
-Each write that changes what a claim holds is one transaction with its NodePool's counters, so the two stay consistent and
-neither a limit nor a disruption budget is exceeded, whichever run crashes.
+Each write that changes what a claim holds is one transaction with its NodePool's counters, so both stay consistent and neither
+a limit nor a disruption budget is exceeded, even if a run crashes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CLAIMS: Final = "claims"
 """Item type of the records, in the names of their partitions."""
 
 _BATCH: Final = 40
-"""Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's limit of a hundred
-operations."""
+"""Claims per transaction; with a lease, a command and at most one counter per claim it stays below DynamoDB's limit of a
+hundred operations."""
 
 _CALL: Final = "dynamodb:TransactWriteItems"
 _Operation = tuple[str, Item]
@@ -103,7 +103,7 @@ class DynamoClaims:
         return first if self._table.transact(operations) is None else None
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`; in a transaction with the counters where they move.
+        """Replace `before` by `after`, in a transaction with the counters if these change.
 
         Of claims that share a launch, only one gets an instance.
         """
@@ -143,7 +143,7 @@ class DynamoClaims:
         command: CommandChange | None = None,
         lease: Lease | None = None,
     ) -> Disrupted:
-        """Store that claims begin to leave, each with its place in its NodePool's count."""
+        """Store that claims begin to leave, each counted among its NodePool's leaving claims."""
         marked = [
             ClaimChange(
                 change.before,
@@ -197,7 +197,7 @@ class DynamoClaims:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
     def _batches(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
-        """Yield what is to be stored, with its items, as much as fits into one transaction."""
+        """Yield batches of claims with their items, each as large as one transaction allows."""
         batch: list[tuple[_T, Item]] = []
         size = 0
         for record, subject in claims:
@@ -217,7 +217,7 @@ class DynamoClaims:
     def _request_together(
         self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease | None
     ) -> bool:
-        """Run one transaction; return False where a limit or an existing claim prevents it."""
+        """Run one transaction; return False if a limit or an existing claim prevents it."""
         moves = Moves()
         for claim, _ in batch:
             moves.add(claim.plan.node_pool, None, claim)
@@ -265,7 +265,7 @@ class DynamoClaims:
         if old and old != new:
             operations.append(("Delete", {"Key": key(self._instances, old)}))
         if after is not None and new and old != new:
-            # Claims that share a launch may look for one instance each at once.
+            # Claims that share a launch may look for their instances at the same time.
             condition = ABSENT if after.shares > 1 else {}
             operations.append(("Put", {"Item": self._index_row(after), **condition}))
         return operations

@@ -14,7 +14,7 @@ from lambdas.ports import ConflictError
 from lambdas.wiring import TABLE
 
 KEPT_FOR: Final = timedelta(days=1)
-"""How long a row outlives its last denial: a deleted EC2NodeClass leaves its rows behind."""
+"""How long a row is kept after its last denial: a deleted EC2NodeClass leaves its rows behind."""
 
 
 class DynamoDenials:

@@ -15,7 +15,7 @@ _SORT: Final = "all"
 
 
 class DynamoNominations:
-    """`lambdas.store.Nominations`. Only the planner writes, so the last write may win."""
+    """`lambdas.store.Nominations`. Only the planner writes, so the last write wins."""
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table

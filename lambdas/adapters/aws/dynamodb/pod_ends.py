@@ -1,4 +1,4 @@
-"""On which nodes pods ended of late, in DynamoDB: an item for each node."""
+"""Stores in DynamoDB when pods last ended on a node: an item for each node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lambdas.ports import ConflictError
 from lambdas.wiring import TABLE
 
 KEPT_FOR: Final = timedelta(hours=3)
-"""An observation of the pods takes over what it finds here, and `reconcile` observes them once an hour at least."""
+"""How long an item is kept. Observations of pods copy the times from here, and `reconcile` observes at least once an hour."""
 
 _FIELD: Final = "ended_at"
 
@@ -26,7 +26,7 @@ class DynamoPodEnds:
         self._partition = partition_of(cluster, "pod-ends")
 
     def latest(self, now: datetime) -> dict[str, datetime]:
-        """Node → moment; DynamoDB deletes items some time after their end."""
+        """Return node → time; DynamoDB deletes items some time after they expire."""
         return {
             sort_of(item): datetime.fromisoformat(item[_FIELD]["S"])
             for item in self._table.query(self._partition)
@@ -34,16 +34,19 @@ class DynamoPodEnds:
         }
 
     def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
-        """Replace the moments that are earlier."""
+        """Replace earlier times."""
         expiry = number(int((now + KEPT_FOR).timestamp()))
         for node, at in sorted(ended.items()):
             item = {**key(self._partition, node), _FIELD: {"S": at.isoformat()}, TABLE.expiry: expiry}
-            with suppress(ConflictError):  # a later delivery was faster
+            with suppress(ConflictError):  # a later event was stored first
                 self._table.put(item, condition=_later_than(at))
 
 
 def _later_than(at: datetime) -> dict[str, Any]:
-    """Condition: what is stored, if anything, is earlier. Times of one zone and precision are in the order of their texts."""
+    """Return the condition that the stored time, if any, is earlier.
+
+    Times of equal zone and precision sort like their texts.
+    """
     return {
         "ConditionExpression": "attribute_not_exists(#f) OR #f < :at",
         "ExpressionAttributeNames": {"#f": _FIELD},

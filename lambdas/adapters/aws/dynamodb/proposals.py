@@ -13,7 +13,7 @@ from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, Item, at_ve
 from lambdas.wiring import TABLE
 
 KEPT_FOR: Final = timedelta(days=7)
-"""How long a row outlives its proposal, so that a late approval is answered with what became of it."""
+"""How long a row is kept after its proposal ends, so that a late approval gets the outcome as its answer."""
 
 
 class DynamoProposals:

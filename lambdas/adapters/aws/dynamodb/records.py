@@ -16,7 +16,7 @@ from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
 from lambdas.wiring import TABLE
 
 PACKED_FROM: Final = 1024
-"""Bytes from which a body is compressed; shorter ones stay readable for people who look at the table.
+"""Bytes from which a body is compressed; shorter ones stay readable in the table.
 
 Writes are priced per kilobyte and a claim's body has more than two: compressed, it costs one write unit and half the read
 units.
@@ -24,7 +24,8 @@ units.
 
 
 READ_AT_MOST: Final = 2_000
-"""Records of a partition that stay decoded, some kilobytes each, where a sandbox reads them singly; then it starts over."""
+"""The most decoded records of a partition that are cached if a sandbox reads them singly, some kilobytes each; then the cache
+is cleared."""
 
 
 class Versioned(Protocol):
@@ -82,7 +83,7 @@ class RecordItems(Generic[R]):
         return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
     def _decoded(self, item: Item, known: _Read[R] | None) -> _Read[R]:
-        """The item's record: the one it had when it was read last, where it is the same item still."""
+        """Return the item's record; if the item has not changed since the last read, the cached one."""
         if known is not None and known.item == item:
             return known
         body: Any = self._decode(unpacked(item["body"]))

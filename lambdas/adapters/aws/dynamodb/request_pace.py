@@ -32,14 +32,14 @@ KEPT_FOR: Final = timedelta(minutes=10)
 
 
 class DynamoRequestPace:
-    """Gives turns for one operation."""
+    """Assigns turns for one operation."""
 
     def __init__(self, table: DynamoTable, operation: str) -> None:
         self._table = table
         self._operation = operation
 
     def wait(self, now: datetime) -> timedelta:
-        """Take the next turn and return how long to wait for it; none where the table does not answer.
+        """Take the next turn and return how long to wait for it; zero if the table does not answer.
 
         Raises:
             ThrottledError: If no turn comes within `LONGEST_WAIT`.

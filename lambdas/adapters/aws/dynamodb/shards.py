@@ -40,7 +40,7 @@ class ShardedItems(Generic[R]):
         return tuple(record for _, record in sorted((left | found).items()))
 
     def get(self, name: str) -> R | None:
-        """One record, None if there is none."""
+        """Return one record, None if there is none."""
         own = self._shard(name)
         found = own.get(name)
         if found is not None:
@@ -49,7 +49,7 @@ class ShardedItems(Generic[R]):
         return own.get(name) if left is None else self._moved(name, left)
 
     def item(self, name: str, record: R) -> Item:
-        """The item to write for `record`, under its own version."""
+        """Return the item to write for `record`, under its own version."""
         return self._shard(name).item(name, record)
 
     def partition(self, name: str) -> str:
@@ -60,7 +60,7 @@ class ShardedItems(Generic[R]):
         return self._shards[_shard_of(name)]
 
     def _moved(self, name: str, record: R) -> R:
-        """Move the record out of the single partition and return it; where that fails, the next reader tries again."""
+        """Move the record out of the single partition and return it; if that fails, the next reader tries again."""
         put = ("Put", {"Item": self.item(name, record), **ABSENT})
         delete = ("Delete", {"Key": key(self._single.partition, name), **at_version(record.version)})
         with suppress(PortError):

@@ -19,12 +19,14 @@ T = TypeVar("T")
 Item = dict[str, Any]
 TRANSACTION_LIMIT: Final = 100
 TRANSACTION_BYTES: Final = 3_000_000
-"""Most bytes that we put into one transaction; DynamoDB accepts four megabytes, and counts more than the items alone."""
+"""The most bytes per transaction; DynamoDB accepts four megabytes, and counts more than the items alone."""
 
 PAGES_LIMIT: Final = 1000
 CONFLICT_PAUSES: Final = (timedelta(milliseconds=40), timedelta(milliseconds=120), timedelta(milliseconds=400))
-"""Waits before a transaction that conflicted with another, or was throttled, is sent again: every launch of a NodePool changes
-one counter. Together they are shorter than one call may take, so no deadline is checked."""
+"""Pauses before retries of a transaction that conflicted or was throttled: all launches of a NodePool change one counter.
+
+Their sum is less than the time limit of one call, so no deadline is checked.
+"""
 
 _CONFLICT: Final = "TransactionConflictException"
 """Error code of a single-item call that conflicted with a transaction."""
@@ -33,7 +35,7 @@ _PASSING: Final = frozenset(
     {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
 )
 _REFUSED: Final = frozenset({"ItemCollectionSizeLimitExceeded", "ValidationError"})
-"""Reasons for which a transaction is cancelled however often it is sent."""
+"""Cancellation reasons for which a retry does not help."""
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -96,7 +98,7 @@ class DynamoTable:
         """Do all operations or none; each is (Put | Update | Delete | ConditionCheck, its arguments).
 
         Returns:
-            None if they are done; which conditions failed if a condition kept them from being done.
+            None if they are done; the failed conditions if a condition prevented them.
 
         Raises:
             TransientError: If another transaction touched the same items, or DynamoDB is overloaded; nothing is done.
@@ -132,7 +134,7 @@ class DynamoTable:
             raise translate(call, error) from error
 
     def _patiently(self, attempt: Callable[[], T], written: object) -> T:
-        """Make the call, and again after a pause where another transaction touched the same items."""
+        """Make the call, and repeat it after a pause if another transaction changed the same items."""
         for wait in CONFLICT_PAUSES:
             try:
                 return attempt()
@@ -144,7 +146,7 @@ class DynamoTable:
 
 
 def _met_another(error: PortError) -> bool:
-    """Whether the failure is transient and nothing was done."""
+    """Whether the error is transient and nothing was done."""
     cause = error.__cause__
     if not isinstance(cause, ClientError):
         return False
@@ -153,7 +155,7 @@ def _met_another(error: PortError) -> bool:
 
 
 def _spread(written: object) -> float:
-    """Return a number between zero and one from what is written, so that conflicting writers do not retry together."""
+    """Return a number from zero to one derived from the written items, so that conflicting writers retry at different times."""
     return crc32(repr(written).encode()) / 2**32
 
 

@@ -1,4 +1,4 @@
-"""The target of the fleet that is under way, in one DynamoDB item per cluster."""
+"""Stores the current target of the fleet, in one DynamoDB item per cluster."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SORT: Final = "all"
 
 
 class DynamoTargets:
-    """`lambdas.store.Targets`. One run of `disrupt` writes at a time, so the last write may win.
+    """`lambdas.store.Targets`. One run of `disrupt` writes at a time, so the last write wins.
 
-    About 25 bytes for each node that is to go: some 60 KB for 2,000. An item may have 400.
+    A target takes about 25 bytes for each node to drain: some 60 KB for 2,000. An item may have 400 KB.
     """
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
@@ -23,11 +23,11 @@ class DynamoTargets:
         self._partition = partition_of(cluster, "target")
 
     def read(self) -> StoredTarget | None:
-        """The target, None where none is kept, or another release wrote it."""
+        """Return the target, None if there is none or another release wrote it."""
         item = self._table.get(self._partition, _SORT)
         return decode(bytes(item["body"]["B"])) if item is not None and "body" in item else None
 
     def write(self, target: StoredTarget | None) -> None:
-        """Replace it."""
+        """Replace the target."""
         body = {"body": {"B": encode(target)}} if target is not None else {}
         self._table.put({**key(self._partition, _SORT), **body})

@@ -25,10 +25,10 @@ PARTITION: Final = "unavailable-offerings"
 FIRST_PAUSE: Final = timedelta(minutes=3)
 LONGEST_PAUSE: Final = timedelta(minutes=48)
 MEMORY: Final = timedelta(hours=1)
-"""How long after the end of a pause its length is remembered, and the offering half open."""
+"""How long after the end of a pause its length is remembered and the offering is half open."""
 
 PROBE_TRIES: Final = 3
-"""Most attempts to take half-open offerings while others take some of them."""
+"""The most attempts to take half-open offerings while others take some of them."""
 
 _PROBING: Final = "probing_until"
 _NAMES: Final = {"#until": "until", "#probing": _PROBING}
@@ -42,7 +42,7 @@ class DynamoOfferings:
         self._table = table
 
     def refused(self, now: datetime) -> RefusedOfferings:
-        """Return the offerings that refused lately."""
+        """Return the offerings that refused a launch recently."""
         avoided, half_open = set[OfferingKey](), set[OfferingKey]()
         for item in self._table.query(PARTITION):
             offering = _key_of(sort_of(item))
@@ -77,9 +77,9 @@ class DynamoOfferings:
         return OfferingProbe()
 
     def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
-        """Open to all what was launched of a probe, and let another launch try the rest.
+        """Reopen the offerings that a probe launched, and let another launch probe the rest.
 
-        What refused is paused again (`mark`) or tried by another launch: its item is no longer the one of this probe.
+        Offerings that refused are paused again (`mark`) or probed by another launch: their item is no longer this probe's.
         """
         if probe.until is None:
             return
@@ -105,7 +105,7 @@ class DynamoOfferings:
 
 
 def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
-    """Return the row after one more refusal; None where the offering is avoided already."""
+    """Return the row after one more refusal; None if the offering is avoided already."""
     if known is not None and _moment(known, "until") > now:
         return None
     refusals = 1
@@ -137,7 +137,7 @@ def _sort_of(offering: OfferingKey) -> str:
 
 
 def _key_of(sort: str) -> OfferingKey | None:
-    """Return the offering; None for one that a later release tells apart by more than this one knows."""
+    """Return the offering; None for a key with more parts, which a later release wrote."""
     parts = sort.split("#")
     return OfferingKey(*parts) if len(parts) <= len(OfferingKey.__struct_fields__) else None
 

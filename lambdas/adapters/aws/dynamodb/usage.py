@@ -29,7 +29,7 @@ class Moves:
             self.add(change.before.plan.node_pool, change.before, change.after)
 
     def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
-        """Count a claim that is added (no `before`), changed, or forgotten (no `after`); without a NodePool none is."""
+        """Count a claim that is added (no `before`), changed, or forgotten (no `after`), if it has a NodePool."""
         if not pool:
             return
         held, holds = before.reserved if before else {}, after.reserved if after else {}
@@ -62,7 +62,7 @@ class UsageItems:
             bounds: Attribute (`limit_bounds`, `place_bound`) → its maximum; only counters that grow are checked.
 
         Returns:
-            None where even the move alone is beyond a bound.
+            None if the change alone exceeds a bound.
         """
         moved = moves.of(pool)
         limited = {name: bound for name, bound in (bounds or {}).items() if moved.get(name, 0) > 0}

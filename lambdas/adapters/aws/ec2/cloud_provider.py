@@ -54,9 +54,9 @@ class Ec2Cloud:
         take_turn: Callable[[], None] = lambda: None,
         types_for: TypesFor = unread,
     ) -> None:
-        """`types_for` returns the types as a class shapes them.
+        """`types_for` returns the types as sized for a class.
 
-        `take_turn` waits until a launch may be asked for; raises ThrottledError if that takes too long.
+        `take_turn` waits until a launch may be requested; raises ThrottledError if that takes too long.
         """
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
@@ -111,30 +111,30 @@ class Ec2Cloud:
     def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
 
-        Besides, EC2's answer about launches from it as `launchValidation`. `node_pools` are those of the class.
+        The result also has EC2's answer about launches from it as `launchValidation`. `node_pools` are those of the class.
         """
         return self._resolver.resolve(node_class, node_pools)
 
     def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
-        """Return why EC2 would not take the user data of the NodePool's nodes, empty where it would. Raises PortError."""
+        """Return why EC2 would not accept the user data of the NodePool's nodes, empty if it would. Raises PortError."""
         try:
             read = read_node_class(node_class)
             if not may_exceed(read, node_pool):
                 return ""
             return user_data_problem(read, self._cluster.describe().cluster, node_pool)
         except InvalidInputError:
-            return ""  # the condition of the class says so, or the launch does
+            return ""  # the condition of the class reports it, or the launch does
 
     def prune_templates(self) -> int:
         """Delete old launch templates and return how many: an account may have 5,000."""
         return self._templates.prune(self._clock.now())
 
     def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
-        """Delete instance profiles that none of these classes, which are all, and no instance needs; return how many."""
+        """Delete instance profiles that no instance and none of these classes, which are all, needs; return how many."""
         return self._unused_profiles.prune(node_classes)
 
     def _resolved(self, order: LaunchOrder) -> EC2NodeClass:
-        """Return the class with a status, resolved here where none was written yet for its current spec."""
+        """Return the class with a status, resolved here if none was written yet for its current spec."""
         manifest = order.node_class
         try:
             node_class = read_node_class(manifest)

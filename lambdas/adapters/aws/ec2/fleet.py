@@ -31,7 +31,7 @@ from lambdas.ports import (
 
 CALL: Final = "ec2:CreateFleet"
 ATTEMPTS_MAX: Final = 2
-"""One more attempt if a launch template was deleted since it was last used."""
+"""A second attempt is made if a launch template was deleted since its last use."""
 
 
 class FleetLauncher:
@@ -77,9 +77,9 @@ class FleetLauncher:
         return self._read(answer, rendered)
 
     def _create_fleet(self, rendered: RenderedLaunch) -> JsonObject:
-        """Return EC2's answer. Launch templates that were deleted since they were last used are created again, once.
+        """Return EC2's answer. Launch templates that were deleted since their last use are created again, once.
 
-        If EC2 reports that in its answer's errors, the token is used up: the second request has another one.
+        If EC2's answer reports them among its errors, the token is used up: the second request has another one.
         """
         request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -98,9 +98,9 @@ class FleetLauncher:
         raise TransientError(CALL, "not attempted")
 
     def _adopted(self, order: LaunchOrder, error: ConflictError) -> Launched:
-        """The token was used for a different request: prices or offerings changed after a first try whose answer was lost.
+        """Adopt the instance of an earlier request with the same token but other offerings, whose response was lost.
 
-        Which instance of a shared launch is whose cannot be said without its answer; each claim looks for a free one.
+        Without the response, instances of a shared launch cannot be assigned to claims; each claim looks for a free one.
         """
         found = self._instances.of_claim(order.claim) if order.count == 1 else ()
         if not found:
@@ -128,7 +128,7 @@ class FleetLauncher:
         rendered: RenderedLaunch,
         zone_of_subnet: Mapping[str, str],
     ) -> Instance:
-        """Built from the answer alone: DescribeInstances may not know the instance yet."""
+        """Build the instance from the answer alone: DescribeInstances may not list it yet."""
         choice = launched.get("LaunchTemplateAndOverrides") or {}
         override = choice.get("Overrides") or {}
         zone = override.get("AvailabilityZone") or zone_of_subnet.get(override.get("SubnetId", ""), "")

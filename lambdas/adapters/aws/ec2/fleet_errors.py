@@ -19,7 +19,7 @@ from lambdas.ports import (
 
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _SILENCE: Final = "UnfulfillableCapacity"
-"""The code assumed for an answer with neither instances nor errors (Karpenter)."""
+"""The assumed code of an answer with neither instances nor errors (Karpenter)."""
 
 _ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes of refusals for which another offering may succeed."""
@@ -51,7 +51,7 @@ _REASONS: Final = (
 def refused_offerings(
     errors: Iterable[Mapping[str, Any]], tried: Sequence[OfferingKey], zone_of_subnet: Mapping[str, str]
 ) -> tuple[RefusedOffering, ...]:
-    """Return the offerings that the errors refer to, with EC2's code, in order and each once; transient faults are left out.
+    """Return the offerings that the errors refer to, with EC2's code, in order and each once; transient errors are left out.
 
     An error about a subnet refers to everything in its zone, a missing service-linked role to all spot.
     """
@@ -70,7 +70,7 @@ def failure(
 ) -> PortError:
     """Return the error to raise when a fleet launched nothing.
 
-    Where another offering may succeed, the caller plans again without the refused ones; otherwise EC2's code decides between a
+    If another offering may succeed, the caller plans again without the refused ones; otherwise EC2's code decides between a
     later retry and giving up. An answer without errors counts as no capacity (Karpenter).
     """
     said = "; ".join(dict.fromkeys(describe(error) for error in errors))
@@ -85,7 +85,7 @@ def failure(
 
 
 def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
-    """Return the error for these refusals: no capacity where other offerings may succeed, else a denial."""
+    """Return the error for these refusals: no capacity if other offerings may succeed, else a denial."""
     may_go_elsewhere = any(rule_of(found.code).remembered in _ELSEWHERE for found in refused)
     return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 

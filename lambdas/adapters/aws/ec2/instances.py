@@ -33,7 +33,7 @@ class Instances:
     def some(self, ids: Sequence[str]) -> tuple[Instance, ...]:
         """Return those of these instances that are not terminated, by id; unknown ones are left out. Raises PortError.
 
-        Our rows name them, so tags are not checked: an instance whose tags were removed still runs and costs money.
+        The ids come from our rows, so tags are not checked: an instance whose tags were removed still runs and costs money.
         """
         wanted = sorted(set(ids))
         batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
@@ -123,7 +123,7 @@ def _capacity_type(described: Mapping[str, Any]) -> str:
 
 
 def _is_reserved(described: Mapping[str, Any]) -> bool:
-    """Whether it was launched into a reservation and still is in one; EC2 may fill an open one with any other (Karpenter)."""
+    """Whether it was launched into a reservation and still is in one; EC2 may put others into an open one (Karpenter)."""
     asked = described.get("CapacityReservationSpecification") or {}
     return bool(described.get("CapacityReservationId")) and asked.get("CapacityReservationPreference") == ONLY_RESERVED
 

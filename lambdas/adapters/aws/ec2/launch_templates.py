@@ -15,14 +15,14 @@ KEPT_FOR: Final = timedelta(days=14)
 """Age at which a template is deleted. One that is still in use is created again by the next launch."""
 
 KEPT_MAX: Final = 1_000
-"""Most templates that a cluster keeps; a region has room for 5,000 of all clusters and everybody else."""
+"""The most templates that a cluster keeps; a region allows 5,000 for all users of the account."""
 
 DELETED_MAX: Final = 200
-"""Most templates that one run deletes, a quarter of a second each; the next run continues."""
+"""The most templates that one run deletes, a quarter of a second each; the next run continues."""
 
 
 class LaunchTemplates:
-    """Keeps the templates that launches name."""
+    """Manages the templates that launches use."""
 
     def __init__(self, ec2: AwsService, *, cluster: str) -> None:
         self._ec2 = ec2
@@ -30,7 +30,7 @@ class LaunchTemplates:
         self._known: set[str] = set()
 
     def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
-        """Create the templates that do not exist yet; the name determines the content, so an existing one is right.
+        """Create the templates that do not exist yet; the name determines the content, so an existing one is correct.
 
         Raises PortError.
         """

@@ -1,7 +1,7 @@
-"""Asks EC2 whether it would launch from an EC2NodeClass: CreateLaunchTemplate for real, CreateFleet and RunInstances as DryRun.
+"""Asks EC2 whether it would launch from an EC2NodeClass: CreateLaunchTemplate, then CreateFleet and RunInstances as DryRun.
 
-Only a launch template that exists can be named in the two others (Karpenter does the same). It is one of those that are named
-by their content, and is pruned like them.
+The other two calls need an existing launch template (Karpenter does the same). It is named by its content and pruned like those
+of launches.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError, TransientError
 
 TypesFor = Callable[[JsonObject], Iterable[InstanceType]]
-"""Returns the instance types as a resolved EC2NodeClass shapes them, none before the market was read."""
+"""Returns the instance types as sized for a resolved EC2NodeClass, none before the market was read."""
 
 _Denied = tuple[str, str, str]
 
 _UNKNOWN_PROFILE: Final = "Invalid IAM Instance Profile name"
 PROFILE_SPREADS: Final = timedelta(minutes=1)
-"""How long EC2 may take to know a new instance profile; seconds mostly. After it, the profile is missing."""
+"""How long EC2 may take to know a new instance profile, mostly seconds. Afterwards, the profile counts as missing."""
 
 
 def unread(_: JsonObject) -> Iterable[InstanceType]:
@@ -45,7 +45,7 @@ def unread(_: JsonObject) -> Iterable[InstanceType]:
 
 
 class LaunchValidator:
-    """Asks where the rendered launch has changed, and remembers the answers in this sandbox besides the annotation."""
+    """Validates changed launches; answers are cached in this sandbox and in the annotation."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class LaunchValidator:
         return answer
 
     def _before(self, node_class: EC2NodeClass) -> LaunchValidation | None:
-        """Return the later of what this sandbox and the annotation know."""
+        """Return the later answer of the cache and the annotation."""
         written = read_validation(node_class.metadata.annotations.get(labels.LAUNCH_VALIDATION, ""))
         found = [known for known in (written, self._known.get(_key(node_class))) if known is not None]
         return max(found, key=lambda known: known.asked_at, default=None)
 
     def _wait_for_profile(self, node_class: EC2NodeClass, denied: _Denied) -> None:
-        """Raise TransientError where EC2 may not know the profile yet that was made for the class' role a moment ago."""
+        """Raise TransientError if EC2 may not know the class's newly created profile yet."""
         call, _, said = denied
         if not node_class.spec.role or _UNKNOWN_PROFILE not in said:
             return
@@ -103,7 +103,7 @@ class LaunchValidator:
     def _launches(
         self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]
     ) -> list[RenderedLaunch]:
-        """Return the launches to ask about; none where no type goes with an image and a subnet: nothing could be launched."""
+        """Return the launches to validate; none if no type has an image and a subnet, so that nothing could be launched."""
         orders = validation_orders(
             node_class, manifest, self._types_for(manifest), node_pools, uses_reservations=self._uses_reservations
         )
@@ -111,7 +111,7 @@ class LaunchValidator:
         return [launch for launch in rendered if launch.offerings]
 
     def _denied(self, rendered: RenderedLaunch) -> _Denied | None:
-        """Return the call that EC2 denies, with code and message; None where it agrees."""
+        """Return the call that EC2 denies, with code and message; None if it allows all."""
         try:
             self._templates.ensure(rendered.templates)
         except DeniedError as error:
@@ -124,7 +124,7 @@ class LaunchValidator:
     def _asked(self, operation: str, rendered: RenderedLaunch, **request: Any) -> _Denied | None:
         try:
             self._ec2.call(operation, DryRun=True, **request)
-        except NotFoundError as error:  # somebody deleted the template at this moment
+        except NotFoundError as error:  # the template was deleted concurrently
             self._templates.forget(rendered.templates)
             raise TransientError(error.call, error.detail) from error
         except DeniedError as error:
@@ -139,7 +139,7 @@ def _key(node_class: EC2NodeClass) -> str:
 def _one_instance(rendered: RenderedLaunch) -> JsonObject:
     """Return RunInstances' request for the first offering.
 
-    The subnet belongs to the interfaces: EC2 does not take one beside them.
+    The subnet is part of the interfaces: EC2 rejects a separate one.
     """
     offering, template = rendered.offerings[0], rendered.templates[0]
     subnet = rendered.subnets[offering.zone]

@@ -12,14 +12,16 @@ _CHECKS: Final = (
     ("instance", "instance-status.status", "InstanceStatus"),
     ("system", "system-status.status", "SystemStatus"),
 )
-"""Our name of a check, the filter by its outcome, and the field of the answer. Filters are combined with AND, so each needs a
-call of its own."""
+"""Our name of a check, the filter on its result, and the field of the answer.
+
+EC2 combines filters with AND, so each needs a separate call.
+"""
 
 _PAGE: Final = 1000
 
 
 class InstanceStatuses:
-    """Asks EC2 for impaired instances only: one page each in a healthy region."""
+    """Requests only impaired instances: one page per check in a healthy region."""
 
     def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2

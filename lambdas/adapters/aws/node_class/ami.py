@@ -19,7 +19,7 @@ _DEFAULT_OWNERS: Final = ("amazon", "self")
 
 
 class Images:
-    """Looks images up by the terms of a class."""
+    """Looks up images by the terms of a class."""
 
     def __init__(self, ec2: AwsService, ssm: AwsService) -> None:
         self._ec2 = ec2

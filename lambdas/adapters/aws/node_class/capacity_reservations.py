@@ -1,4 +1,4 @@
-"""Finds the capacity reservations of an EC2NodeClass: in EC2's words on-demand capacity reservations and capacity blocks."""
+"""Finds the capacity reservations of an EC2NodeClass: EC2's On-Demand Capacity Reservations and Capacity Blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WINDOWS: Final = "Windows"
 
 
 class CapacityReservations:
-    """Looks reservations up by the terms of a class.
+    """Looks up reservations by the terms of a class.
 
     Args:
         ec2: The client.
@@ -40,9 +40,9 @@ class CapacityReservations:
         self._held = held
 
     def resolve(self, node_class: EC2NodeClass, now: datetime) -> list[JsonObject]:
-        """Return `status.capacityReservations`, by id, each with `places` besides. Raises PortError.
+        """Return `status.capacityReservations`, by id, each with an additional `places`. Raises PortError.
 
-        Left out are those that are over, that the class's images cannot be launched into, and dedicated ones.
+        It excludes ended and dedicated ones, and those that the class's images cannot be launched into.
         """
         found: dict[str, JsonObject] = {}
         for described in self._matching(node_class.spec.capacity_reservation_selector_terms):
@@ -61,7 +61,10 @@ class CapacityReservations:
                 )
 
     def _by_id(self, ids: Sequence[str]) -> Iterable[JsonObject]:
-        """EC2 refuses a whole call for one unknown id; then each id is asked for alone."""
+        """Return the reservations with these ids.
+
+        EC2 refuses a whole call for one unknown id; then each id is requested alone.
+        """
         if not ids:
             return ()
         try:
@@ -102,7 +105,10 @@ def _is_usable(described: JsonObject, node_class: EC2NodeClass, now: datetime) -
 
 
 def _is_of_platform(described: JsonObject, node_class: EC2NodeClass) -> bool:
-    """A class that brings its own images may use any platform: only its owner knows what they are billed as."""
+    """Whether the class can use the reservation's platform.
+
+    A class with custom images may use any: only its owner knows their billing.
+    """
     family = node_class.family
     if not node_class.alias:
         return True
@@ -128,8 +134,8 @@ def _entry(described: JsonObject, now: datetime) -> JsonObject:
 
 
 def _places(described: JsonObject, held: int) -> int:
-    """Return how many of our instances fit: what is free, and what ours hold.
+    """Return how many of our instances fit: the free places, and those that ours hold.
 
-    An instance that is launched between the two calls is in both figures; the whole size bounds the error.
+    An instance that is launched between the two calls counts in both figures; the reservation's size bounds the error.
     """
     return int(min(described.get("AvailableInstanceCount", 0) + held, described.get("TotalInstanceCount", 0)))

@@ -1,4 +1,4 @@
-"""The instance profile of a class's nodes: the class's own, or one created for its role."""
+"""Resolves the instance profile of a class's nodes: the class's own, or one created for its role."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lambdas.ports import Clock, ConflictError, DeniedError, NotFoundError
 
 _NAME_MAX: Final = 128
 _ROLE_TAKEN: Final = "LimitExceeded"
-"""IAM's error when a profile has its one role already."""
+"""IAM's error if a profile already has its only role."""
 
 
 KNOWN_FOR: Final = timedelta(minutes=15)
-"""How long a profile counts as present: one that somebody deletes is made again after it (Karpenter)."""
+"""How long a profile is assumed to exist: a deleted one is created again afterwards (Karpenter)."""
 
 
 class InstanceProfiles:
@@ -52,7 +52,7 @@ class InstanceProfiles:
         return name
 
     def name_of(self, node_class: EC2NodeClass) -> str:
-        """Return the name of the profile that the class' spec asks for: its own, or that of its role; empty for neither."""
+        """Return the name of the profile in the class's spec: its own, or that of its role; empty for neither."""
         if node_class.spec.instance_profile or not node_class.spec.role:
             return node_class.spec.instance_profile
         content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{_role_name(node_class)}"
@@ -60,7 +60,7 @@ class InstanceProfiles:
         return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"
 
     def forget(self, name: str) -> None:
-        """Look for the profile again when it is next asked for."""
+        """Look up the profile again at the next request."""
         self._known.pop(name, None)
 
     def _ensure(self, name: str, role: str, node_class: EC2NodeClass) -> None:
@@ -88,7 +88,7 @@ class InstanceProfiles:
                 Tags=tag_list(tags),
             )
         except ConflictError:
-            return  # another function created it a moment ago
+            return  # another function created it concurrently
 
     def _add_role(self, name: str, role: str) -> None:
         try:
@@ -99,5 +99,5 @@ class InstanceProfiles:
 
 
 def _role_name(node_class: EC2NodeClass) -> str:
-    """Return the role's name without its path, which IAM does not take here."""
+    """Return the role's name without its path, which IAM does not accept here."""
     return node_class.spec.role.rpartition("/")[2]

@@ -11,7 +11,7 @@ from lambdas.ports import JsonObject
 
 
 class NetworkSelection:
-    """Looks networks up by the terms of a class."""
+    """Looks up networks by the terms of a class."""
 
     def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2

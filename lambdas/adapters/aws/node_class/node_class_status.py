@@ -31,7 +31,7 @@ from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
 READY: Final = "Ready"
 VALID: Final = "ValidationSucceeded"
 LAUNCH_VALIDATION: Final = "launchValidation"
-"""A member of what is resolved that is no part of the status: the new value of annotation `labels.LAUNCH_VALIDATION`."""
+"""A member of the result that is not part of the status: the new value of annotation `labels.LAUNCH_VALIDATION`."""
 
 
 Validate = Callable[[EC2NodeClass, JsonObject, Cluster, Sequence[NodePool]], LaunchValidation]
@@ -59,7 +59,7 @@ class NodeClassResolver:
         validate: Validate,
         clock: Clock,
     ) -> None:
-        """`reservations` is None where the feature gate ReservedCapacity is off; `validate` asks EC2 about a resolved class."""
+        """`reservations` is None if the feature gate ReservedCapacity is off; `validate` asks EC2 about a resolved class."""
         self._validate = validate
         self._cluster = cluster
         self._network = network
@@ -72,16 +72,16 @@ class NodeClassResolver:
     def resolve(
         self, manifest: JsonObject, node_pools: Sequence[NodePool] = (), *, is_validated: bool = True
     ) -> JsonObject:
-        """Return the whole status, the `places` of each capacity reservation, and what EC2 said as `launchValidation`.
+        """Return the whole status, with the `places` of each capacity reservation and EC2's answer as `launchValidation`.
 
-        Besides, the placement group as `placementGroup` where the class selects one.
+        If the class selects a placement group, it is `placementGroup`.
 
         A part that AWS denies or does not find makes its condition False.
 
         Args:
             manifest: The class.
-            node_pools: The NodePools of the class, which say what may be launched from it.
-            is_validated: Whether EC2 is asked if it would launch.
+            node_pools: The NodePools of the class, which determine what may be launched from it.
+            is_validated: Whether to validate launches with EC2.
 
         Raises:
             TransientError: If AWS cannot answer now; the current status stays valid.
@@ -97,7 +97,7 @@ class NodeClassResolver:
         verdicts = self._selected(found, node_class, described, now)
         verdicts["PlacementGroupReady"] = self._placed(found, node_class)
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
-        found["capacityReservations"] = None  # nothing is said of them where the gate is off
+        found["capacityReservations"] = None  # with the gate off, the status says nothing about them
         if self._reservations is not None:
             verdicts["CapacityReservationsReady"] = _reserved(found, self._reservations, node_class, now)
         if is_validated and not verdicts[VALID].reason:
@@ -107,7 +107,7 @@ class NodeClassResolver:
     def _selected(
         self, found: JsonObject, node_class: EC2NodeClass, described: ClusterDescription, now: datetime
     ) -> dict[str, _Verdict]:
-        """Resolve what every launch needs, put it into the status, and return the condition of each part."""
+        """Resolve the parts that every launch needs, add them to the status, and return the condition of each."""
         spec = node_class.spec
         return {
             "AMIsReady": self._ami_problem(node_class, described)
@@ -149,7 +149,7 @@ class NodeClassResolver:
         return _Verdict("UnsupportedAlias", problem) if problem else None
 
     def _asked(self, resolved: JsonObject, found: JsonObject, node_pools: Sequence[NodePool]) -> _Verdict:
-        """Have EC2 judge the resolved class, and put its answer into the status."""
+        """Validate the resolved class with EC2, and add its answer to the status."""
         try:
             node_class = read_node_class(resolved)
             answer = self._validate(node_class, resolved, self._cluster.describe().cluster, node_pools)
@@ -159,7 +159,7 @@ class NodeClassResolver:
         return _Verdict(answer.reason(), answer.explanation())
 
     def _conditions(self, manifest: JsonObject, verdicts: Mapping[str, _Verdict]) -> list[JsonObject]:
-        """Return one condition for each verdict and the root; the time of the last change is kept where nothing changed."""
+        """Return one condition for each verdict, and Ready; an unchanged condition keeps its time."""
         before = {c.get("type"): c for c in (manifest.get("status") or {}).get("conditions") or ()}
         bad = sorted(name for name, verdict in verdicts.items() if verdict.reason)
         root = _Verdict("UnhealthyDependents", f"{', '.join(bad)} is False") if bad else _Verdict()
@@ -183,7 +183,7 @@ class NodeClassResolver:
 
 
 def _resolve(found: JsonObject, field: str, missing: str, read: Callable[[], Any]) -> _Verdict:
-    """Resolve one part and put it into the status; nothing found is a False condition."""
+    """Resolve one part and add it to the status; if nothing is found, the condition is False."""
     try:
         found[field] = read()
     except NotFoundError as error:
@@ -206,7 +206,7 @@ def _reserved(
 
 
 def _judged(manifest: JsonObject) -> _Verdict | None:
-    """Apply the rules of our API, since the API server may have older ones or Karpenter's: plans exclude an invalid class."""
+    """Apply the rules of our API, since the API server may have older or Karpenter's rules: plans exclude an invalid class."""
     named = {"apiVersion": f"{labels.AWS_GROUP}/v1", "kind": "EC2NodeClass", **manifest}
     found = api.problems(named)
     if not found:
@@ -217,7 +217,7 @@ def _judged(manifest: JsonObject) -> _Verdict | None:
 
 
 def _validated(node_class: EC2NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
-    """Check that a launch can be rendered: what fails here would fail for every node."""
+    """Check that a launch can be rendered: an error here would fail the launch of every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
     try:
         sizing_of(node_class, SizingSettings())

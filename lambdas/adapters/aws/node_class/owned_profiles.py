@@ -1,4 +1,4 @@
-"""The instance profiles that an installation made for its EC2NodeClasses: listed by their path, and deleted with their role."""
+"""Lists the instance profiles that an installation created for its EC2NodeClasses, by their path, and deletes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import JsonObject, TransientError
 
 PAGES_MAX: Final = 100
-"""Pages of a hundred instance profiles; an account has a thousand at most, unless its quota was raised."""
+"""The most pages of a hundred instance profiles; an account has at most a thousand, unless its quota was raised."""
 
 
 def path_of(cluster: str, region: str) -> str:
@@ -36,7 +36,7 @@ class OwnedProfiles:
         raise TransientError("iam:ListInstanceProfiles", f"more than {PAGES_MAX} pages")
 
     def delete(self, profile: JsonObject) -> None:
-        """Delete a profile; IAM refuses as long as it has its role. Raises PortError, NotFoundError where it is gone."""
+        """Remove a profile's role, then delete it. Raises PortError; NotFoundError if it is gone."""
         name = profile["InstanceProfileName"]
         for role in profile.get("Roles") or ():
             self._iam.call("RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role["RoleName"])

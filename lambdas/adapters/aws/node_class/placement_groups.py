@@ -10,13 +10,13 @@ AVAILABLE = "available"
 
 
 class PlacementGroups:
-    """Looks groups up by id or name."""
+    """Looks up groups by id or name."""
 
     def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2
 
     def resolve(self, selector: PlacementGroupSelector) -> JsonObject:
-        """Return the group as `placementGroup` of a status. Raises NotFoundError where none is available, PortError."""
+        """Return the group as `placementGroup` of a status. Raises NotFoundError if none is available, PortError."""
         what = f"placement group {selector.id or selector.name}"
         asked = (
             {"name": "group-id", "value": selector.id}

@@ -1,4 +1,4 @@
-"""Deletes instance profiles that no EC2NodeClass asks for any more and no instance has."""
+"""Deletes instance profiles that no EC2NodeClass needs any more and no instance has."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, JsonObject, NotFoundError
 
 KEPT_FOR: Final = timedelta(days=1)
-"""Least age of a profile that is deleted: EC2 may list an instance of a launch with some delay."""
+"""The minimum age of a deleted profile: EC2 may list a launched instance with some delay."""
 
 DELETED_MAX: Final = 50
-"""Most profiles that one round deletes: two calls each, and IAM answers slowly; the next round continues."""
+"""The most profiles that one round deletes: two slow calls to IAM each; the next round continues."""
 
 _ANY_OTHER_STATE: Final = ("pending", "running", "shutting-down", "stopping", "stopped")
 _FILTER_VALUES_MAX: Final = 200
 
 
 class UnusedProfiles:
-    """An account has a thousand instance profiles, and each new class and each new role of one makes another."""
+    """Finds and deletes unused profiles.
+
+    An account may have a thousand, and each new class, or new role of a class, creates one.
+    """
 
     def __init__(self, ec2: AwsService, made: InstanceProfiles, owned: OwnedProfiles, clock: Clock) -> None:
         self._ec2 = ec2
@@ -34,7 +37,7 @@ class UnusedProfiles:
         self._clock = clock
 
     def prune(self, node_classes: Iterable[JsonObject]) -> int:
-        """Delete the profiles that none of these classes, which are all there are, asks for; return how many.
+        """Delete the profiles that none of these classes, which are all, needs; return how many.
 
         Raises:
             PortError: If a profile cannot be deleted, or EC2 does not say which are in use.
@@ -58,14 +61,16 @@ class UnusedProfiles:
         return deleted
 
     def _asked_for(self, manifest: JsonObject) -> set[str]:
-        """Return what a class has, and what it will have once its present spec is resolved."""
+        """Return the profile in a class's status, and the one that its present spec resolves to."""
         names = {str((manifest.get("status") or {}).get("instanceProfile") or "")}
-        with suppress(InvalidInputError):  # nothing is launched from it, and what its instances have is in use
+        with suppress(
+            InvalidInputError
+        ):  # an invalid class launches nothing, and profiles of its instances count as in use
             names.add(self._made.name_of(read_node_class(manifest)))
         return names
 
     def _in_use(self, arns: Sequence[str]) -> frozenset[str]:
-        """Return those of these profiles that instances of anybody in the region have. Raises PortError."""
+        """Return those of these profiles that any instance in the region has. Raises PortError."""
         states = {"Name": "instance-state-name", "Values": list(_ANY_OTHER_STATE)}
         used: set[str] = set()
         for start in range(0, len(arns), _FILTER_VALUES_MAX):

@@ -12,7 +12,7 @@ from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, Kubernetes
 
 EVENTS_AT_MOST: Final = 500
-"""Most pods of a turn that get an event: events are for people, and each costs a call."""
+"""The most pods of a turn that get an event: events are for people, and each takes a call."""
 
 
 class BindingEvents:

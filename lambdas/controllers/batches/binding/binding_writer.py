@@ -14,10 +14,10 @@ from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
 
 REFUSALS: Final = 3
-"""After this many refusals a claim's other pods are left to kube-scheduler: binding by us is evidently not permitted."""
+"""After this many refusals, a claim's other pods are left to kube-scheduler: we are evidently not permitted to bind them."""
 
 WRITE_WITHIN: Final = timedelta(seconds=10)
-"""Time for the bindings of a turn; what is not written by then has its turn in the next one."""
+"""Time for the bindings of a turn; the rest are written in the next turn."""
 
 
 class WrittenBindings:
@@ -25,7 +25,7 @@ class WrittenBindings:
 
     Attributes:
         refusals: By claim and pod, the API server's answer to bindings that it does not permit.
-        taken: Pods that had a node already, or were gone.
+        taken: Pods that already had a node, or were gone.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class BindingWriter:
         self._run_tasks = run_tasks
 
     def write(self, chains: Sequence[Sequence[DecidedBinding]]) -> WrittenBindings:
-        """Write the bindings of each chain in their order, up to the first failure: the later ones depend on it."""
+        """Write the bindings of each chain in their order, up to the first failure, on which the later ones depend."""
         written, until = WrittenBindings(), self._clock.now() + WRITE_WITHIN
         self._run_tasks([partial(self._write, chain, written, until) for chain in chains], WRITE_WITHIN)
         return written

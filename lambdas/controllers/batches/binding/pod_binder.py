@@ -1,4 +1,4 @@
-"""Runs turns of binding: observe again, decide which pods enter, write the bindings, and mark the claims that are done."""
+"""Runs turns of binding: observes again, decides which pods to bind, writes the bindings, and marks finished claims."""
 
 from __future__ import annotations
 
@@ -37,16 +37,20 @@ NEXT_TURN: Final = timedelta(seconds=1)
 
 STALLED_AFTER: Final = timedelta(seconds=15)
 STALLED_TURN: Final = timedelta(seconds=3)
-"""Time until the next turn where nothing came of this one and every node of it has been there for so long: a turn lists all
-claims and pods, and what is still missing is rarely a second away."""
+"""Time until the next turn after one without bindings whose nodes have all been ready for this long: a turn lists all claims
+and pods, and the missing pods rarely arrive within a second."""
 
 PODS_AT_MOST: Final = 10_000
-"""Most pods of a cluster for which a turn lists all pods: two seconds of a function, and some 50 MB. Rules among pods may
-depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050)."""
+"""The most pods of a cluster with turns, each of which lists all pods: that takes two seconds of a function, and some 50 MB.
+
+Rules among pods may depend on any of them, so in larger clusters pods are nominated instead (docs/adr/0050).
+"""
 
 TURN_AT_MOST: Final = timedelta(seconds=20)
-"""Duration of the lease of a turn, which covers its lists and bindings. A run that dies in the middle blocks the others for no
-longer."""
+"""Duration of the lease of a turn, which covers its lists and bindings.
+
+A run that crashes blocks others for no longer than that.
+"""
 
 
 class PodBinder:
@@ -133,7 +137,7 @@ class PodBinder:
         records: Iterable[ClaimRecord],
         report: RunReport,
     ) -> bool:
-        """Store each claim's progress, and return whether one had its last turn.
+        """Store each claim's progress, and return whether any claim had its last turn.
 
         A claim whose row changed meanwhile is left to the next turn.
         """
@@ -146,7 +150,7 @@ class PodBinder:
             after, end = present[record.name], ends[record.name]
             may_go_on = end.is_again or (end.may_go_on and may_have_a_turn(after, present.values(), now))
             if not may_go_on or is_hold_over(after, now):
-                # A run that died may have bound some a moment ago without recording it.
+                # A crashed run may have just bound some pods without recording it.
                 after = msgspec.structs.replace(_after(after, now, was_fed=True), is_bound=True)
                 for pod, reason in end.left:
                     why = BindingReason.HELD_TOO_LONG if reason in AWAITS_OTHERS and end.may_go_on else reason
@@ -162,7 +166,7 @@ class _End(msgspec.Struct, frozen=True):
     """The result of a turn for one claim.
 
     Attributes:
-        left: Pods that are not bound, with the obstacle of each.
+        left: Unbound pods, with the obstacle of each.
         may_go_on: Whether one of them waits for a further turn.
         is_again: Whether a binding was decided and not written, so that another turn is certain.
     """
@@ -214,7 +218,7 @@ def _end(
 
 
 def _after(record: ClaimRecord, now: datetime, *, was_fed: bool) -> ClaimRecord:
-    """Return the claim after a turn of its node; `was_fed` where pods were bound to it."""
+    """Return the claim after a turn of its node; `was_fed` if pods were bound to it."""
     if not was_fed:
         return record
     return msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, bound_at=now))

@@ -32,10 +32,10 @@ from lambdas.run_report import RunReport
 from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases, Targets
 
 LEASE_FOR: Final = timedelta(minutes=1)
-"""The function's time-out: no run outlives its own lease, and a killed one blocks the others no longer."""
+"""The function's timeout: no run outlives its lease, and a killed one blocks others for no longer."""
 
 CHECKS_FOR: Final = timedelta(seconds=20)
-"""Time within which the check of a command may begin; the others are checked on a new observation."""
+"""How long checks may be started on one observation; later commands are checked on a new one."""
 
 
 class CommandValidator:
@@ -107,7 +107,7 @@ class CommandValidator:
         holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
         if (
             command.reason == TerminationReason.UNHEALTHY
-        ):  # else each unhealthy node would wait until the others are gone
+        ):  # otherwise each unhealthy node would wait until the others are gone
             holding |= HealthCheck(states, view.snapshot.now).due(states)
         bounds = places(view.snapshot, states, [command.reason], holding)
         now = self._clock.now()
@@ -125,7 +125,7 @@ class CommandValidator:
         return not done.spent
 
     def _give_back(self, done: Disrupted) -> None:
-        """Release the places of a command that took more than one transaction, of which a later one was refused."""
+        """Release the places of a command that needed several transactions, if a later one was refused."""
         for claim in done.claims:
             self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 

@@ -1,4 +1,4 @@
-"""Carries out a disruption command: validate, taint, replace, wait, remove; or abandon it and release its nodes."""
+"""Carries out a disruption command: validates, taints, replaces, waits, removes; or abandons it and releases its nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lambdas.run_report import RunReport
 
 MAX_STEPS: Final = 4
 BUSY: Final = timedelta(seconds=1)
-"""Delay while another run has the lease: it validates what is due, or plans, in about a second."""
+"""Delay while another run has the lease, to validate commands or to plan, for about a second."""
 
 
 class CommandWork:
@@ -54,7 +54,7 @@ class CommandWork:
         self._clock = clock
 
     def advance(self, command_id: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
-        """Take all steps that are possible; return when to check again, None if there is nothing to wait for."""
+        """Take all possible steps; return when to check again, None if there is nothing to wait for."""
         record = self._stores.commands.get(command_id)
         for _ in range(MAX_STEPS):
             if record is None:
@@ -115,7 +115,7 @@ class CommandWork:
         reader: NodeStateReader,
         report: RunReport,
     ) -> None:
-        """Begin to remove candidates, then drop a finished command: in this order, so that no crash leaves stray marks."""
+        """Begin to remove candidates, then drop a finished command; in this order, a crash leaves no stray marks."""
         going = [facts.claims[name] for name in step.claims]
         self._remember(record, {claim.name: claim.plan.node_pool for claim in going if claim.deletion is None}, reader)
         message = f"command {record.id}, {record.command.method}"
@@ -129,7 +129,7 @@ class CommandWork:
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
     def _remember(self, record: CommandRecord, pools: Mapping[str, str], reader: NodeStateReader) -> None:
-        """Record whose pods are moved now, before the first of them goes; `pools` are the NodePools of these claims."""
+        """Record the workloads whose pods are about to move; `pools` are the NodePools of these claims."""
         named = zip(record.command.claims, record.command.nodes, strict=True)
         nodes = [node for claim, node in named if claim in pools]
         pods = {node: [pod for pod in reader.pods_on(node) if is_reschedulable(pod)] for node in nodes}

@@ -1,4 +1,4 @@
-"""Abandons a command: its nodes stay and are usable again, and its replacements go unless they are needed."""
+"""Abandons a command: its nodes stay and are usable again; its replacements are removed unless they are needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lambdas.run_report import RunReport
 
 
 class CommandRollback:
-    """Undoes the effects of a command. The command's row is deleted last, so the next check undoes whatever a crash left."""
+    """Undoes the effects of a command. The command's row is deleted last, so after a crash the next check continues."""
 
     def __init__(
         self, kubernetes: Kubernetes, stores: Stores, deletion: ClaimDeletion, queues: FunctionQueues, clock: Clock
@@ -48,8 +48,8 @@ class CommandRollback:
         """Undo the command.
 
         Raises:
-            PortError: If a node or a replacement could not be given up, once that is done with all others; another call
-                continues with those that are left.
+            PortError: If a node or a replacement could not be released; all others have been. Another call continues with the
+                rest.
         """
         kept = {name: claim for name, claim in facts.claims.items() if claim.deletion is None}
         candidates = zip(record.command.claims, record.command.nodes, strict=True)
@@ -78,7 +78,7 @@ class CommandRollback:
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 
     def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
-        """Return a node to the scheduler: it takes its limits back first, and keeps its budget place until it is open.
+        """Return a node to the scheduler: its share of the limits is restored first; it counts in the budgets until it is open.
 
         A node that must go is left to `execute`, which resumes its removal.
         """
@@ -102,7 +102,7 @@ class CommandRollback:
         reader: NodeStateReader,
         report: RunReport,
     ) -> None:
-        """Remove a replacement that nobody needs."""
+        """Remove an unneeded replacement."""
         if self._is_wanted(claim, reader):
             return
         message = f"command {record.id} was given up: {step.message}"

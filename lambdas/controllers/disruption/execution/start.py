@@ -31,7 +31,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import PLANNER, Leases, Requested
 
 LEASE_FOR: Final = timedelta(seconds=30)
-"""All look-ups are made before the lease is taken, so it covers only a few transactions."""
+"""The lease covers only a few transactions: everything is read before it is taken."""
 
 
 class CommandStarter:
@@ -60,7 +60,7 @@ class CommandStarter:
     def run(
         self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport
     ) -> CommandRecord | None:
-        """Start the command, each part of which may be repeated after a crash; return None while another run plans.
+        """Start the command; every part can be repeated after a crash. Return None while another run plans.
 
         Raises PortError.
         """

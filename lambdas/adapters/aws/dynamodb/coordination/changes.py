@@ -12,7 +12,7 @@ _SORT: Final = "all"
 
 
 class DynamoChanges:
-    """`lambdas.store.Changes`. Writers are seconds apart at most, so the last write may win."""
+    """`lambdas.store.Changes`. Concurrent times differ by seconds at most, so the last write wins."""
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table

@@ -23,7 +23,7 @@ class DynamoLeases:
         self._partition = partition_of(cluster, "leases")
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        """Take the lease if it is free, or if `owner` holds it already (the answer to an earlier try was lost)."""
+        """Take the lease if it is free, or if `owner` holds it already (the response to an earlier attempt was lost)."""
         fence = _milliseconds(now)
         ahead = self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h, #f = :f", fence, _BELOW)
         return ahead or self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h ADD #f :f", 1, _NOT_BELOW)
@@ -31,7 +31,7 @@ class DynamoLeases:
     def _take(
         self, name: str, owner: str, now: datetime, until: datetime, update: str, fence: int, condition: str
     ) -> Lease | None:
-        """Take the lease with the time as its fence or, where an earlier fence is ahead of our clock, with the next number."""
+        """Take the lease with the time as its fence; if an earlier fence is ahead of our clock, with the next number."""
         values = {":o": {"S": owner}, ":h": number(_milliseconds(until)), ":now": number(_milliseconds(now))}
         try:
             item = self._table.update(

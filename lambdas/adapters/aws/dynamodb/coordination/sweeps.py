@@ -15,7 +15,7 @@ _SORT: Final = "all"
 
 
 class DynamoSweeps:
-    """`lambdas.store.SweepLog`. One run of `reconcile` writes at a time, so the last write may win."""
+    """`lambdas.store.SweepLog`. One run of `reconcile` writes at a time, so the last write wins."""
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
