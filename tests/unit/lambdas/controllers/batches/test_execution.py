@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from threading import Barrier, Event
 
 import msgspec
 import pytest
 
-from lambdas.controllers.batches.execution import BEGIN_WITHIN
-from lambdas.parallel_tasks import in_threads
+from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
+from lambdas.parallel_tasks import Task, in_threads, in_turn
+from lambdas.ports import TransientError
 from lambdas.run_report import RunReport
 from lambdas.wiring import BY_NAME, WORK
 from tests.fakes.lab import Lab, a_pending_pod
@@ -94,3 +96,91 @@ def test_an_unfinished_message_goes_back_to_the_queue(lab: Lab) -> None:
     report = deliver(lab, left=timedelta(minutes=1))
     assert report.failed_messages == ["0"]
     assert report.counts["unfinishedMessages"] == 1
+
+
+def test_what_is_left_of_the_time_bounds_the_batch(lab: Lab) -> None:
+    """The answer to SQS takes a moment of its own; without one, a batch that is cut off is delivered again as a whole."""
+    asked: list[timedelta] = []
+
+    def note(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
+        asked.append(patience)
+        return in_turn(tasks, patience)
+
+    lab.app.execution._run_tasks = note
+    deliver(lab, left=timedelta(minutes=1))
+    deliver(lab, left=ANSWER_WITHIN - timedelta(seconds=1))
+    assert asked == [timedelta(minutes=1) - ANSWER_WITHIN, timedelta(0)]
+
+
+def test_a_command_that_did_not_end_goes_back_and_claims_do_not(lab: Lab) -> None:
+    """Commands are the last task of a batch."""
+    claims = lab.work.take()
+    lab.work.send([*claims, {"command": "x", "until": (lab.clock.now() + timedelta(minutes=5)).isoformat()}])
+    lab.app.execution._run_tasks = lambda tasks, _: tuple(number < len(tasks) - 1 for number in range(len(tasks)))
+    report = deliver(lab, left=timedelta(minutes=1))
+    assert report.failed_messages == [str(len(claims))]
+
+
+class TestACommand:
+    """Its message is answered by when it is to be checked again."""
+
+    def deliver(
+        self, *, until: timedelta | None = timedelta(minutes=5), left: timedelta = timedelta(minutes=1)
+    ) -> RunReport:
+        message = {"command": "x"}
+        if until is not None:
+            message["until"] = (self.lab.clock.now() + until).isoformat()
+        self.lab.work.take()
+        self.lab.work.send([message])
+        return deliver(self.lab, left=left)
+
+    @pytest.fixture(autouse=True)
+    def answer(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lab = lab
+        self.found: timedelta | Exception | None = timedelta(seconds=7)
+
+        def advance(*_: object) -> timedelta | None:
+            if isinstance(self.found, Exception):
+                raise self.found
+            return self.found
+
+        monkeypatch.setattr(lab.app.execution._command_work, "advance", advance)
+
+    def sent(self) -> list[tuple[str, int, timedelta]]:
+        return [(body["command"], body.get("failures", 0), delay) for body, delay in self.lab.work.sent]
+
+    def test_is_checked_again_after_its_delay(self) -> None:
+        self.deliver()
+        assert self.sent() == [("x", 0, timedelta(seconds=7))]
+
+    def test_is_checked_again_until_its_chain_ends(self) -> None:
+        self.deliver(until=timedelta(seconds=7))
+        assert len(self.sent()) == 1
+        self.deliver(until=timedelta(seconds=6))
+        assert self.sent() == []
+        self.deliver(until=None)
+        assert self.sent() == []
+
+    def test_is_not_checked_again_once_it_is_done(self) -> None:
+        self.found = None
+        self.deliver()
+        assert self.sent() == []
+
+    def test_that_fails_is_tried_again_later(self) -> None:
+        self.found = TransientError("kube:list nodes", "503")
+        report = self.deliver()
+        assert self.sent() == [("x", 1, timedelta(seconds=5))]
+        assert report.counts["portErrors"] == 1
+        assert [(decision.kind, decision.subject, decision.reason) for decision in report.decisions] == [
+            ("skip", "x", "TransientError")
+        ]
+
+    def test_that_fails_for_a_defect_of_ours_is_delivered_again(self) -> None:
+        self.found = ValueError("a defect")
+        report = self.deliver()
+        assert (report.failed_messages, self.sent()) == (["0"], [])
+
+    def test_begins_with_time_enough(self) -> None:
+        report = self.deliver(left=BEGIN_WITHIN - timedelta(seconds=1))
+        assert (report.counts["handedBack"], self.sent()) == (1, [("x", 0, HAND_BACK_AFTER)])
+        assert "handedBack" not in self.deliver(left=BEGIN_WITHIN).counts

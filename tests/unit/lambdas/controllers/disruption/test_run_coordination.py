@@ -6,12 +6,15 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, cast
 
+from core.lifecycle.records import CommandPhase
 from lambdas.controllers.disruption.run_coordination import FOLLOWED_AFTER, RunCoordination
-from lambdas.controllers.resting.run_requests import GATHERED
+from lambdas.controllers.resting.run_requests import GATHERED, SPACING
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.run_report import RunReport
 from tests.builders import NOW, a_snapshot
+from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.world import FakeClock, FakeQueue
-from tests.unit.lifecycle.records_for_tests import a_command
+from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record
 
 
 def test_a_command_that_is_validated_late_is_asked_for_less_and_less_often() -> None:
@@ -56,3 +59,87 @@ def test_a_decision_waits_once_and_not_for_long() -> None:
     assert not is_postponed(turns, NOW, GATHERED + timedelta(seconds=1))
     found = [is_postponed(turns, NOW, timedelta(seconds=1)) for _ in range(4)]
     assert found == [True, False, True, False]
+
+
+class Sandbox:
+    """One sandbox, its clock and its queue."""
+
+    def __init__(self, rows: Rows | None = None) -> None:
+        self.queue, self.clock, self.report = FakeQueue(), FakeClock(NOW), RunReport()
+        self.turns = RunCoordination(MemoryLeases(rows or Rows()), self.queue, self.clock)
+
+    def ended(self, *, is_new: bool = True, found: bool = False, **state: Any) -> None:
+        fields = {"claims": {}, "commands": (), "node_pools": {}, "node_classes": {}, "snapshot": a_snapshot()}
+        view = ClusterState(**{**fields, **state})
+        self.turns.ended(view, is_new=is_new, found=found)
+
+    def asked(self) -> list[tuple[str, timedelta]]:
+        found = [(message["wakeUp"], delay) for message, delay in self.queue.sent]
+        self.queue.take()
+        return found
+
+    def early(self, seconds: float) -> bool:
+        """Whether a run is too early so long after now."""
+        self.clock.advance(seconds=seconds)
+        return self.turns.is_too_early(self.report)
+
+
+def test_the_first_run_is_never_too_early() -> None:
+    sandbox = Sandbox()
+    assert not sandbox.early(0)
+    assert (sandbox.asked(), sandbox.report.counts) == ([], {})
+
+
+def test_a_run_soon_after_a_pass_is_put_off_and_asked_for() -> None:
+    sandbox = Sandbox()
+    sandbox.ended(found=True)
+    assert sandbox.early(4)
+    assert sandbox.asked() == [("spaced", SPACING - timedelta(seconds=4))]
+    assert sandbox.report.counts == {"spacedLooks": 1}
+    assert not sandbox.early(6)
+
+
+def test_passes_without_commands_are_spaced_wider_and_wider_unless_something_moves() -> None:
+    """A cluster whose pods come and go all day must not cost much more than the schedule; one in a drain must not wait."""
+    for state, widened in (
+        ({}, True),
+        ({"claims": {"c": a_record()}}, True),
+        ({"claims": {"c": a_leaving()}}, False),
+        ({"commands": (a_command(),)}, False),
+        ({"found": True}, False),
+        ({"is_new": False}, False),
+    ):
+        sandbox = Sandbox()
+        for _ in range(2):
+            sandbox.ended(**state)
+            sandbox.clock.advance(seconds=SPACING.total_seconds())
+        sandbox.ended(**state)
+        assert sandbox.early(SPACING.total_seconds()) is widened, state
+
+
+def test_one_run_decides_at_a_time_and_the_other_is_followed() -> None:
+    rows = Rows()
+    one, other = Sandbox(rows), Sandbox(rows)
+    lease = one.turns.take("one", one.report)
+    assert lease is not None
+    assert other.turns.take("other", other.report) is None
+    assert (other.asked(), other.report.counts) == ([("another run decides", FOLLOWED_AFTER)], {"busyLooks": 1})
+    one.turns.give_up(lease)
+    assert other.turns.take("other", other.report) is not None
+    assert one.report.counts == {}
+
+
+def test_the_next_known_moment_is_asked_for_but_not_at_once() -> None:
+    for later, asked in ((timedelta(seconds=30), timedelta(seconds=30)), (timedelta(seconds=3), GATHERED)):
+        sandbox = Sandbox()
+        sandbox.ended(snapshot=a_snapshot(nominated_until={"n": NOW + later}), found=True)
+        assert sandbox.asked() == [("known moment", asked)]
+    sandbox = Sandbox()
+    sandbox.ended()
+    assert sandbox.asked() == []
+
+
+def test_only_commands_that_wait_for_their_validation_are_awaited() -> None:
+    sandbox = Sandbox()
+    sandbox.turns.ask_after_validation([a_command(CommandPhase.STARTING, verify_at=NOW + timedelta(hours=1))])
+    assert sandbox.asked() == []

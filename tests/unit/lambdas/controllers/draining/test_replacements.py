@@ -9,6 +9,7 @@ import pytest
 
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
+from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.interruption import read_event
@@ -165,17 +166,17 @@ def test_a_recommendation_waits_longer_until_a_notice_follows(lab: Lab) -> None:
 def test_a_plan_is_recorded_although_the_claim_has_just_changed(lab: Lab) -> None:
     """The node is tainted while its pods are planned."""
     notice(lab)
-    changes = lab.rows.stores(lab.brakes).claims.change
-    taken = iter([True])
+    claims, leaving = lab.app.adapters.claims, lab.claim.name
+    change, meets_another = claims.change, iter([True])
 
-    def before(call: str) -> None:
-        if call == "change" and next(taken, False):
-            record = lab.claims[0]
-            changes(record, record)
+    def changed(before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        if before.name == leaving and next(meets_another, False):
+            change(before, before)
+        return change(before, after)
 
-    lab.rows.before_call = before
+    claims.change = changed  # type: ignore[method-assign] - the drain writes between our reading and writing
     lab.provision()
-    lab.rows.before_call = lambda _: None
+    assert not next(meets_another, False)
     assert noted(lab) == (lab.claims[1].name,)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core import labels
+from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
 from lambdas.controllers.events.interruption import read_event
 from lambdas.ports import TransientError
@@ -29,16 +30,16 @@ def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab
 
 def test_a_notice_is_acted_on_although_the_claim_has_just_changed(lab: Lab) -> None:
     """Otherwise, the two minutes are over before EventBridge delivers it again."""
-    changes = lab.rows.stores(lab.brakes).claims.change
-    taken = iter([True])
+    claims = lab.app.adapters.claims
+    change, meets_another = claims.change, iter([True])
 
-    def before(call: str) -> None:
-        if call == "change" and next(taken, False):
-            changes(lab.claim, lab.claim)
+    def changed(before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        if next(meets_another, False):
+            change(before, before)
+        return change(before, after)
 
-    lab.rows.before_call = before
+    claims.change = changed  # type: ignore[method-assign] - another writes between our reading and writing
     lab.interrupt()
-    lab.rows.before_call = lambda _: None
     assert lab.claim.deletion is not None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from core.lifecycle.pod_events import ANY_NODE
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.events.pod_ends import GRAIN, NODES_PER_DELIVERY, PodEnd, PodEndWriter, pod_end
+from lambdas.controllers.events.pod_ends import GRAIN, NODES_PER_DELIVERY, SEEN_WITHIN, PodEnd, PodEndWriter, pod_end
 from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
@@ -37,6 +37,8 @@ DAEMON = {"metadata": {"ownerReferences": [{"kind": "DaemonSet"}]}, "spec": {"no
         (an_entry("delete", part="", user=KUBELET, responseObject=YOUNG), "n1"),
         (an_entry("delete", part="", user=KUBELET, responseStatus={"code": 409}), ""),
         (an_entry("delete", "nodes", "", user=KUBELET), ""),
+        (an_entry("delete", part="eviction", user=KUBELET), ""),
+        (an_entry("create", part="", user=KUBELET), ""),
     ],
 )
 def test_the_end_of_a_pod_is_reported_with_its_node(entry: dict[str, Any], node: str) -> None:
@@ -87,6 +89,14 @@ def test_a_node_on_which_many_pods_end_costs_a_write_in_two_seconds() -> None:
 def test_a_flood_counts_for_every_node() -> None:
     """Otherwise, a delivery of thousands takes longer than the function may."""
     lab = Lab()
-    ends = [PodEnd(f"n{number}", NOW) for number in range(NODES_PER_DELIVERY + 1)]
+    ends = [PodEnd(f"n{number}", NOW + timedelta(minutes=number)) for number in range(NODES_PER_DELIVERY + 1)]
     assert PodEndWriter(lab.app.adapters.stores.pod_ends).write(ends, NOW) == 1
-    assert list(lab.rows.pod_ends) == [ANY_NODE]
+    assert lab.rows.pod_ends == {ANY_NODE: ends[-1].at}, "the last of them"
+    assert PodEndWriter(lab.app.adapters.stores.pod_ends).write(ends[1:], NOW) == NODES_PER_DELIVERY
+
+
+@pytest.mark.parametrize(("age", "counts"), [(SEEN_WITHIN, True), (SEEN_WITHIN + timedelta(seconds=1), False)])
+def test_a_pod_that_lived_long_enough_to_be_seen_need_not_be_recorded(age: timedelta, *, counts: bool) -> None:
+    pod = {"metadata": {"creationTimestamp": (NOW - age).isoformat()}}
+    found = pod_end(an_entry("delete", part="", user=KUBELET, responseObject=pod), NOW)
+    assert (found is not None) == counts

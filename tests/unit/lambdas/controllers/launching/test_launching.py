@@ -1,0 +1,367 @@
+"""What a launch stores, before and after EC2's answer, whatever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.ledger.outcome import OutcomeState
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.catalogue import OfferingKey
+from core.model.snapshot import Snapshot
+from core.reasons.claim import ClaimReason
+from core.scheduling import schedule
+from lambdas.controllers.launching.launching import STORE_ATTEMPTS, Launcher
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    InsufficientCapacityError,
+    LaunchDeniedError,
+    PortError,
+    RefusedOffering,
+    TransientError,
+)
+from lambdas.run_report import RunReport
+from lambdas.store import PoolUsage
+from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
+from tests.fakes.brakes import FakeBrakes
+from tests.fakes.store import Rows
+from tests.fakes.world import FakeClock, FakeCloud
+
+CALL = "ec2:CreateFleet"
+TYPE = a_type()
+
+
+class World:
+    """Two waiting pods that need a node each, and the launcher for them."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = FakeClock(NOW)
+        self.rows, self.cloud, self.brakes = Rows(), FakeCloud(self.clock), FakeBrakes(self.clock)
+        self.stores = self.rows.stores(self.brakes)
+        self.launcher = Launcher(self.cloud, self.stores, **{"cluster": "shop", **settings})
+        pods = tuple(a_pod(name, cpu="1500m") for name in ("a", "b"))
+        self.snapshot: Snapshot = a_snapshot(types=(TYPE,), pods=pods, node_pools=(a_pool(),))
+        self.node_class = a_class_manifest(metadata={"generation": 1})
+        self.report = RunReport()
+
+    def stored(self, *, shared: bool = False) -> list[ClaimRecord]:
+        """The claims of the plan, stored."""
+        planned = schedule(self.snapshot).claims
+        found = [self.launcher.record(one, f"c{n}", self.snapshot, NOW) for n, one in enumerate(planned)]
+        records = [record for record in found if isinstance(record, ClaimRecord)]
+        if shared:
+            records = self.launcher.shared(records, at_most=10)
+        return [self.put(record) for record in records]
+
+    def put(self, record: ClaimRecord) -> ClaimRecord:
+        stored = msgspec.structs.replace(record, version=1)
+        self.rows.claims[record.name] = stored
+        self.rows.usage.setdefault("default", PoolUsage(node_pool="default", reserved={"cpu": 10**6, "nodes": 10**3}))
+        return stored
+
+    def launch(self, record: ClaimRecord | None = None) -> ClaimRecord | None:
+        record = record or self.stored()[0]
+        return self.launcher.launch(record, self.node_class, self.snapshot.catalogue, NOW, self.report)
+
+    def answering(self, error: PortError) -> None:
+        def fail(call: str) -> None:
+            if call == "launch":
+                raise error
+
+        self.cloud.before_call = fail
+
+    def outcomes(self) -> list[tuple[str, OutcomeState, str]]:
+        return [(one.part, one.state, one.reason) for one in self.report.outcomes]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_launched_claim_holds_what_its_instance_has(world: World) -> None:
+    found = world.launch()
+    assert found is not None
+    assert found == world.rows.claims["c0"]
+    assert (found.phase, found.phase_since, found.instance_id) == (ClaimPhase.LAUNCHED, NOW, "i-0000")
+    assert found.reserved == {**TYPE.capacity, "nodes": 1}
+    assert (found.offerings, found.plan.instance_types, found.awaits_pods) == ((), (), False)
+    (decision,) = world.report.decisions
+    assert (decision.kind, decision.subject, decision.reason) == ("launch", "c0", ClaimReason.LAUNCHED)
+    assert decision.message == "i-0000 (m5.large spot in us-east-1a) for 1 pods"
+    assert world.outcomes() == [
+        ("c0", OutcomeState.DONE, ClaimReason.LAUNCHED),
+        ("i-0000", OutcomeState.DONE, ClaimReason.LAUNCHED),
+    ]
+
+
+def test_what_is_asked_for_is_stored_before_it_is_asked(world: World) -> None:
+    """A run that dies in the call is followed by one that finds the same token and the same offerings."""
+    seen: list[ClaimRecord] = []
+
+    def note(call: str) -> None:
+        if call == "launch":
+            seen.append(world.rows.claims["c0"])
+
+    world.cloud.before_call = note
+    record = world.stored()[0]
+    gone = record.offerings[0].key
+    world.rows.refused[gone] = NOW.replace(year=2030)
+    world.launch(record)
+    (asked,) = seen
+    assert gone not in {offering.key for offering in asked.offerings}
+    assert labels.NODECLASS_HASH in asked.plan.annotations
+    assert labels.NODECLASS_HASH not in record.plan.annotations
+    (order,) = world.cloud.orders
+    assert (order.token, order.offerings) == (asked.token, asked.offerings)
+
+
+def test_a_claim_that_was_tried_keeps_the_class_that_it_was_asked_with(world: World) -> None:
+    """Its instance may exist already, launched from the class as it was."""
+    record = world.put(msgspec.structs.replace(world.stored()[0], attempts=1))
+    found = world.launch(record)
+    assert found is not None
+    assert labels.NODECLASS_HASH not in found.plan.annotations
+
+
+def test_a_class_that_cannot_be_read_is_asked_for_all_the_same(world: World) -> None:
+    """EC2's denial says why, and is kept."""
+    world.node_class["spec"]["amiFamily"] = 7
+    found = world.launch()
+    assert found is not None
+    assert labels.NODECLASS_HASH not in found.plan.annotations
+
+
+@pytest.mark.parametrize(("uses", "expected"), [(True, True), (False, False)])
+def test_an_order_says_whether_reservations_may_be_used(uses: bool, expected: bool) -> None:
+    world = World(uses_reservations=uses)
+    world.launch()
+    assert world.cloud.orders[0].uses_reservations is expected
+
+
+def test_tokens_differ_by_cluster_claim_attempt_and_maker(world: World) -> None:
+    """EC2 answers a token that it knows with the instances of its first order."""
+
+    def token(cluster: str, name: str, made_by: str = "") -> str:
+        planned = schedule(world.snapshot).claims[0]
+        if made_by:
+            planned = msgspec.structs.replace(planned, annotations={labels.MADE_BY_HAND: made_by})
+        launcher = Launcher(world.cloud, world.stores, cluster=cluster)
+        record = launcher.record(planned, name, world.snapshot, NOW)
+        assert isinstance(record, ClaimRecord)
+        return record.token
+
+    tokens = [token("a", "c"), token("b", "c"), token("a", "d"), token("a", "c", "uid-1"), token("a", "c", "uid-2")]
+    assert len(set(tokens)) == len(tokens)
+    assert token("a", "c") == tokens[0]
+    assert len(tokens[0]) == 32
+
+
+def capacity_error(record: ClaimRecord) -> InsufficientCapacityError:
+    refused = [RefusedOffering(offering.key, "InsufficientInstanceCapacity") for offering in record.offerings]
+    return InsufficientCapacityError(CALL, "no capacity", refused)
+
+
+class TestRefused:
+    """The claim is forgotten, so that its pods are planned again; the reason is kept for the next launches."""
+
+    def test_for_lack_of_capacity(self, world: World) -> None:
+        record = world.stored()[0]
+        error = capacity_error(record)
+        world.answering(error)
+        assert world.launch(record) is None
+        assert "c0" not in world.rows.claims
+        assert world.report.counts == {"refusedLaunches": 1}
+        assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.INSUFFICIENT_CAPACITY)]
+        assert world.report.outcomes[0].message == str(error)
+        assert set(world.rows.refused) == {offering.key for offering in record.offerings}
+        assert world.brakes.breakers() == ()
+
+    @pytest.mark.parametrize("names_offerings", [True, False])
+    def test_for_good_reasons(self, world: World, *, names_offerings: bool) -> None:
+        record = world.stored()[0]
+        first = record.offerings[0].key
+        named = LaunchDeniedError(CALL, "no", [RefusedOffering(first, "UnauthorizedOperation", "not allowed")])
+        world.answering(
+            named if names_offerings else DeniedError(CALL, "no", code="UnauthorizedOperation", said="not allowed")
+        )
+        assert world.launch(record) is None
+        assert world.report.counts == {"deniedLaunches": 1}
+        assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.LAUNCH_DENIED)]
+        (denial,) = world.rows.denials.values()
+        assert (denial.code, denial.message) == ("UnauthorizedOperation", "not allowed")
+        (breaker,) = world.brakes.breakers()
+        assert breaker.node_pool == "default"
+
+    def test_before_ec2_is_asked(self, world: World) -> None:
+        record = world.stored()[0]
+        world.rows.refused = {offering.key: NOW.replace(year=2030) for offering in record.offerings}
+        assert world.launch(record) is None
+        assert (world.report.counts, world.cloud.orders) == ({"heldBackLaunches": 1}, [])
+        assert world.outcomes() == [("c0", OutcomeState.REFUSED, ClaimReason.LAUNCH_HELD_BACK)]
+
+
+class TestUnclear:
+    """EC2 may have launched: the claim stays, and looks for its instance before it is tried again."""
+
+    def test_the_token_stays_and_the_error_is_kept(self, world: World) -> None:
+        record = world.stored()[0]
+        world.answering(TransientError(CALL, "x" * 500))
+        found = world.launch(record)
+        assert found is not None
+        assert found == world.rows.claims["c0"]
+        assert (found.attempts, found.token, found.reason) == (1, record.token, ClaimReason.LAUNCH_FAILED)
+        assert (len(found.message), world.report.counts) == (300, {"unclearLaunches": 1})
+        assert found.phase is ClaimPhase.REQUESTED
+
+    def test_a_token_that_ec2_knows_from_another_order_is_replaced(self, world: World) -> None:
+        record = world.stored()[0]
+        world.answering(ConflictError(CALL, "IdempotentParameterMismatch"))
+        found = world.launch(record)
+        assert found is not None
+        again = world.launch(found)
+        assert again is not None
+        assert len({record.token, found.token, again.token}) == 3
+        assert (found.attempts, again.attempts) == (1, 2)
+
+    def test_a_shared_launch_is_first_looked_for_and_then_left(self, world: World) -> None:
+        """Another run may have asked for it: one of its instances may be left for the claim."""
+        first, _ = world.stored(shared=True)
+        assert (first.shares, first.share) == (2, 0)
+        found = world.launch(first)
+        assert found is not None
+        assert world.cloud.orders == []
+        assert (found.token, found.shares, found.attempts) == (first.token, 2, 1)
+        again = world.launch(found)
+        assert again is not None
+        assert (again.shares, again.share, world.cloud.orders) == (1, 0, [])
+        assert again.token != first.token
+
+
+class TestShared:
+    """One order for claims of one shape."""
+
+    def launched(self, world: World) -> list[ClaimRecord | None]:
+        records = world.stored(shared=True)
+        answer = world.launcher.ask(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        return [
+            world.launcher.settle(record, answer, world.snapshot.catalogue, NOW, world.report) for record in records
+        ]
+
+    def test_each_gets_the_instance_of_its_share(self, world: World) -> None:
+        found = self.launched(world)
+        assert [record and record.instance_id for record in found] == ["i-0000", "i-0001"]
+        assert [order.count for order in world.cloud.orders] == [2]
+
+    def test_those_without_an_instance_are_forgotten(self, world: World) -> None:
+        world.cloud.room = 1
+        found = self.launched(world)
+        assert [record and record.instance_id for record in found] == ["i-0000", None]
+        assert world.report.counts == {"refusedLaunches": 1}
+        assert world.report.outcomes[-1].message == "EC2 launched 1 of the 2 asked for"
+        assert list(world.rows.claims) == ["c0"]
+
+    def test_one_that_leaves_the_launch_asks_for_itself(self, world: World) -> None:
+        record = world.launcher.alone(world.stored(shared=True)[1])
+        assert (record.shares, record.share) == (1, 0)
+        assert world.rows.claims["c1"].token == record.token
+        assert world.launch(record) is not None
+
+
+class TestStoring:
+    """The instance runs: what happens to the row must not launch a second one."""
+
+    def changing(self, world: World, *answers: Callable[[], None] | None) -> None:
+        """Play these before the changes that follow the launch, one after the other; None for success."""
+        left = iter(answers)
+
+        def before(call: str) -> None:
+            if call == "write" and world.cloud.orders:
+                act = next(left, None)
+                if act is not None:
+                    act()
+
+        world.rows.before_call = before
+
+    def fail(self) -> None:
+        raise TransientError("dynamodb:UpdateItem", "throttled")
+
+    def touched(self, world: World) -> Callable[[], None]:
+        """Another run changes the row."""
+
+        def touch() -> None:
+            record = world.rows.claims["c0"]
+            world.rows.claims["c0"] = msgspec.structs.replace(record, version=record.version + 1, message="touched")
+
+        return touch
+
+    def test_a_conflict_stores_it_on_the_current_row(self, world: World) -> None:
+        self.changing(world, self.touched(world))
+        found = world.launch()
+        assert found is not None
+        assert found.instance_id == "i-0000"
+        assert len(world.cloud.orders) == 1
+
+    def test_a_table_that_fails_is_tried_again_a_few_times(self, world: World) -> None:
+        self.changing(world, *[self.fail] * (STORE_ATTEMPTS - 1))
+        found = world.launch()
+        assert found is not None
+        assert found.instance_id == "i-0000"
+
+    def test_after_the_last_time_the_error_is_raised(self, world: World) -> None:
+        self.changing(world, *[self.fail] * STORE_ATTEMPTS)
+        with pytest.raises(TransientError):
+            world.launch()
+        assert world.rows.claims["c0"].machine is None
+
+    def test_a_row_that_is_gone_cannot_be_stored(self, world: World) -> None:
+        def drop() -> None:
+            world.rows.claims.clear()
+            self.fail()
+
+        self.changing(world, drop)
+        with pytest.raises(TransientError):
+            world.launch()
+
+    def test_one_that_another_run_stored_is_returned(self, world: World) -> None:
+        def adopt() -> None:
+            record = world.rows.claims["c0"]
+            machine = world.launcher.adopt(record, world.cloud.instances()[0], world.snapshot.catalogue, NOW).machine
+            world.rows.claims["c0"] = msgspec.structs.replace(record, machine=machine, version=9)
+            self.fail()
+
+        self.changing(world, adopt)
+        found = world.launch()
+        assert found is not None
+        assert found.version == 9
+
+
+def test_an_instance_of_an_unknown_type_holds_what_was_reserved(world: World) -> None:
+    """What it has is not known, so the limits would seem to have its room."""
+    record = world.stored()[0]
+    world.snapshot = a_snapshot(types=(a_type("c5.large"),))
+    found = world.launch(record)
+    assert found is not None
+    assert found.reserved == record.reserved != {}
+
+
+def test_a_launch_shows_what_ec2_refused_on_the_way(world: World) -> None:
+    """It remembers a refusal of one offering, and forgets one of the offering that it got."""
+    record = world.stored()[0]
+    got, other = record.offerings[0].key, OfferingKey("m5.large", "us-east-1c", labels.ON_DEMAND)
+    world.rows.refused[got] = NOW
+    launched = world.cloud.launch
+
+    def launch(order: Any) -> Any:
+        return msgspec.structs.replace(
+            launched(order), refused=(RefusedOffering(other, "InsufficientInstanceCapacity"),)
+        )
+
+    world.cloud.launch = launch  # type: ignore[method-assign] - EC2 names both in one answer
+    assert world.launch(record) is not None
+    assert set(world.rows.refused) == {other}
