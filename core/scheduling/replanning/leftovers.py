@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pending_pods import is_virtual
-from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods.pod_group import PendingGroup
 
 Leftovers = Counter[int]
 """Pod group → how many of its pods have no place."""
@@ -22,15 +22,23 @@ def leftovers_of(solution: Solution) -> Leftovers:
     return left
 
 
-def is_fair(groups: Mapping[int, PodGroup], *, before: Leftovers, after: Leftovers) -> bool:
+def is_fair(waiting: Mapping[int, PendingGroup], *, before: Leftovers, after: Leftovers) -> bool:
     """Whether only pods with rules along shared domains lose a place, and none loses it to pods of lower priority.
 
     Pods without such rules keep their places: otherwise small pods would permanently displace large ones at a limit.
+
+    Args:
+        waiting: Pod group → all of its pods that wait, in the order of the queue.
+        before: The pods that one plan left.
+        after: The pods that the other plan left.
     """
     gained: Counter[int] = Counter()
     for index in before | after:
-        pod_group = groups[index]
-        if after[index] > before[index] and not any(step.keys for step in pod_group.steps):
+        group, loses = waiting[index], after[index] > before[index]
+        if loses and not any(step.keys for step in group.pod_group.steps):
             return False
-        gained[pod_group.signature.spec.priority] += before[index] - after[index]
+        # Pods of a group get their places in order, so those that are left are its last ones. Their priorities may differ.
+        fewer, more = sorted((before[index], after[index]))
+        for pod in group.pods[len(group.pods) - more : len(group.pods) - fewer]:
+            gained[pod.spec.priority] += -1 if loses else 1
     return next((gained[priority] > 0 for priority in sorted(gained, reverse=True) if gained[priority]), True)

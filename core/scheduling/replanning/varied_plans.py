@@ -15,6 +15,7 @@ from typing import Final
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.guided_steps import GuidedSteps
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.primitives.memo import memo
 from core.scheduling.replanning.leftovers import Leftovers, is_fair, leftovers_of
@@ -56,6 +57,9 @@ class VariedPlans:
         self._groups: dict[int, PodGroup] = {
             pending_group.pod_group.index: pending_group.pod_group for pending_group in waiting
         }
+        self._waiting: dict[int, PendingGroup] = {
+            one.pod_group.index: one for one in waiting if not is_virtual(one.pods[0])
+        }
         self._pods = sum(len(pending_group.pods) for pending_group in waiting)
         by_signature = {one.signature.index: one for one in self._groups.values() if one.steps}
         self._conflicts: Callable[[int], TopologyConflicts] = memo(
@@ -90,7 +94,7 @@ class VariedPlans:
     ) -> VariationOutcome:
         solution = solutions[variation] = self._plan(sorted(self._queue(), key=variation.rank), variation)
         left_now = leftovers_of(solution)
-        fault = 0 if is_fair(self._groups, before=left, after=left_now) else self._pods
+        fault = 0 if is_fair(self._waiting, before=left, after=left_now) else self._pods
         return VariationOutcome(left_now.total() + fault, self._signatures(left_now))
 
     def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
