@@ -87,15 +87,6 @@ def encode_plan(plan: Plan) -> bytes:
     return _closed("Plan", plan)
 
 
-def decode_plan(raw: bytes) -> Plan:
-    """Read a plan that `encode_plan` wrote.
-
-    Raises:
-        InvalidInputError: If it is none, or of another schema version.
-    """
-    return _decoded(_opened(raw, "Plan").body, Plan)
-
-
 def encode_disruption_plan(plan: DisruptionPlan) -> bytes:
     """Write a disruption plan."""
     return _closed("DisruptionPlan", plan)

@@ -13,7 +13,6 @@ import msgspec
 
 from core import labels
 from core.api.objects import JsonObject
-from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding
 from core.manifests.wire.api_resources import Resource
 from core.manifests.wire.object_metadata import WireMetadata
@@ -103,7 +102,3 @@ def _default(field: Any) -> Any:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default
-
-
-ORDER: Final = {resource: number for number, resource in enumerate(kinds.ALL)}
-"""Order of kinds in a document: equal clusters give equal bytes."""

@@ -75,7 +75,6 @@ _SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
 """Of volumes only the presence is read."""
 
 _NAMESPACES: Final = "namespaces"
-_CONDITIONS: Final = "conditions"
 
 
 class Pseudonyms:

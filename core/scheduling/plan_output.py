@@ -23,7 +23,7 @@ from core.scheduling.pods.pending_pods import buffer_of, is_virtual
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
-MAX_TYPES: Final = 600
+TYPES_MAX: Final = 600
 """The most instance types that a claim names (Karpenter)."""
 
 
@@ -79,7 +79,7 @@ class _Forms:
 
     def _form(self, claim: InFlightClaim, left: TypeMask) -> _Form:
         template, types = claim.template, claim.template.types
-        mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
+        mask = cut(types, left, claim.reqs, claim.min_values, TYPES_MAX)
         zones, capacity_types = types.offerings.zones_and_capacity_types(mask, claim.reqs)
         price = types.offerings.cheapest(mask, claim.reqs) or 0
         requirements = _requirements(claim, types.names(mask), capacity_types)

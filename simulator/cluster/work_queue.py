@@ -29,10 +29,6 @@ class WorkQueue:
             self._clock.after(self._delay, self._run)
         self._waiting.add(key)
 
-    def add_after(self, delay: timedelta, key: Key) -> None:
-        """Reconcile `key` once `delay` has passed."""
-        self._clock.after(delay, lambda: self.add(key))
-
     def _run(self) -> None:
         due, self._waiting = sorted(self._waiting), set()
         for key in due:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from core.lifecycle.moments import seconds_since_pods
 from core.lifecycle.records import ClaimRecord
 from infra import cluster_role
 from tests.e2e.audit_record import Verb, unused
@@ -16,6 +15,7 @@ from tests.e2e.functions.account import cold_starts, figures
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Elsewhere, Verdict
 from tests.e2e.latency import percentile
+from tests.e2e.moments import seconds_since_pods
 
 COLUMNS: Final = ("pods", "bound_as_planned", "bound_elsewhere", "pending", "empty_nodes")
 
@@ -33,7 +33,7 @@ class Report(msgspec.Struct, kw_only=True):
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
         latencies: Seconds from pod to CreateFleet, by what woke the functions; those of a burst, which pods wait for, apart.
-        moments: Seconds from a claim's first pod to each moment of the claim, by moment (`core.lifecycle.moments`).
+        moments: Seconds from a claim's first pod to each moment of the claim, by moment (`tests.e2e.moments`).
         elsewhere: By scene, the pods that are not where they were planned.
         seconds: By scene, and what it took to start a world.
         invocations: Every one, without what it answered.

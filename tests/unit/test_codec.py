@@ -15,16 +15,13 @@ from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
 from core.model.node_claim import ObjectRef
 from core.model.plan import (
-    Binding,
     Blocked,
     Command,
-    Cost,
     DisruptionCost,
     DisruptionPlan,
     Move,
     Plan,
     PlannedClaim,
-    Unschedulable,
 )
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
@@ -84,20 +81,6 @@ def test_a_snapshot_comes_back_as_it_was(pods: list[Pod], now: datetime, nominat
     raw = codec.encode_snapshot(snapshot)
     assert codec.decode_snapshot(raw) == snapshot
     assert codec.encode_snapshot(codec.decode_snapshot(raw)) == raw
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(CLAIMS, max_size=3), MOMENTS, st.none() | st.integers(0, 10**12))
-def test_a_plan_comes_back_as_it_was(claims: list[PlannedClaim], now: datetime, bound: int | None) -> None:
-    """What was decided is carried out by another invocation, from the record."""
-    plan = Plan(
-        now=now,
-        claims=tuple(claims),
-        bindings=(Binding("a/b", "n"),),
-        unschedulable=(Unschedulable("a/c", "NoOfferingFits", "two\nlines"),),
-        cost=Cost(5, bound),
-    )
-    assert codec.decode_plan(codec.encode_plan(plan)) == plan
 
 
 @settings(max_examples=30, deadline=None)

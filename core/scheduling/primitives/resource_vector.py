@@ -43,12 +43,6 @@ def within(requested: Vector, available: Vector) -> bool:
     return all(map(le, requested, available))
 
 
-def least(vectors: Iterable[Vector]) -> Vector | None:
-    """Return the smallest amount of each resource, None for no vectors."""
-    rows = list(vectors)
-    return tuple(map(min, zip(*rows, strict=True))) if rows else None
-
-
 def pareto(vectors: Iterable[Vector]) -> tuple[Vector, ...]:
     """Return the Pareto-maximal vectors: requests that fit any vector fit one of these."""
     front: list[Vector] = []

@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from core.lifecycle.moments import seconds_since_pods
 from lambdas.wiring import BY_NAME
 from tests.e2e.cloud.kubelets import Pace as KubeletPace
 from tests.e2e.functions.pump import Pace
 from tests.e2e.functions.sandbox import OK
+from tests.e2e.moments import seconds_since_pods
 from tests.e2e.parts.admin import Admin, until
 from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Footprint

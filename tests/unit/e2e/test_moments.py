@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.lifecycle.moments import seconds_since_pods
 from core.lifecycle.records import Moments
 from tests.builders import NOW
+from tests.e2e.moments import seconds_since_pods
 from tests.unit.lifecycle.records_for_tests import a_record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.scheduling.primitives.resource_vector import ResourceAxis, least, minus, pareto, plus, within
+from core.scheduling.primitives.resource_vector import ResourceAxis, minus, pareto, plus, within
 
 VECTORS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6)
 
@@ -32,11 +32,3 @@ def test_a_difference_undoes_a_sum(vectors: list[tuple[int, int]]) -> None:
 def test_what_fits_any_vector_fits_one_of_the_front(vectors: list[tuple[int, int]], requested: tuple[int, int]) -> None:
     """Otherwise, a pod is refused although a type has room for it."""
     assert any(within(requested, one) for one in pareto(vectors)) == any(within(requested, one) for one in vectors)
-
-
-@given(VECTORS)
-def test_the_least_is_within_each(vectors: list[tuple[int, int]]) -> None:
-    """It decides whether a claim can be closed: more than the least would close claims too early."""
-    found = least(vectors)
-    assert (found is None) == (not vectors)
-    assert found is None or all(within(found, one) for one in vectors)
