@@ -11,6 +11,14 @@ from core.api.objects import JsonObject
 
 _ENVIRONMENT: Final = 64
 _CONDITION_TIME: Final = "2026-11-20T11:00:00Z"
+_UNSCHEDULABLE: Final = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/12 nodes are available: 12 Insufficient cpu.",
+    "lastProbeTime": None,
+    "lastTransitionTime": _CONDITION_TIME,
+}
 _MOUNT: Final = {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
 
 
@@ -60,16 +68,7 @@ def _dressed(pod: JsonObject, service: str) -> JsonObject:
         "preemptionPolicy": "PreemptLowerPriority",
         "priority": 0,
     }
-    pod["status"]["conditions"] = [
-        {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": "0/12 nodes are available: 12 Insufficient cpu.",
-            "lastProbeTime": None,
-            "lastTransitionTime": _CONDITION_TIME,
-        }
-    ]
+    pod["status"]["conditions"] = [_UNSCHEDULABLE]
     return pod
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
     from lambdas.controllers.events.audit_log import AuditLog
     from lambdas.controllers.events.interruption import Interruptions
+    from lambdas.controllers.launching.launch_requests import LaunchRequests
+    from lambdas.controllers.launching.launch_waves import LaunchWaves
     from lambdas.controllers.launching.launching import Launcher
     from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
     from lambdas.controllers.maintenance.quotas import QuotaRefresh
@@ -48,7 +50,6 @@ class Application:
         """Controller of `provision`."""
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.draining.replacements import Replacing
-        from lambdas.controllers.launching.launch_waves import LaunchWaves
         from lambdas.controllers.provisioning.claim_records import ClaimRecords
         from lambdas.controllers.provisioning.lost_rows import LostRows
         from lambdas.controllers.provisioning.next_run import NextRun
@@ -62,10 +63,9 @@ class Application:
         from lambdas.controllers.resting.absent_claims import AbsentClaims
         from lambdas.controllers.status.buffer_status import BufferStatus
 
-        given, launcher = self.adapters, self._launcher
+        given = self.adapters
         kubernetes, stores, settings, clock = given.kubernetes, given.stores, given.settings, given.clock
         observer = self.observer.judging(given.cloud)
-        waves = LaunchWaves(launcher, given.run_tasks.launches, clock, at_most=settings.launches_per_run)
         events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
         decided = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         decision = PlanDecision(observer, given.ledger, settings, clock)
@@ -76,8 +76,8 @@ class Application:
             stores=stores,
             leases=given.leases,
             decision=decision,
-            claim_records=ClaimRecords(launcher, clock, at_most=settings.launches_per_run),
-            launches=PlanLaunches(waves, given.queues.work, clock),
+            claim_records=ClaimRecords(self._launcher, clock, at_most=settings.launches_per_run),
+            launches=PlanLaunches(self._launch_waves, given.queues.work, clock),
             publisher=PlanPublisher(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),
             observed=ObservedPlans(decision, given.ledger),
@@ -251,16 +251,31 @@ class Application:
         return ClaimTerminator(given.stores.claims, self.claim_deletion, given.brakes, work, given.clock)
 
     @cached_property
-    def _launcher(self) -> Launcher:
-        from lambdas.controllers.launching.launching import Launcher
+    def _launch_requests(self) -> LaunchRequests:
+        from lambdas.controllers.launching.launch_requests import LaunchRequests
 
         given, gates = self.adapters, self.adapters.settings.options().feature_gates
-        return Launcher(
+        return LaunchRequests(
             given.cloud,
             given.stores,
             cluster=given.settings.cluster_name,
             uses_reservations=gates.reserved_capacity,
         )
+
+    @cached_property
+    def _launch_waves(self) -> LaunchWaves:
+        from lambdas.controllers.launching.launch_waves import LaunchWaves
+
+        given, at_most = self.adapters, self.adapters.settings.launches_per_run
+        tasks = given.run_tasks.launches
+        return LaunchWaves(self._launch_requests, self._launcher, tasks, given.clock, at_most=at_most)
+
+    @cached_property
+    def _launcher(self) -> Launcher:
+        from lambdas.controllers.launching.launching import Launcher
+
+        given = self.adapters
+        return Launcher(self._launch_requests, given.stores.claims, cluster=given.settings.cluster_name)
 
     @cached_property
     def _rebuilding(self) -> Rebuilding:

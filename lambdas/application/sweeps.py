@@ -48,17 +48,9 @@ def sweeps(
     """Return every sweep of this installation."""
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
-    unknown = UnknownInstances(
-        rebuilding, stores.claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues
-    )
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
-        UntrackedInstances(cloud, rebuilding, unknown),
-        LostInstances(cloud, terminator),
-        InstanceIndex(stores.claims),
-        DemotedInstances(kubernetes, stores.claims, observer),
-        CapacityBlocks(terminator),
-        ImpairedInstances(cloud, terminator),
+        *_instance_sweeps(adapters, observer, terminator, rebuilding),
         DeletedNodes(work),
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
@@ -84,4 +76,19 @@ def sweeps(
             NodeClaimStatus(kubernetes, clock),
             work,
         ),
+    )
+
+
+def _instance_sweeps(
+    adapters: Adapters, observer: Observer, terminator: ClaimTerminator, rebuilding: Rebuilding
+) -> tuple[Sweep, ...]:
+    kubernetes, cloud, claims = adapters.kubernetes, adapters.cloud, adapters.stores.claims
+    unknown = UnknownInstances(rebuilding, claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues)
+    return (
+        UntrackedInstances(cloud, rebuilding, unknown),
+        LostInstances(cloud, terminator),
+        InstanceIndex(claims),
+        DemotedInstances(kubernetes, claims, observer),
+        CapacityBlocks(terminator),
+        ImpairedInstances(cloud, terminator),
     )

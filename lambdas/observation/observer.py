@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 from core.api.objects import name_of
@@ -17,7 +18,7 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.pod import Pod
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import Snapshot
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
 from lambdas.observation.open_market import OpenMarket
@@ -121,14 +122,7 @@ class Observer:
             kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)
         }
         node_classes = self._with_current_classes(objects)
-        snapshot, problems = assemble(
-            objects,
-            now=self._clock.now(),
-            catalogue=Catalogue(),
-            options=self._settings.options(),
-            cluster=self._settings.cluster_name,
-            is_live=True,
-        )
+        snapshot, problems = self._assembled(objects, self._clock.now(), Catalogue())
         return ClusterState(
             snapshot=self._joined(snapshot, records, commands),
             claims=_by_claim(records),
@@ -151,21 +145,13 @@ class Observer:
         rejected: list[ObjectProblem] = []
         commands = self._stores.commands.all()
         records = self._stores.claims.all()
-        options = self._settings.options()
-        objects, node_classes = self._objects(options, rejected)
+        objects, node_classes = self._objects(rejected)
         now = self._clock.now()
         denials = self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now) if with_market else ()
         market = (
             self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, records) if with_market else Catalogue()
         )
-        snapshot, problems = assemble(
-            objects,
-            now=now,
-            catalogue=without_denied(market, denials),
-            options=options,
-            cluster=self._settings.cluster_name,
-            is_live=True,
-        )
+        snapshot, problems = self._assembled(objects, now, without_denied(market, denials))
         if with_market:
             snapshot = self.open_market.without_shifted_zones(self.open_market.with_quotas(snapshot))
         if self._user_data_problem is not None:
@@ -186,10 +172,21 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def _objects(
-        self, options: Options, rejected: list[ObjectProblem]
-    ) -> tuple[dict[Resource, tuple[Any, ...]], tuple[JsonObject, ...]]:
+    def _assembled(
+        self, objects: dict[Resource, tuple[Any, ...]], now: datetime, catalogue: Catalogue
+    ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
+        return assemble(
+            objects,
+            now=now,
+            catalogue=catalogue,
+            options=self._settings.options(),
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+
+    def _objects(self, rejected: list[ObjectProblem]) -> tuple[dict[Resource, tuple[Any, ...]], tuple[JsonObject, ...]]:
         """Return the objects of each kind that options and pods require, and the EC2NodeClasses in their current state."""
+        options = self._settings.options()
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
         node_classes = self._with_current_classes(objects)
         objects[kinds.PODS] = self._read(kinds.PODS, rejected)
@@ -214,22 +211,16 @@ class Observer:
         """
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _MARKET}
         self._with_current_classes(objects)
-        options, now = self._settings.options(), self._clock.now()
-        if options.feature_gates.node_overlay:
+        now = self._clock.now()
+        if self._settings.options().feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
         reserves = any(map(selects_reservations, objects[kinds.EC2_NODE_CLASSES]))
         claims = self._stores.claims.all() if reserves else ()
-        snapshot, _ = assemble(
-            objects,
-            now=now,
-            catalogue=without_denied(
-                self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, claims),
-                self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now),
-            ),
-            options=options,
-            cluster=self._settings.cluster_name,
-            is_live=True,
+        catalogue = without_denied(
+            self.open_market.catalogue(objects[kinds.EC2_NODE_CLASSES], now, claims),
+            self.open_market.denials(objects[kinds.EC2_NODE_CLASSES], now),
         )
+        snapshot, _ = self._assembled(objects, now, catalogue)
         return self.open_market.without_shifted_zones(snapshot)
 
     def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:

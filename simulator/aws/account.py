@@ -106,28 +106,10 @@ class Account:
         self.wire = Wire(around.faults, around.spend, latency, RequestRates(clock).take)
         self._quotas = VcpuQuotas(region.vcpu_quotas, self.exchange, self.instances)
         self._placement_groups = PlacementGroups()
-        checks = LaunchChecks(
-            self.exchange,
-            self.images,
-            self.network,
-            self._profiles.arn_of,
-            self._denies,
-            self._quotas,
-            self._placement_groups,
-        )
         self.reservations = Reservations(clock, self.exchange, self.instances)
         for reservation in _reservations_of(region):
             self.reservations.make(reservation)
-        self._fleets = Fleets(
-            clock,
-            recorder,
-            self.exchange,
-            self.instances,
-            self.network,
-            self._templates.find,
-            checks,
-            self.reservations,
-        )
+        self._fleets = self._made_fleets(around)
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
         self._calls = InstanceCalls(self.instances, self.exchange, self.network.vpc_id, self._age)
         self._bucket = Bucket(clock, _BUCKET)
@@ -137,6 +119,27 @@ class Account:
         self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
         self.settings = _settings(region, urls, self.topics.arn)
+
+    def _made_fleets(self, around: Surroundings) -> Fleets:
+        checks = LaunchChecks(
+            self.exchange,
+            self.images,
+            self.network,
+            self._profiles.arn_of,
+            self._denies,
+            self._quotas,
+            self._placement_groups,
+        )
+        return Fleets(
+            around.clock,
+            around.recorder,
+            self.exchange,
+            self.instances,
+            self.network,
+            self._templates.find,
+            checks,
+            self.reservations,
+        )
 
     def _denies(self, pool: Pool) -> str:
         """Return the code with which the fault on the present call denies this pool, empty where none does."""
@@ -151,9 +154,8 @@ class Account:
         fault = self.wire.fault
         return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
 
-    def _answers(self) -> dict[str, Responder]:
+    def _ec2_answers(self) -> dict[str, Responder]:
         return {
-            **self.table.answers(),
             "ec2:CreateFleet": self._fleets.create,
             "ec2:RunInstances": self._fleets.try_one,
             "ec2:DescribeCapacityReservations": self.reservations.describe,
@@ -172,6 +174,12 @@ class Account:
             "ec2:CreateLaunchTemplate": self._templates.create,
             "ec2:DescribeLaunchTemplates": self._templates.describe,
             "ec2:DeleteLaunchTemplate": self._templates.delete,
+        }
+
+    def _answers(self) -> dict[str, Responder]:
+        return {
+            **self.table.answers(),
+            **self._ec2_answers(),
             "pricing:GetProducts": self._prices.get_products,
             "ssm:GetParameter": self.brakes.get_parameter,
             "ssm:GetParameters": self.images.get_parameters,

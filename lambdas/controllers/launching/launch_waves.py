@@ -17,6 +17,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
+from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject
@@ -58,7 +59,10 @@ class _Attempt(msgspec.Struct):
 class LaunchWaves:
     """Launches many claims, up to a limit per run."""
 
-    def __init__(self, launcher: Launcher, run_tasks: RunTasks, clock: Clock, *, at_most: int) -> None:
+    def __init__(
+        self, requests: LaunchRequests, launcher: Launcher, run_tasks: RunTasks, clock: Clock, *, at_most: int
+    ) -> None:
+        self._requests = requests
         self._launcher = launcher
         self._run_tasks = run_tasks
         self._clock = clock
@@ -105,7 +109,7 @@ class LaunchWaves:
 
         def ask() -> None:
             node_class = node_classes[records[0].plan.node_class.name]
-            answers.append(self._launcher.ask(records, node_class, catalogue, self._clock.now(), attempt.report))
+            answers.append(self._requests.ask(records, node_class, catalogue, self._clock.now(), attempt.report))
 
         boundary = Boundary(attempt.report)
         if not boundary.attempt(records[0].name, ask):

@@ -1,20 +1,19 @@
-"""Launches a planned claim: the intent is stored first, then EC2 is called, then the answer is stored."""
+"""Turns planned claims into records, and EC2's answer to what was asked for them into records with machines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from core import api, labels
-from core.errors import InvalidInputError
+from core import labels
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.launching.shared_launch import share_launches
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
-from core.model.catalogue import Catalogue, OfferingKey
+from core.model.catalogue import Catalogue
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import resources
@@ -22,26 +21,22 @@ from core.reasons.claim import ClaimReason
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
-from lambdas.brakes.joining import count_failure
-from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
+from lambdas.controllers.launching.claim_record import requested
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.instance_outcomes import launch_outcome
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
-from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
-from lambdas.observation.stores import Stores
+from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.ports import (
-    CloudProvider,
     ConflictError,
     DeniedError,
     Instance,
     InsufficientCapacityError,
     JsonObject,
-    LaunchDeniedError,
     PortError,
-    RefusedOffering,
     TransientError,
 )
 from lambdas.run_report import RunReport
+from lambdas.store import ClaimStore
 
 STORE_ATTEMPTS: Final = 3
 """Attempts to store an instance. After the last one `execute` finds the instance by its tag and adopts it."""
@@ -50,13 +45,10 @@ STORE_ATTEMPTS: Final = 3
 class Launcher:
     """Turns planned claims into records, and records into instances."""
 
-    def __init__(self, cloud: CloudProvider, stores: Stores, *, cluster: str, uses_reservations: bool = True) -> None:
-        self._cloud = cloud
-        self._claims = stores.claims
-        self._breakers = stores.breakers
-        self._gate = LaunchGate(stores.denials, stores.unavailable)
+    def __init__(self, requests: LaunchRequests, claims: ClaimStore, *, cluster: str) -> None:
+        self._requests = requests
+        self._claims = claims
         self._cluster = cluster
-        self._uses_reservations = uses_reservations
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
         """Return the record to store before the launch, or why nothing can be launched."""
@@ -69,59 +61,9 @@ class Launcher:
     def launch(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
-        """Launch the claim's instance and store it: `ask` and `settle` for one claim."""
-        return self.settle(record, self.ask([record], node_class, catalogue, now, report), catalogue, now, report)
-
-    def ask(
-        self,
-        records: Sequence[ClaimRecord],
-        node_class: JsonObject,
-        catalogue: Catalogue,
-        now: datetime,
-        report: RunReport,
-    ) -> LaunchAnswer:
-        """Request the instances of claims that share a launch, and remember EC2's refusals.
-
-        If only some claims of a shared launch are given, another run may have requested it, so EC2 is not asked. Each claim
-        then looks for an instance of the launch; without one it is launched alone.
-
-        Raises:
-            PortError: If the request cannot be stored in the table.
-        """
-        first = records[0]
-        if len(records) < first.shares:
-            unknown = ConflictError(
-                "ec2:CreateFleet", "another run may have asked for the launch that this claim shares"
-            )
-            return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
-        admission = self._gate.admit(first, node_class, now)
-        if isinstance(admission, Refusal):
-            return LaunchAnswer(held_back=admission)
-        keeps_plan = bool(first.attempts)
-        asked = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in records}
-        first = asked[first.name]
-        try:
-            order = order_of(
-                first,
-                node_class,
-                catalogue,
-                cluster=self._cluster,
-                avoided_subnets=admission.avoided_subnets,
-                uses_reservations=self._uses_reservations,
-            )
-            launched = self._cloud.launch(order)
-        except InsufficientCapacityError as error:
-            self._gate.learn(first, node_class, admission, error.refused, error.call, now, report)
-            return LaunchAnswer(asked=asked, error=error)
-        except DeniedError as error:
-            self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
-            count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
-            return LaunchAnswer(asked=asked, error=error)
-        except (TransientError, ConflictError) as error:
-            return LaunchAnswer(asked=asked, error=error)
-        keys = frozenset(map(_key_of, launched.instances))
-        self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
-        return LaunchAnswer(asked=asked, launched=launched)
+        """Launch the instance of one claim and store it, as `settle`."""
+        answer = self._requests.ask([record], node_class, catalogue, now, report)
+        return self.settle(record, answer, catalogue, now, report)
 
     def alone(self, record: ClaimRecord) -> ClaimRecord:
         """Store that the claim no longer shares its launch, which was not requested yet. Raises PortError."""
@@ -163,14 +105,6 @@ class Launcher:
         stored = self._stored(record, instance, catalogue, now)
         report.outcomes += launch_outcome(stored, instance.launched_at)
         return stored
-
-    def _asked(
-        self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
-    ) -> ClaimRecord:
-        """Store the request before it is sent: the same token must mean the same request."""
-        plan = record.plan if keeps_plan else _of_class(record, node_class)
-        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan)
-        return self._claims.change(record, asked) if asked != record else record
 
     def _forgotten(
         self, record: ClaimRecord, reason: ReasonCode, message: str, now: datetime, report: RunReport
@@ -253,25 +187,6 @@ def _ended(
 ) -> DecisionOutcome:
     decision = record.plan.annotations.get(labels.DECISION, "")
     return DecisionOutcome(decision=decision, part=record.name, state=state, at=now, reason=reason, message=message)
-
-
-def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
-    """Return the claim's plan with the hash of the launching class, which may have been edited since the plan."""
-    try:
-        return with_class_hash(record.plan, [api.node_class(node_class)])
-    except InvalidInputError:
-        return record.plan  # EC2 denies the launch and states the reason
-
-
-def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
-    """Return the denied offerings: all requested ones if the error names none."""
-    if isinstance(error, LaunchDeniedError):
-        return error.refused
-    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
-
-
-def _key_of(instance: Instance) -> OfferingKey:
-    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type, instance.reservation_id)
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:
