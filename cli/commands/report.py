@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compute the report and print it in the requested format."""
-    from cli.answers.report_document import report_csv, report_html, report_markdown, report_table
+    from cli.answers.report_table import report_csv, report_html, report_markdown, report_table
     from cli.ledger.period_report import report_of_period
     from cli.terminal.progress import progress
     from core.gc_pause import collector_paused

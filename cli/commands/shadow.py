@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the recorded period with our decisions, and print both side by side."""
-    from cli.answers.shadow_document import shadow_html, shadow_markdown, shadow_table
+    from cli.answers.shadow_table import shadow_html, shadow_markdown, shadow_table
     from cli.ledger.shadow_report import shadow_report
     from cli.terminal.progress import progress
     from core.gc_pause import collector_paused

@@ -25,6 +25,12 @@ def name_of(obj: JsonObject) -> str:
     return str(mapping(obj.get("metadata")).get("name") or "")
 
 
+def generation_of(obj: JsonObject) -> int:
+    """`metadata.generation`, which counts changes of the spec; 0 where it is missing."""
+    found = mapping(obj.get("metadata")).get("generation")
+    return found if isinstance(found, int) else 0
+
+
 def is_ours(obj: JsonObject) -> bool:
     """Whether the object belongs to one of Karpenter's two API groups, in any version."""
     return group_and_version(obj)[0] in (labels.CORE_GROUP, labels.AWS_GROUP)

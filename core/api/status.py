@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from core.api.objects import JsonObject, mapping, name_of, sequence
+from core.api.objects import JsonObject, generation_of, mapping, name_of, sequence
 from core.model.node_claim import READY, Condition
 
 
@@ -55,17 +55,22 @@ def conditions(obj: JsonObject) -> dict[str, Condition]:
 
 
 def is_ready(obj: JsonObject) -> bool | None:
-    """Whether condition Ready is True; None where it is not set."""
+    """Whether condition Ready is True; None where it is not set. Unknown counts as not ready: nothing is launched for it."""
     ready = conditions(obj).get(READY)
     return None if ready is None else ready.status == "True"
+
+
+def readiness(obj: JsonObject) -> bool | None:
+    """What condition Ready says; None where it is not set or Unknown, so that whoever shows it can tell both apart."""
+    ready = conditions(obj).get(READY)
+    return None if ready is None or ready.status == "Unknown" else ready.status == "True"
 
 
 def is_stale(obj: JsonObject) -> bool:
     """Whether Ready, and the status beside it, describe an older generation of the object."""
     found = sequence(mapping(obj.get("status")).get("conditions"))
     seen = next((c.get("observedGeneration") for c in found if isinstance(c, dict) and c.get("type") == READY), None)
-    generation = mapping(obj.get("metadata")).get("generation")
-    return isinstance(seen, int) and isinstance(generation, int) and seen < generation
+    return isinstance(seen, int) and seen < generation_of(obj)
 
 
 def identified(value: object) -> list[JsonObject]:

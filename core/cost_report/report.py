@@ -12,6 +12,7 @@ import msgspec
 from core import labels
 from core.cost_report.instance_hours import cost, overlap
 from core.cost_report.node_shares import IDLE, node_shares
+from core.counterfactual.proven_minimum import ProvenMinimum
 from core.ledger.outcome import InstanceLife
 from core.model.catalogue import Catalogue
 from core.model.plan import Blocked, DisruptionPlan
@@ -28,7 +29,6 @@ NAMESPACE: Final = "namespace"
 CAPACITY_TYPE: Final = "capacity-type"
 INSTANCE_TYPE: Final = "instance-type"
 ZONE: Final = "zone"
-BY: Final = (NODE_POOL, NAMESPACE, CAPACITY_TYPE, INSTANCE_TYPE, ZONE)
 
 _FIELDS: Final = {
     NODE_POOL: "node_pool",
@@ -62,8 +62,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
         on_demand: What the same instances would cost on demand, at the last snapshot's prices; None without snapshots.
         idle: Nano-dollars of capacity that no pod requested, as far as snapshots show.
         causes: The same by what kept the nodes, the largest cost first; nodes that nothing kept are left out.
-        minimum: Nano-dollars of the proven minimum of the fleet in `minimum_over`; None if no snapshot proves one.
-        minimum_cost: The cost of the fleet in that time, by snapshots.
+        minimum: The proven minimum of the fleet, beside its cost by snapshots; None if no snapshot proves one.
     """
 
     cost: int
@@ -73,9 +72,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     on_demand: int | None
     idle: int
     causes: tuple[tuple[IdleCause, int], ...]
-    minimum: int | None
-    minimum_cost: int
-    minimum_over: timedelta
+    minimum: ProvenMinimum | None
 
 
 class ReportBuilder:
@@ -117,9 +114,7 @@ class ReportBuilder:
             on_demand=self._on_demand(),
             idle=self._idle,
             causes=tuple(sorted(self._causes.items(), key=lambda item: (-item[1], item[0]))),
-            minimum=self._minimum if self._minimum_over else None,
-            minimum_cost=self._minimum_cost,
-            minimum_over=self._minimum_over,
+            minimum=self._proven(),
         )
 
     @property
@@ -188,6 +183,11 @@ class ReportBuilder:
             self._minimum += cost(bound, span)
             self._minimum_cost += spent
             self._minimum_over += span
+
+    def _proven(self) -> ProvenMinimum | None:
+        if not self._minimum_over:
+            return None
+        return ProvenMinimum(cost=self._minimum, spent=self._minimum_cost, over=self._minimum_over)
 
     def _on_demand(self) -> int | None:
         if self._catalogue is None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from core.counterfactual.proven_minimum import ProvenMinimum
 from core.counterfactual.workload_places import is_played
 from core.disruption.fleet_cost import fleet_price
 from core.model import node_claim
@@ -34,8 +35,7 @@ class RecordedFleetResult(msgspec.Struct, frozen=True, kw_only=True):
         waits: Those of these pods that were bound → how long they waited.
         boot: The median time from NodeClaim to initialized node; None if no node of the period shows it.
         series: Moment and nano-dollars per hour from then on.
-        minimum: Nano-dollars of the proven minimum of any fleet for these pods in `minimum_over`, None if nothing is proven.
-        minimum_cost: What the recorded fleet cost in that time.
+        minimum: The proven minimum of any fleet for these pods, beside the cost of the recorded one; None if nothing is proven.
     """
 
     cost: int
@@ -48,9 +48,7 @@ class RecordedFleetResult(msgspec.Struct, frozen=True, kw_only=True):
     waits: dict[str, timedelta]
     boot: timedelta | None
     series: tuple[tuple[datetime, int], ...]
-    minimum: int | None
-    minimum_cost: int
-    minimum_over: timedelta
+    minimum: ProvenMinimum | None
 
 
 class RecordedFleet:
@@ -108,10 +106,15 @@ class RecordedFleet:
             waits=self._waits,
             boot=median_low(self._boots.values()) if self._boots else None,
             series=tuple(self._series),
-            minimum=self._minimum // (_HOUR // _MICROSECOND) if self._minimum_over else None,
-            minimum_cost=self._minimum_cost // (_HOUR // _MICROSECOND),
-            minimum_over=self._minimum_over,
+            minimum=self._proven(),
         )
+
+    def _proven(self) -> ProvenMinimum | None:
+        if not self._minimum_over:
+            return None
+        an_hour = _HOUR // _MICROSECOND
+        cost, spent = self._minimum // an_hour, self._minimum_cost // an_hour
+        return ProvenMinimum(cost=cost, spent=spent, over=self._minimum_over)
 
     def _charge(self, now: datetime) -> None:
         if self._last is None:

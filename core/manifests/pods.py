@@ -17,6 +17,7 @@ from core.manifests.wire import pod as wire_pod
 from core.manifests.wire.affinity import Affinity, NodeAffinity, PodAffinity, PreferredSchedulingTerm
 from core.manifests.wire.cluster import Volume
 from core.model.pod import (
+    DEFAULT_SCHEDULER,
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     HostPort,
@@ -172,7 +173,7 @@ class PodTranslator:
             resource_claims=tuple(claim.name for claim in written.resource_claims),
             priority=self._priority(written),
             priority_class=written.priority_class_name,
-            scheduler_name=written.scheduler_name or "default-scheduler",
+            scheduler_name=written.scheduler_name or DEFAULT_SCHEDULER,
             workload=written.workload_ref.name if written.workload_ref is not None else "",
             termination_grace_seconds=written.termination_grace_period_seconds,
             problem=_selection_fault(written, node, field),

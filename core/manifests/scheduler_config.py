@@ -16,9 +16,8 @@ from core.errors import InvalidInputError
 from core.manifests.partial import explained
 from core.manifests.pods import topology_spread
 from core.manifests.wire.pod import TopologySpreadConstraint
-from core.model.pod import SCHEDULE_ANYWAY, TopologySpread
+from core.model.pod import DEFAULT_SCHEDULER, SCHEDULE_ANYWAY, TopologySpread
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 SYSTEM_SPREADS: Final = (
     TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
     TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),

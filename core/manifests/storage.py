@@ -12,10 +12,17 @@ from core.errors import InvalidInputError
 from core.manifests.selectors import node_terms
 from core.manifests.wire import cluster as wire_cluster
 from core.model.pod import NodeSelectorTerm
-from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, default_class
+from core.model.storage import (
+    EBS_DRIVER,
+    IMMEDIATE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+    default_class,
+)
 from core.model.values.requirements import Requirement
 
-EBS_DRIVER: Final = "ebs.csi.aws.com"
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
@@ -75,7 +82,7 @@ def storage_class(written: wire_cluster.WireStorageClass) -> StorageClass:
     return StorageClass(
         name=written.metadata.name,
         provisioner=EBS_DRIVER if written.provisioner == _IN_TREE_EBS else written.provisioner,
-        binding_mode=written.volume_binding_mode or "Immediate",
+        binding_mode=written.volume_binding_mode or IMMEDIATE,
         allowed_topologies=tuple(
             _allowed(topology, field=f"allowedTopologies[{i}]") for i, topology in enumerate(written.allowed_topologies)
         ),

@@ -20,6 +20,7 @@ DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 HONOR: Final = "Honor"
 IGNORE: Final = "Ignore"
+DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 class LabelSelector(msgspec.Struct, frozen=True, order=True):
@@ -138,7 +139,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     resource_claims: tuple[str, ...] = ()
     priority: int = 0
     priority_class: str = ""
-    scheduler_name: str = "default-scheduler"
+    scheduler_name: str = DEFAULT_SCHEDULER
     workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""

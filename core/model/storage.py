@@ -12,6 +12,7 @@ from core.model.pod import NodeSelectorTerm
 
 IMMEDIATE = "Immediate"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+EBS_DRIVER: Final = "ebs.csi.aws.com"
 _OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
-from core.model.pod import Pod
+from core.model.pod import DEFAULT_SCHEDULER, Pod
 from core.model.values.taints import HELD, NO_EXECUTE
 
 CLOCKS_APART: Final = timedelta(seconds=1)
@@ -22,8 +22,6 @@ overcommits it.
 
 SETTLES_WITHIN: Final = SEEN_WITHIN + CLOCKS_APART
 """`SEEN_WITHIN` after a time that another sandbox may have written."""
-
-DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def is_left_to_scheduler(pod: Pod) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.model.storage import EBS_DRIVER
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import Attachments, ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
-from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES, VolumeNeeds
+from core.scheduling.pods.volumes import NO_VOLUMES, VolumeNeeds
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import TypeMask
 

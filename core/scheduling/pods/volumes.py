@@ -10,14 +10,12 @@ import msgspec
 from core import labels
 from core.model.pod import NodeSelectorTerm, Pod, VolumeUse
 from core.model.snapshot import Snapshot
-from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass, default_class
+from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, default_class
 from core.model.values.requirements import Requirements
 from core.reasons.pod import PodReason
 
-EBS_DRIVER: Final = "ebs.csi.aws.com"
-_IN_TREE: Final = {"kubernetes.io/aws-ebs": EBS_DRIVER}
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_MAX_ALTERNATIVES: Final = 64
+_ALTERNATIVES_MAX: Final = 64
 
 Alternatives = tuple[Requirements, ...]
 
@@ -153,18 +151,13 @@ class VolumeIndex:
             return _problem(
                 PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
             )
-        driver = _driver(storage)
-        attached = ((driver, f"{namespace}/{name}"),) if driver else ()
+        driver = storage.provisioner
+        attached = () if driver in ("", _NO_PROVISIONER) else ((driver, f"{namespace}/{name}"),)
         return VolumeNeeds(_term_alternatives(storage.allowed_topologies), attached)
 
 
 def _problem(reason: str, message: str) -> VolumeNeeds:
     return VolumeNeeds(reason=reason, message=message)
-
-
-def _driver(storage: StorageClass) -> str:
-    name = _IN_TREE.get(storage.provisioner, storage.provisioner)
-    return "" if name == _NO_PROVISIONER else name
 
 
 def _key(key: str) -> str:
@@ -190,6 +183,6 @@ def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
     produced: dict[Requirements, None] = {}
     for first in left:
         for second in right:
-            if first.conflict(second) is None and len(produced) < _MAX_ALTERNATIVES:
+            if first.conflict(second) is None and len(produced) < _ALTERNATIVES_MAX:
                 produced[first.merged(second.values())] = None
     return iter(produced)

@@ -134,8 +134,7 @@ class HandMadeClaims:
         lasts = refusal.reason in _LASTING
         status = "False" if lasts else "Unknown"
         conditions = [condition(kind, status, refusal.message, reason=refusal.reason) for kind in (LAUNCHED, READY)]
-        present = Present(NODE_CLAIMS, name, "", int(obj["metadata"].get("generation") or 0), obj.get("status") or {})
-        self._statuses.write(present, {"conditions": conditions})
+        self._statuses.write(Present.of(NODE_CLAIMS, obj), {"conditions": conditions})
         report.decide(DecisionKind.SKIP, name, refusal.reason, refusal.message)
         return None if lasts else CHECKED_AGAIN
 

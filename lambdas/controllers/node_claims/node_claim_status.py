@@ -58,7 +58,7 @@ class NodeClaimStatus:
             for kind, found in sorted(wanted.conditions.items())
         ]
         conditions += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _held(obj, kind, wanted)]
-        if self._statuses.write(_present(obj), {**wanted.status, "conditions": conditions}):
+        if self._statuses.write(Present.of(NODE_CLAIMS, obj), {**wanted.status, "conditions": conditions}):
             has_changed = True
         if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):
             tolerate_gone(lambda: self._kubernetes.delete(NODE_CLAIMS, name))
@@ -72,8 +72,3 @@ def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
     return kind not in wanted.conditions and any(
         c.get("type") == kind and c.get("status") != "False" for c in conditions
     )
-
-
-def _present(obj: JsonObject) -> Present:
-    metadata = obj["metadata"]
-    return Present(NODE_CLAIMS, str(metadata["name"]), "", int(metadata.get("generation", 0)), obj.get("status") or {})

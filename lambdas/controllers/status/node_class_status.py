@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
-from core.api.objects import name_of
+from core.api.objects import generation_of, name_of
+from core.api.status import readiness
 from core.catalogue.discovered.node_memory import with_seen
 from core.catalogue.discovered.placement_group import written_group
 from core.catalogue.node_class import read_node_class
@@ -19,7 +20,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.status.node_memory import seen_memory
 from lambdas.controllers.status.status_writer import condition
-from lambdas.controllers.status.user_objects import UserObjects, generation_of, is_ready
+from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState
@@ -55,7 +56,7 @@ class NodeClassStatus:
         if node_class.problem:
             self._write_invalid(manifest, node_class, more, report)
             return False
-        if is_ready(manifest) and not self._is_due(manifest):
+        if readiness(manifest) and not self._is_due(manifest):
             self._objects.write_status(kinds.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
         status, places = _without_places(self._cloud.resolve(manifest, node_pools))
@@ -75,7 +76,7 @@ class NodeClassStatus:
             own[labels.LAUNCH_VALIDATION] = validated
             self._validations.report(manifest, validated, report)
         self._objects.annotate(kinds.EC2_NODE_CLASSES, manifest, own)
-        return is_ready({"status": status})
+        return readiness({"status": status})
 
     def keep_memory(self, manifest: JsonObject, view: ClusterState) -> None:
         """Remember on the class how much memory its registered nodes have, where that is new."""

@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from core import labels
+from core.api.status import readiness
 from core.disruption.rollouts import Rollout
 from core.labels import HASH_VERSION
 from core.launch.denials.denial import LaunchDenial
@@ -24,7 +25,7 @@ from lambdas.controllers.status.node_pool_conditions import disruption_paused, p
 from lambdas.controllers.status.quota_condition import QuotaConditions
 from lambdas.controllers.status.registration_condition import RegistrationConditions
 from lambdas.controllers.status.rollout_condition import rollout_condition
-from lambdas.controllers.status.user_objects import UserObjects, is_ready
+from lambdas.controllers.status.user_objects import UserObjects
 from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.pool_user_data import measured
@@ -89,7 +90,7 @@ class ObjectStatus:
         """
         known = {found.name: found for found in view.snapshot.node_classes}
         pools = {found.name: found for found in view.snapshot.node_pools}
-        ready = {name: is_ready(manifest) for name, manifest in view.node_classes.items()}
+        ready = {name: readiness(manifest) for name, manifest in view.node_classes.items()}
         readings = self._read(attempt)
 
         def write_class(name: str, manifest: JsonObject) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.api.objects import generation_of
 from core.brakes.breaker import Breaker
 from core.model.node_pool import NodePool
 from lambdas.brakes.ports import Breakers
 from lambdas.controllers.status.status_writer import condition
-from lambdas.controllers.status.user_objects import generation_of
 from lambdas.ports import Clock, JsonObject
 
 REGISTRATION: Final = "NodeRegistrationHealthy"

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from core.api.objects import generation_of, name_of
 from core.manifests.wire.api_resources import Resource
 from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
 
@@ -20,6 +21,11 @@ class Present(msgspec.Struct, frozen=True):
     namespace: str
     generation: int
     status: JsonObject
+
+    @classmethod
+    def of(cls, kind: Resource, obj: JsonObject) -> Present:
+        """The object of a cluster-wide kind, as listed."""
+        return cls(kind, name_of(obj), "", generation_of(obj), obj.get("status") or {})
 
 
 class StatusWriter:

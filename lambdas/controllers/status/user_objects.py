@@ -19,8 +19,7 @@ class UserObjects:
 
     def write_status(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> bool:
         """Bring the status up to date; return whether it was not. Raises PortError."""
-        present = Present(kind, name_of(manifest), "", generation_of(manifest), manifest.get("status") or {})
-        return self._statuses.write(present, status)
+        return self._statuses.write(Present.of(kind, manifest), status)
 
     def annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str | None]) -> None:
         """Set annotations; None removes one. Raises PortError."""
@@ -29,15 +28,3 @@ class UserObjects:
             return
         body = {"metadata": {"annotations": dict(annotations)}}
         tolerate_gone(lambda: self._kubernetes.patch(kind, name_of(manifest), body))
-
-
-def is_ready(manifest: JsonObject) -> bool | None:
-    """Return whether the condition Ready is True, None where it is absent or Unknown."""
-    conditions = (manifest.get("status") or {}).get("conditions") or ()
-    found = next((c for c in conditions if c.get("type") == "Ready"), None)
-    return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"
-
-
-def generation_of(manifest: JsonObject) -> int:
-    """Return the generation of an object's spec, 0 where it has none."""
-    return int((manifest.get("metadata") or {}).get("generation", 0))

@@ -88,7 +88,8 @@ def test_idle_capacity_is_charged_to_what_kept_the_node_and_the_minimum_to_its_t
     found = builder.report()
     ((cause, idle),) = found.causes
     assert (cause.reason, cause.message, idle) == ("DoNotDisrupt", "pod shop/a", found.idle)
-    assert (found.idle, found.minimum, found.minimum_cost) == (50_000_000, 160_000_000, 200_000_000)
+    assert found.minimum is not None
+    assert (found.idle, found.minimum.cost, found.minimum.spent) == (50_000_000, 160_000_000, 200_000_000)
 
 
 @pytest.mark.parametrize("gone_after", [None, 3])

@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from core.counterfactual.proven_minimum import ProvenMinimum
 from core.counterfactual.recorded_fleet import RecordedFleet, RecordedFleetResult
 from core.model.node_claim import DISRUPTION_REASON, INITIALIZED, Condition
 from core.model.snapshot import Snapshot
@@ -67,7 +68,7 @@ def test_hours_cost_what_each_snapshot_shows_until_the_next() -> None:
     found = result(a_record(0, ("a", "b"), {}), a_record(30, ("a",), {}), minutes=60, floor=50_000_000)
     assert found.cost == 150_000_000
     assert found.hours == pytest.approx(1.5)
-    assert (found.minimum, found.minimum_cost, found.minimum_over) == (50_000_000, found.cost, 60 * MINUTE)
+    assert found.minimum == ProvenMinimum(cost=50_000_000, spent=found.cost, over=60 * MINUTE)
     assert [price for _, price in found.series] == [200_000_000, 100_000_000]
 
 

@@ -10,7 +10,7 @@ from core import labels
 from core.manifests import storage
 from core.manifests.wire import api_resources as kinds
 from core.model.pod import NodeSelectorTerm
-from core.model.storage import StorageClass
+from core.model.storage import EBS_DRIVER, StorageClass
 from core.model.values.requirements import Requirement
 from tests.unit.manifests.objects_for_tests import IN_ZONE_A, a_claim, a_volume, written
 
@@ -31,7 +31,7 @@ def test_an_older_volume_is_tied_by_its_labels() -> None:
     meta = {"labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}
     volume = a_volume(meta=meta, awsElasticBlockStore={"volumeID": "v"})
     assert volume.node_terms == (NodeSelectorTerm((Requirement.one_of(labels.ZONE, "a", "b"),)),)
-    assert volume.driver == storage.EBS_DRIVER
+    assert volume.driver == EBS_DRIVER
 
 
 def test_local_volumes_are_marked() -> None:
@@ -62,7 +62,7 @@ def test_storage_classes_translate_the_in_tree_driver_and_their_topologies() -> 
             allowedTopologies=[{"matchLabelExpressions": expressions}],
         )
     )
-    assert found.provisioner == storage.EBS_DRIVER
+    assert found.provisioner == EBS_DRIVER
     assert found.allowed_topologies == (IN_ZONE_A,)
     assert found.binding_mode == "Immediate"
     assert found.is_default

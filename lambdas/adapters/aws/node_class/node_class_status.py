@@ -11,6 +11,7 @@ import msgspec
 from core import api, labels
 from core.ami_families.bootstrap import Cluster, registered_taints
 from core.ami_families.registry import family_of
+from core.api.objects import generation_of
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.catalogue.sizing import sizing_of
@@ -176,7 +177,7 @@ class NodeClassResolver:
                     "reason": verdict.reason or name,
                     "message": verdict.message,
                     "lastTransitionTime": known["lastTransitionTime"] if is_same else stamp,
-                    "observedGeneration": (manifest.get("metadata") or {}).get("generation", 0),
+                    "observedGeneration": generation_of(manifest),
                 }
             )
         return conditions

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from core.model.pod import Pod, VolumeUse
-from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
+from core.model.storage import EBS_DRIVER, WAIT_FOR_FIRST_CONSUMER, StorageClass
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.attach_limits import AttachLimits
-from core.scheduling.pods.volumes import EBS_DRIVER
 from core.scheduling.primitives.handles import NO_TYPES
 from tests.builders import a_node_of, a_pod, a_type
 from tests.unit.scheduling.reading import context_of, group_of

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import msgspec
 
-from lambdas.controllers.status.quota_condition import READ_EVERY, QuotaConditions
+from lambdas.controllers.status.periodic_reading import READ_EVERY
+from lambdas.controllers.status.quota_condition import QuotaConditions
 from tests.builders import NOW, a_pool
 from tests.fakes.quotas import MemoryQuotas
 from tests.fakes.world import FakeClock

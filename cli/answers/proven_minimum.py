@@ -1,0 +1,20 @@
+"""The proven minimum of a fleet as data, in the reports that compare costs with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from core.api.objects import JsonObject
+from core.counterfactual.proven_minimum import ProvenMinimum
+from core.model.values.quantity import dollars
+
+
+def minimum_answer(minimum: ProvenMinimum | None) -> JsonObject | None:
+    """Return `provenMinimum`, None where nothing is proven."""
+    if minimum is None:
+        return None
+    return {
+        "dollars": round(dollars(minimum.cost), 6),
+        "spentMeanwhile": round(dollars(minimum.spent), 6),
+        "hours": round(minimum.over / timedelta(hours=1), 4),
+    }
