@@ -17,8 +17,7 @@ PACKAGES = (
     "packing",
     "pods",
     "reasons",
-    "scheduling/instance_types",
-    "scheduling/primitives",
+    "scheduling",
 )
 """Packages of the core whose tests mirror their modules."""
 

@@ -19,7 +19,10 @@ from core.scheduling.primitives.memo import memo
 ConstraintTypes = tuple[type[Constraint], ...]
 
 CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
-"""Every constraint, in the order in which explanations name them. A new constraint is one more entry."""
+"""The constraints of every plan, in the order in which explanations name them. A new constraint is one more entry.
+
+Two join a plan only where they apply (`SchedulingContext`): `Commitments` where some are in force, `Ec2Quotas` where a quota
+falls short."""
 
 _Kind = TypeVar("_Kind", bound=Constraint)
 

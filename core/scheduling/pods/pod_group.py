@@ -23,7 +23,7 @@ class PodSignature(msgspec.Struct, eq=False):
         spreads: The spread constraints, those of the cluster's defaults included.
         facts: Constraint → what else it reads of a pod.
         selected_by: Numbers of the topology groups whose selector picks these pods.
-        pinned_keys: Topology keys except the hostname, along which a hard rule selects these pods.
+        domain_keys: Topology keys except the hostname, along which a hard rule selects these pods.
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
@@ -68,7 +68,7 @@ class RelaxationStep(msgspec.Struct, eq=False):
     Attributes:
         index: Its number among all steps of the snapshot.
         number: Its place among the steps of its pods.
-        asks: Numbers of the requirements, one for each alternative of the volumes.
+        alternatives: Numbers of the requirements, one for each alternative of the volumes.
         host_rules, zone_rules: The rules in force, including inverse ones, by whether each node is a domain.
         keys: Topology keys of which a new node must have one value.
         is_monotone: Whether a failure is permanent as pods are added: true without affinity and spread along shared domains.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from core.scheduling.capacity.node_index import NodeIndex
 from tests.builders import ZONES, a_node_of, a_type
 from tests.unit.scheduling.reading import context_of
 
@@ -16,7 +17,8 @@ def test_suitable_nodes_agree_with_checking_each() -> None:
     plain = a_node_of(TYPE, "n0", zone=ZONES[0])
     tainted = a_node_of(TYPE, "n1", zone=ZONES[1], taints=(Taint("team", NO_SCHEDULE, "a"),))
     context = context_of(types=(TYPE,), nodes=(plain[1], tainted[1]), node_claims=(plain[0], tainted[0]))
-    index, table = context.node_index, context.table
+    table = context.table
+    index = NodeIndex(context.existing_nodes, table)
     anywhere = table.conjunction(())
     second = table.conjunction((Requirement.one_of(labels.ZONE, ZONES[1]),))
     tolerant = (Toleration(key="team", operator="Exists"),)

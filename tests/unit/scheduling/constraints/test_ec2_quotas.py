@@ -12,9 +12,12 @@ from core.model.values import quantity
 from core.model.values.requirements import Requirement
 from core.model.values.vcpu_quotas import STANDARD, quota_of
 from core.reasons.pod import PodReason
+from core.scheduling.constraints.ec2_quotas import Ec2Quotas
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.planner import Planner
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
-from tests.unit.scheduling.reading import plan_of, reasons_of
+from tests.unit.scheduling.reading import context_of, plan_of, reasons_of
 
 BOTH = (labels.ON_DEMAND, labels.SPOT)
 SIZES = (2, 4, 8, 16, 32, 64)
@@ -42,6 +45,18 @@ def test_no_plan_may_exceed_a_quota(quota: int) -> None:
     if plan.unschedulable:
         assert quota - taken < min(VCPUS.values())
         assert set(reasons_of(plan).values()) == {PodReason.QUOTA_REACHED}
+
+
+def test_only_a_plan_that_would_exceed_a_quota_is_made_with_the_constraint() -> None:
+    """It charges each claim its largest type, which costs every plan that is far from its quotas."""
+    world = {"types": TYPES, "pods": (a_pod(cpu="7"),), "vcpu_quotas": {STANDARD.on_demand: 5, STANDARD.spot: 5}}
+    context = context_of(**world)
+    assert Ec2Quotas not in context.constraints
+    assert Ec2Quotas in context.within_quotas().constraints
+    queue = queue_of(context, [(context.pending, False)])
+    claims = GreedyScheduler(context, queue, frozenset(), frozenset()).run().claims
+    assert not context.fit_quotas(claims)
+    assert context.within_quotas().fit_quotas(claims), "its plan keeps to them already"
 
 
 def test_the_reason_names_the_quota_and_what_is_missing() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import PlanStart
+from core.scheduling.constraints.node_pool_limits import NodePoolLimits
 from core.scheduling.primitives.handles import NO_TYPES
 from tests.builders import a_pool, a_type
 from tests.unit.scheduling.reading import context_of
@@ -32,7 +34,7 @@ def test_with_pods_left_over_a_pool_with_limits_is_not_repacked() -> None:
     """Otherwise, the search for cheaper nodes gives the last of a limit to other pods."""
     pools = (a_pool("free"), a_pool("limited", limits={"cpu": 100_000}))
     context = context_of(types=(SMALL,), node_pools=pools)
-    limits = context.plan_constraints(()).limits
+    limits = NodePoolLimits(PlanStart(context.templates, context.remaining_limits(()), context.table))
     answers = {
         template.pool.name: limits.may_replace(
             InFlightClaim(0, template, template.offered, template.mask, context.axis.zero), pods_wait=True

@@ -9,6 +9,8 @@ from core.model.catalogue import Offering
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import PlanStart
+from core.scheduling.constraints.reservations import Reservations
 from tests.builders import ZONES, a_type
 from tests.unit.scheduling.reading import context_of
 
@@ -39,7 +41,8 @@ def test_a_place_is_used_once_and_a_copy_still_has_it() -> None:
 def test_a_claim_cannot_use_a_full_reservation() -> None:
     """Otherwise, the full reservation, which costs nothing, determines its zone."""
     context = context_of(types=(msgspec.structs.replace(PLAIN, offerings=(RESERVED,)),))
-    reservations, (template,) = context.plan_constraints(()).reservations, context.templates
+    reservations = Reservations(PlanStart(context.templates, context.remaining_limits(()), context.table))
+    (template,) = context.templates
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
     assert reservations.narrowed(draft) is draft
     reservations.left["cr-1"] = 0

@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.model.catalogue import Offering
 from core.model.feature_gates import FeatureGates
-from core.model.overlay import CapacityBuffer, NodeOverlay
-from core.model.plan import PlannedClaim
+from core.model.overlay import CapacityBuffer
 from core.model.pod import HostPort, PodAffinityTerm, PodSpec, VolumeUse
 from core.model.policy import DaemonSet
 from core.model.snapshot import BEST_EFFORT, Options
@@ -16,18 +14,9 @@ from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, S
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.reasons.pod import PodReason
-from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
-from tests.unit.scheduling.reading import claim_of, context_of, places, plan_of, reasons_of
-
-SMALL = a_type("small", cpu="2", memory="8Gi", price=0.1)
-LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
-APART = {"labels": {"app": "a"}, "anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="a")),)}
-
-
-def some_claims(*names: str, **world: object) -> tuple[PlannedClaim, ...]:
-    return plan_of(pods=tuple(a_pod(name, **APART) for name in names), **world).claims
+from tests.unit.scheduling.greedy.types_for_tests import APART, LARGE, SMALL, some_claims
+from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
 
 
 def test_types_come_cheapest_first_and_only_those_that_fit() -> None:
@@ -192,184 +181,6 @@ def test_contradicting_requirements_are_met_by_no_node() -> None:
     """An empty set of values must not be read as 'label absent'."""
     torn = a_pod("p", node_selector=(Requirement.one_of("team", "red"), Requirement.of("team", "In", ["blue"])))
     assert reasons_of(plan_of(types=(SMALL,), pods=(torn,))) == {"p": PodReason.REQUIREMENT_NOT_MET}
-
-
-def test_a_reservation_is_used_by_as_many_claims_as_it_has_places() -> None:
-    """If two claims rely on one reserved instance, one of them fails to launch."""
-    reserved = (
-        Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
-        *(Offering(SMALL.name, zone, labels.ON_DEMAND, 100_000_000) for zone in ZONES),
-    )
-    claims = some_claims("a", "b", types=(msgspec.structs.replace(SMALL, offerings=reserved),))
-    assert sorted((claim.capacity_types, claim.price) for claim in claims) == [
-        (("on-demand",), 100_000_000),
-        (("reserved",), 0),
-    ]
-    held = next(claim for claim in claims if claim.capacity_types == ("reserved",))
-    assert Requirement.one_of(labels.RESERVATION_ID, "cr-1") in held.requirements
-
-
-def test_pods_in_one_zone_do_without_a_full_reservation() -> None:
-    """The full reservation's capacity type was the cheapest, so it was chosen, and the pod had no place."""
-    offerings = (
-        Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
-        Offering(SMALL.name, ZONES[0], labels.SPOT, 40_000_000),
-    )
-    kind = (PodAffinityTerm(labels.CAPACITY_TYPE, a_selector(app="b")),)
-    pods = (a_pod("big", cpu="1500m"), a_pod("p", cpu="1", labels={"app": "b"}, affinity=kind))
-    plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=offerings),), pods=pods)
-    assert {claim.pods: claim.capacity_types for claim in plan.claims} == {
-        ("default/big",): ("reserved",),
-        ("default/p",): ("spot",),
-    }
-
-
-def test_a_reservation_with_too_few_types_for_min_values_is_not_used() -> None:
-    """A claim uses one reservation, and that has one type: the pod had no place although spot has both."""
-    types = tuple(a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:1]) for name in ("one", "two"))
-    reserved = Offering(types[0].name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
-    types = (msgspec.structs.replace(types[0], offerings=(*types[0].offerings, reserved)), types[1])
-    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
-    (claim,) = plan_of(types=types, node_pools=(pool,), pods=(a_pod("p", cpu="100m"),)).claims
-    assert (claim.instance_types, claim.capacity_types) == (("one", "two"), ("spot",))
-
-
-def test_a_zone_is_not_chosen_for_a_reservation_that_min_values_rule_out() -> None:
-    """With the reservation its zone has both types; a claim that takes it has one, so none was launched in any zone."""
-    one, two = (a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:2]) for name in ("one", "two"))
-    reserved = Offering("one", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
-    one = msgspec.structs.replace(one, offerings=(reserved, *(o for o in one.offerings if o.zone == ZONES[1])))
-    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
-    by_zone = (PodAffinityTerm(labels.ZONE, a_selector(app="a")),)
-    pod = a_pod("p", cpu="100m", labels={"app": "a"}, affinity=by_zone)
-    world = {"types": (one, two), "node_pools": (pool,), "pods": (pod,)}
-    context = context_of(**world)
-    first_plan = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
-    assert first_plan.unplaced == []
-    (claim,) = plan_of(**world).claims
-    assert (claim.instance_types, claim.zones, claim.capacity_types) == (("one", "two"), ZONES[1:2], ("spot",))
-
-
-def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
-    """On-demand was launched, or the pod left over, although the reservations have enough types."""
-    plain = {
-        name: a_type(name, cpu="1", capacity_types=(labels.ON_DEMAND,)) for name in ("one", "two", "three", "four")
-    }
-    places = {"one": 1, "two": 2, "three": 2}
-    types = tuple(
-        msgspec.structs.replace(
-            plain[name],
-            offerings=(
-                *plain[name].offerings,
-                Offering(name, ZONES[0], labels.RESERVED, 0, reservation_id=f"cr-{name}", reservation_capacity=count),
-            ),
-        )
-        for name, count in places.items()
-    )
-    pool = a_pool(
-        "default",
-        Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2),
-        Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED),
-    )
-    pods = tuple(a_pod(name, cpu="1") for name in ("a", "b", "c"))
-    plan = plan_of(types=(*types, plain["four"]), node_pools=(pool,), pods=pods)
-    held = [{r.key: r.values for r in claim.requirements}[labels.RESERVATION_ID] for claim in plan.claims]
-    assert held == [("cr-one", "cr-three"), ("cr-three", "cr-two")]
-    assert [found.reason for found in plan.unschedulable] == [PodReason.MIN_VALUES_NOT_MET]
-
-
-def test_a_pod_that_waits_for_a_full_reservation_says_so() -> None:
-    """The message said that the NodePool was suitable."""
-    offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
-    plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
-    (found,) = plan.unschedulable
-    assert found.reason == PodReason.NO_OFFERING_AVAILABLE
-    assert "the capacity reservations that would do have no place left" in found.message
-
-
-def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
-    """Otherwise, the gate has no effect."""
-    offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
-    off = Options(feature_gates=FeatureGates(reserved_capacity=False))
-    world = {"types": (msgspec.structs.replace(SMALL, offerings=(offering,)),), "pods": (a_pod("p"),)}
-    assert len(plan_of(**world).claims) == 1
-    assert len(plan_of(**world, options=off).claims) == 0
-
-
-def test_overlays_change_prices_and_add_capacity_behind_their_gate() -> None:
-    """Otherwise, the user's discount does not affect the choice."""
-    cheap_large = NodeOverlay(
-        name="deal",
-        requirements=(Requirement.one_of(labels.INSTANCE_TYPE, "large"),),
-        price_adjustment="-90%",
-        capacity={"example.com/fpga": 1},
-    )
-    on = Options(feature_gates=FeatureGates(node_overlay=True))
-    world = {"types": (SMALL, LARGE), "overlays": (cheap_large,)}
-    claim = plan_of(**world, options=on, pods=(a_pod("p"),)).claims[0]
-    assert (claim.instance_types[0], claim.price) == ("large", 16_000_000)
-    assert plan_of(**world, pods=(a_pod("p"),)).claims[0].instance_types[0] == "small"
-    fpga = (a_pod("p", extra={"example.com/fpga": "1"}),)
-    assert plan_of(**world, options=on, pods=fpga).unschedulable == ()
-    assert reasons_of(plan_of(**world, pods=fpga)) == {"p": PodReason.NO_OFFERING_FITS}
-
-
-def test_the_heavier_overlay_wins() -> None:
-    """Otherwise, of two overlays on one price both apply, or the wrong one."""
-    first = NodeOverlay(name="a", price=5_000_000, weight=1)
-    second = NodeOverlay(name="b", price=7_000_000, weight=2)
-    on = Options(feature_gates=FeatureGates(node_overlay=True))
-    plan = plan_of(types=(SMALL,), overlays=(first, second), options=on, pods=(a_pod("p"),))
-    assert plan.claims[0].price == 7_000_000
-
-
-def test_an_overlay_applies_only_to_nodes_that_the_pool_launches_and_to_certain_labels() -> None:
-    """A node was launched for a pod's device that the node did not have."""
-    on = Options(feature_gates=FeatureGates(node_overlay=True))
-    device = {"example.com/fpga": 1}
-    elsewhere = NodeOverlay(name="zone", requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),), capacity=device)
-    here = a_pool("default", Requirement.one_of(labels.ZONE, ZONES[0]))
-    open_label = a_pool("default", Requirement.of("example.com/bay", "Exists"))
-    in_bay = NodeOverlay(name="bay", requirements=(Requirement.one_of("example.com/bay", "7"),), capacity=device)
-    for pool, overlay in ((here, elsewhere), (open_label, in_bay)):
-        pods = (a_pod("p", extra={"example.com/fpga": "1"}),)
-        plan = plan_of(types=(SMALL,), overlays=(overlay,), node_pools=(pool,), options=on, pods=pods)
-        assert reasons_of(plan) == {"p": PodReason.NO_OFFERING_FITS}
-
-
-def test_a_pending_pod_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
-    """Otherwise, spare room would take the only node that the NodePool may still launch."""
-    spare = PodSpec(requests={"cpu": 1900, "memory": 2**30, "pods": 1})
-    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
-    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
-    pool = a_pool("default", limits={"nodes": 1})
-    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=(a_pod("p", cpu="500m"),))
-    assert [claim.pods for claim in plan.claims] == [("default/p",)]
-    assert [(room.buffer, room.without_room) for room in plan.buffers] == [("default/spare", 1)]
-
-
-def test_a_buffer_uses_no_room_of_a_pod_that_must_wait_for_another_pod() -> None:
-    """The larger pod fails at first, the pod that it needs comes second, and the buffer took the room in between."""
-    near = (PodAffinityTerm(labels.ZONE, a_selector(app="db")),)
-    spare = PodSpec(requests={"cpu": 1000, "memory": 2**20, "pods": 1})
-    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
-    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
-    pool = a_pool("default", limits={"nodes": 1})
-    pods = (a_pod("seeker", cpu="1", affinity=near), a_pod("db", cpu="900m", labels={"app": "db"}))
-    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=pods)
-    assert reasons_of(plan) == {}
-
-
-def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
-    """The scheduler does not see virtual pods: the explanation named a place, although the pod stayed pending."""
-    web = {"app": "web"}
-    near = (PodAffinityTerm(labels.ZONE, a_selector(app="web")),)
-    spare = PodSpec(requests={"cpu": 100, "memory": 2**20, "pods": 1})
-    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare, labels=web)
-    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
-    plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
-    assert reasons_of(plan) == {"seeker": PodReason.POD_AFFINITY}
-    assert "no pod that has or gets a node matches the pod's affinity" in plan.unschedulable[0].message
 
 
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:

@@ -18,6 +18,7 @@ from lambdas.controllers.status.validation_events import ValidationEvents
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.run_report import RunReport
 from tests.builders import NOW, a_class_manifest
+from tests.fakes.lab import Lab
 from tests.fakes.world import FakeClock, FakeCloud, FakeKubernetes
 
 CLASS = NodeClass(name="default", spec_hash="hash-1")
@@ -146,3 +147,71 @@ def test_what_ec2_said_of_a_launch_is_kept_and_told_once() -> None:
     world.clock.advance(hours=1)
     world.write()
     assert len(world.kubernetes.names(kinds.EVENTS)) == 1
+
+
+def answered(lab: Lab, *, fields: dict[str, str], code: str = "") -> None:
+    """Have the class resolve to this answer of EC2."""
+    denied = ("ec2:RunInstances", code, "not authorized") if code else None
+    answer = written_validation(next_validation(None, fields, denied, lab.clock.now()))
+    status = "False" if code else "True"
+    conditions = [{"type": "Ready", "status": status, "reason": "Ready", "message": ""}]
+    lab.cloud.resolution = {**lab.cloud.resolution, "launchValidation": answer, "conditions": conditions}
+    lab.clock.advance(minutes=6)
+    lab.reconcile()
+
+
+def validation_events(lab: Lab) -> list[tuple[str, str]]:
+    events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    own = [event for event in events if event["involvedObject"]["kind"] == "EC2NodeClass"]
+    return sorted((event["type"], event["message"]) for event in own)
+
+
+def test_what_ec2_says_about_a_class_is_kept_in_its_annotation_alone(lab: Lab) -> None:
+    """The API server drops fields of the status that the definition does not have."""
+    answered(lab, fields={"UserData": "1"})
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")
+    assert "launchValidation" not in written["status"]
+    assert '"UserData":"1"' in written["metadata"]["annotations"]["fleetwright.dev/launch-validation"]
+
+
+def test_memory_that_a_node_shows_is_kept_on_its_class_once(lab: Lab) -> None:
+    """Plans count on it from then on; each round writing it again would wake all watchers of the class."""
+    lab.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", {"status": {"amis": [{"id": lab.claim.machine.image_id}]}})
+    lab.cloud.resolution = {**lab.cloud.resolution, "amis": [{"id": lab.claim.machine.image_id}]}
+    lab.reconcile()
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert f'"{lab.claim.machine.offering.instance_type}":' in written["annotations"]["fleetwright.dev/node-memory"]
+    lab.reconcile()
+    again = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert again["resourceVersion"] == written["resourceVersion"]
+
+
+def test_a_node_of_another_type_than_its_claim_shows_no_memory(lab: Lab) -> None:
+    """Somebody stopped its instance and changed its type: half a size less would count for all nodes of the class."""
+    lab.kubernetes.amend(kinds.EC2_NODE_CLASSES, "default", {"status": {"amis": [{"id": lab.claim.machine.image_id}]}})
+    lab.cloud.resolution = {**lab.cloud.resolution, "amis": [{"id": lab.claim.machine.image_id}]}
+    resized = {"metadata": {"labels": {labels.INSTANCE_TYPE: "m5.24xlarge"}}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, resized)
+    lab.reconcile()
+    written = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "default")["metadata"]
+    assert "fleetwright.dev/node-memory" not in written["annotations"]
+
+
+def test_an_event_names_the_changed_fields_of_the_launch_template(lab: Lab) -> None:
+    """Otherwise, people guess which edit or which new image it is about."""
+    answered(lab, fields={"ImageId": "1", "UserData": "1"})
+    answered(lab, fields={"ImageId": "2", "UserData": "1"})
+    answered(lab, fields={"ImageId": "2", "UserData": "1"})
+    assert validation_events(lab) == [
+        ("Normal", "EC2 would launch from it (DryRun)"),
+        ("Normal", "launch template changed in ImageId: EC2 would launch from it (DryRun)"),
+    ]
+
+
+def test_a_class_that_ec2_denies_blocks_its_pools_and_a_warning_has_the_message(lab: Lab) -> None:
+    answered(lab, fields={"ImageId": "1"}, code="UnauthorizedOperation")
+    ((kind, message),) = validation_events(lab)
+    assert kind == "Warning"
+    assert "ec2:RunInstances (DryRun): UnauthorizedOperation: not authorized." in message
+    conditions = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["conditions"]
+    assert next(c["status"] for c in conditions if c["type"] == "NodeClassReady") == "False"

@@ -54,3 +54,12 @@ def test_an_unreadable_budget_closes_the_pool() -> None:
     status, reason, message = paused(nodes="many")
     assert (status, reason) == ("True", "InvalidBudget")
     assert message.startswith("spec.disruption.budgets[0]: ")
+
+
+@pytest.mark.parametrize(
+    ("ready", "expected"), [({}, "False"), ({"default": None}, "Unknown"), ({"default": False}, "False")]
+)
+def test_a_missing_class_is_an_error_and_a_new_one_is_not(ready: dict[str, bool | None], expected: str) -> None:
+    """One is a mistake of its author, the other is over after a round."""
+    conditions = {found["type"]: found["status"] for found in pool_readiness(a_pool(), ready)}
+    assert (conditions["NodeClassReady"], conditions["Ready"]) == (expected, expected)

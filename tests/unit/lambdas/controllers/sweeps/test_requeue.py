@@ -10,7 +10,7 @@ import pytest
 from core.lifecycle.records import ClaimPhase
 from lambdas.controllers.sweeps.requeue import COMMAND_CHECKED_FOR, STALLED_AFTER
 from lambdas.messages import work_on_claim, work_on_command
-from tests.fakes.lab import Lab
+from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, sweep
 from tests.unit.lifecycle.records_for_tests import a_command, a_leaving, a_record
 
@@ -62,3 +62,15 @@ def test_without_rows_none_are_read() -> None:
     lab.rows.before_call = calls.append
     assert sweep(lab, NAME, round_).counts == {}
     assert calls == []
+
+
+def test_a_claim_that_makes_no_progress_gets_another_message(lab: Lab) -> None:
+    """Messages get lost."""
+    lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
+    lab.clock.advance(seconds=5)
+    lab.provision()
+    lab.work.take()
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    (standing,) = [claim for claim in lab.claims if claim.phase is ClaimPhase.LAUNCHED]
+    assert [message["claim"] for message, _ in lab.work.sent] == [standing.name]

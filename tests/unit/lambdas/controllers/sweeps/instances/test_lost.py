@@ -109,3 +109,28 @@ def test_of_sixty_claims_three_go_in_a_round() -> None:
     assert held.message.startswith(
         "EC2 knows the instances of 60 of 60 claims no more, i-x02 for one; 3 go in a round, the others later: "
     )
+
+
+def test_a_claim_without_its_instance_ends_once_its_node_is_not_ready(lab: Lab) -> None:
+    """Otherwise, pods wait on a node that does not exist. A Ready node is stronger evidence than an EC2 list."""
+    lab.cloud.terminate([lab.claim.instance_id])
+    lab.clock.advance(minutes=3)
+    lab.reconcile()
+    assert lab.claim.deletion is None
+    not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, not_ready)
+    lab.reconcile()
+    lab.tick(3)
+    assert lab.claims == ()
+    assert lab.kubernetes.names(kinds.NODES) == []
+
+
+def test_an_instance_missing_from_a_list_is_not_gone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, an incomplete list while a zone is cut off costs all nodes in it."""
+    not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, not_ready)
+    lab.clock.advance(minutes=3)
+    listed = lab.cloud.instances
+    monkeypatch.setattr(lab.cloud, "instances", lambda ids=(): listed(ids) if ids else ())
+    lab.reconcile()
+    assert lab.claim.deletion is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from core import labels
@@ -123,3 +124,28 @@ def test_a_node_that_is_gone_gives_its_claim_its_places_back(lab: Lab) -> None:
     lab.kubernetes.drop(kinds.NODES, lab.claim.node_name)
     assert sweep(lab, NAME, round_).decisions == []
     assert not lab.claim.is_disrupting
+
+
+def test_a_node_whose_instance_is_ending_is_not_opened(lab: Lab) -> None:
+    """A restored table does not know that EC2 was asked to terminate the instance: pods would be placed on its last minute."""
+    claim = lab.claim
+    taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    lab.kubernetes.amend(kinds.NODES, claim.node_name, {"spec": {"taints": [taint]}})
+    (instance,) = lab.cloud.instances()
+    lab.cloud.put(msgspec.structs.replace(instance, state="shutting-down"))
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODES, claim.node_name)["spec"]["taints"] == [taint]
+
+
+def test_a_taint_without_a_command_is_removed(lab: Lab) -> None:
+    """Otherwise, a crash long ago keeps a good node from taking pods."""
+    body = {
+        "spec": {
+            "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": "t", "effect": "NoSchedule"}]
+        }
+    }
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"] == [
+        {"key": "t", "effect": "NoSchedule"}
+    ]

@@ -8,6 +8,7 @@ import pytest
 from core import labels
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.resting.reconciliation_rest import WITHOUT_PODS_EVERY
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lambdas.controllers.sweeps.one_node import a_round, a_working_node, amend, sweep
 
@@ -69,3 +70,19 @@ def test_claims_of_other_pools_stay(lab: Lab) -> None:
     lab.kubernetes.drop(kinds.NODE_POOLS, "other")
     sweep(lab, NAME)
     assert reason(lab) == ""
+
+
+def test_nodes_go_with_their_node_pool_but_not_because_of_a_stale_list(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, one stale list costs a whole pool."""
+    listed = lab.kubernetes.raw(kinds.NODE_POOLS, "default")
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    with monkeypatch.context() as stale:
+        stale.setattr(lab.kubernetes, "get", lambda *_: listed)
+        lab.reconcile()
+    assert lab.claim.deletion is None
+    lab.clock.advance(seconds=WITHOUT_PODS_EVERY.total_seconds())
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == "NodePoolDeleted"

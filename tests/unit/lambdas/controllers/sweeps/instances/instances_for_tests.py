@@ -1,0 +1,53 @@
+"""Instances that no claim is known of, and rows that are lost."""
+
+from __future__ import annotations
+
+from core.manifests.wire import api_resources as kinds
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+
+def ids(lab: Lab) -> list[str]:
+    return [found.instance_id for found in lab.cloud.instances()]
+
+
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        ]
+    }
+}
+
+
+def a_fleet(nodes: int, *, is_named: bool = True) -> Lab:
+    """So many nodes with a pod each, in a NodePool with every field that a claim copies."""
+    lab = Lab()
+    template = {
+        "expireAfter": "48h",
+        "terminationGracePeriod": "1h",
+        "startupTaints": [{"key": "boots", "effect": "NoSchedule"}],
+        "requirements": [{"key": "company.com/team", "operator": "In", "values": ["a", "b"]}],
+    }
+    lab.kubernetes.put(a_node_pool(template=template))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=ALONE) for n in range(nodes)))
+    lab.provision()
+    if is_named:
+        lab.reconcile()
+    lab.boot()
+    lab.tick(2)
+    for claim in lab.claims:
+        lab.kubernetes.amend(kinds.NODES, claim.node_name, {"spec": {"taints": []}})
+    lab.tick(4)
+    for number, claim in enumerate(lab.claims):
+        body = {"spec": {"nodeName": claim.node_name}, "status": {"phase": "Running", "conditions": []}}
+        lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
+    lab.work.take()
+    return lab
+
+
+def lose(lab: Lab, *names: str) -> None:
+    """Delete rows, and the counters too if all rows go."""
+    for name in names or tuple(lab.rows.claims):
+        del lab.rows.claims[name]
+    if not names:
+        lab.rows.usage.clear()

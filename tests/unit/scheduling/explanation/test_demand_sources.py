@@ -1,0 +1,60 @@
+"""Which part of a pod demands a label."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.model.pod import NodeSelectorTerm, VolumeUse
+from core.model.storage import PersistentVolume, PersistentVolumeClaim
+from core.model.values.requirements import Requirement
+from core.scheduling.explanation.demand_sources import demander, disagreement
+from tests.builders import ZONES, a_pod, a_type
+from tests.unit.scheduling.reading import context_of, group_of
+
+HERE, THERE = (Requirement.one_of(labels.ZONE, zone) for zone in ZONES[:2])
+IN_ZONE = (NodeSelectorTerm((HERE,)),)
+STORAGE = {
+    "volumes": (PersistentVolume(name="v", node_terms=IN_ZONE, driver="ebs.csi.aws.com"),),
+    "volume_claims": (
+        PersistentVolumeClaim(namespace="default", name="data", volume_name="v", phase="Bound", is_bind_completed=True),
+    ),
+}
+OF_VOLUME = "PersistentVolumeClaim default/data (volume v)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "subject"),
+    [
+        ({}, "the pod"),
+        ({"node_selector": (HERE,)}, "the pod's nodeSelector"),
+        ({"required_terms": IN_ZONE}, "the pod's node affinity"),
+        ({"node_selector": (HERE,), "required_terms": IN_ZONE}, "the pod's nodeSelector with the pod's node affinity"),
+        ({"volumes": (VolumeUse("data"),)}, OF_VOLUME),
+    ],
+)
+def test_a_demand_is_of_the_field_that_makes_it(spec: dict[str, object], subject: str) -> None:
+    """Otherwise, people change a field that is not the cause."""
+    pod = a_pod("p", **spec)
+    context = context_of(types=(a_type(),), pods=(pod,), **STORAGE)
+    group = group_of(context, "p")
+    assert demander(context, pod, group, group.steps[0], labels.ZONE) == subject
+    if "volumes" in spec:
+        assert demander(context, None, group, group.steps[0], labels.ZONE) == "a volume of the pod"
+
+
+def test_a_pod_and_its_volume_disagree_about_a_zone() -> None:
+    """Each demand alone can be met, so neither is the culprit by itself."""
+    pods = [
+        a_pod(zone, node_selector=(asked,), volumes=(VolumeUse("data"),)) for zone, asked in (("a", HERE), ("b", THERE))
+    ]
+    context = context_of(types=(a_type(),), pods=tuple(pods), **STORAGE)
+    said = []
+    for pod in pods:
+        group = context.pod_groups.of(pod)
+        said += [disagreement(context, pod, group, step) for step in group.steps[:1]]
+    agrees, *disagrees = said
+    assert agrees == ""
+    assert all(
+        found == f"{OF_VOLUME} is where {labels.ZONE} is another than the pod itself demands" for found in disagrees
+    )

@@ -1,0 +1,48 @@
+"""The order in which the greedy planner takes pods and the virtual pods of capacity buffers."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.feature_gates import FeatureGates
+from core.model.overlay import CapacityBuffer
+from core.model.pod import PodAffinityTerm, PodSpec
+from core.model.snapshot import Options
+from core.reasons.pod import PodReason
+from tests.builders import a_pod, a_pool, a_selector
+from tests.unit.scheduling.greedy.types_for_tests import SMALL
+from tests.unit.scheduling.reading import plan_of, reasons_of
+
+
+def test_a_pending_pod_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
+    """Otherwise, spare room would take the only node that the NodePool may still launch."""
+    spare = PodSpec(requests={"cpu": 1900, "memory": 2**30, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    pool = a_pool("default", limits={"nodes": 1})
+    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=(a_pod("p", cpu="500m"),))
+    assert [claim.pods for claim in plan.claims] == [("default/p",)]
+    assert [(room.buffer, room.without_room) for room in plan.buffers] == [("default/spare", 1)]
+
+
+def test_a_buffer_uses_no_room_of_a_pod_that_must_wait_for_another_pod() -> None:
+    """The larger pod fails at first, the pod that it needs comes second, and the buffer took the room in between."""
+    near = (PodAffinityTerm(labels.ZONE, a_selector(app="db")),)
+    spare = PodSpec(requests={"cpu": 1000, "memory": 2**20, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    pool = a_pool("default", limits={"nodes": 1})
+    pods = (a_pod("seeker", cpu="1", affinity=near), a_pod("db", cpu="900m", labels={"app": "db"}))
+    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=pods)
+    assert reasons_of(plan) == {}
+
+
+def test_a_pod_with_an_affinity_is_not_satisfied_by_a_buffer() -> None:
+    """The scheduler does not see virtual pods: the explanation named a place, although the pod stayed pending."""
+    web = {"app": "web"}
+    near = (PodAffinityTerm(labels.ZONE, a_selector(app="web")),)
+    spare = PodSpec(requests={"cpu": 100, "memory": 2**20, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare, labels=web)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
+    assert reasons_of(plan) == {"seeker": PodReason.POD_AFFINITY}
+    assert "no pod that has or gets a node matches the pod's affinity" in plan.unschedulable[0].message

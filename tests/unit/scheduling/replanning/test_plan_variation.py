@@ -1,0 +1,43 @@
+"""Changes to a plan that may help pods without a place."""
+
+from __future__ import annotations
+
+from core import labels
+from core.scheduling.replanning.plan_variation import PlanVariation, in_domain_orders
+from core.scheduling.replanning.topology_conflicts import TopologyConflicts
+
+VALUES = {labels.ZONE: ("a", "b", "c")}
+CONFLICTS = TopologyConflicts(VALUES, repelled={labels.ZONE: (7,)}, followed={labels.ZONE: (8,)})
+
+
+def test_the_most_promising_change_puts_the_pods_first() -> None:
+    first = next(PlanVariation(first=(5, 9), last=(4,)).neighbours(4, CONFLICTS))
+    assert first == PlanVariation(first=(4, 5, 9))
+
+
+def test_neighbours_differ_from_the_variation_and_name_only_conflicts() -> None:
+    """Each neighbour costs a whole plan."""
+    start = PlanVariation()
+    found = list(start.neighbours(4, CONFLICTS))
+    assert start not in found
+    barred = {one for variation in found for one in variation.barred}
+    assert {signature for signature, _, _ in barred} == {4, 7, 8}
+    assert {value for _, _, value in barred} == set(VALUES[labels.ZONE])
+    scattered = {one for variation in found for one in variation.scattered}
+    assert {signature for signature, _, _ in scattered} == {8}
+    assert {values for _, _, values in scattered} == {("a", "b", "c"), ("b", "c"), ("a", "c"), ("a", "b")}
+
+
+def test_orders_begin_with_each_domain_up_and_down_and_then_are_drawn() -> None:
+    orders = [variation.order for variation in in_domain_orders(VALUES, drawn=2)]
+    assert all(order is not None for order in orders)
+    assert [(order.values, order.seed) for order in orders if order is not None] == [
+        (("a", "b", "c"), None),
+        (("b", "c", "a"), None),
+        (("c", "a", "b"), None),
+        (("c", "b", "a"), None),
+        (("b", "a", "c"), None),
+        (("a", "c", "b"), None),
+        (("a", "b", "c"), 0),
+        (("a", "b", "c"), 1),
+    ]
