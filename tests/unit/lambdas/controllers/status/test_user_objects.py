@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.status.user_objects import UserObjects, generation_of, is_ready
+from lambdas.controllers.status.user_objects import UserObjects
 from tests.builders import NOW
 from tests.fakes.lab import a_node_pool
 from tests.fakes.world import FakeClock, FakeKubernetes
@@ -60,22 +60,3 @@ def test_a_status_is_written_once_and_says_of_which_generation(server: FakeKuber
     (written,) = manifest_of(server)["status"]["conditions"]
     assert (written["observedGeneration"], written["lastTransitionTime"]) == (7, "2026-11-20T00:00:00Z")
     assert not objects.write_status(kinds.NODE_POOLS, manifest_of(server), ready)
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [("True", True), ("False", False), ("Unknown", None), (None, False)],
-)
-def test_ready_is_true_false_or_not_known(status: str | None, expected: bool | None) -> None:
-    """A class whose status is not known yet is waited for; one that is not ready launches nothing."""
-    other = {"type": "Other", "status": "True"}
-    assert is_ready({"status": {"conditions": [other, {"type": "Ready", "status": status}]}}) is expected
-
-
-@pytest.mark.parametrize("manifest", [{}, {"status": None}, {"status": {"conditions": [{"type": "Other"}]}}])
-def test_an_object_without_the_condition_is_not_known_to_be_ready(manifest: dict[str, Any]) -> None:
-    assert is_ready(manifest) is None
-
-
-def test_an_object_without_a_generation_has_none() -> None:
-    assert [generation_of(one) for one in ({"metadata": {"generation": "3"}}, {"metadata": {}}, {})] == [3, 0, 0]
