@@ -1,4 +1,7 @@
-"""Claims of one shape share a launch: one request for several instances, under one token.
+"""Claims that are alike share a launch: one request for several instances, under one token.
+
+Their requests differ in nothing but some offerings: pods of one claim may fit a small type that those of another do not. The
+request has the offerings that all of them accept, the cheapest one always among them.
 
 Before the request, each claim stores the token, the number of claims that share it, and the index of its instance. If the
 response is lost, each claim looks for an instance of the launch that no claim has; without one it is launched alone. Instances
@@ -8,6 +11,7 @@ start with the launch's name in place of the claim's; `reconcile` names them aft
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -18,34 +22,77 @@ from core.launch.placement import tenancy
 from core.launch.render import NITRO_SANDBOX
 from core.lifecycle.rebuilding import claim_tags
 from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import Offering
 
 SHARES_MAX: Final = 50
 """The most claims of one launch: a lost response concerns all of them, and 1,000 nodes take 20 requests."""
+
+KEPT_PERCENT: Final = 75
+"""Least part of its offerings that each claim keeps in a shared launch: the fewer, the likelier EC2 has no capacity."""
+
+
+class _Launch(msgspec.Struct):
+    """A launch in the making.
+
+    Attributes:
+        members: Its claims, by their place in the plan.
+        offerings: Those that all of them accept, cheapest first.
+        least: How many of these must stay.
+    """
+
+    members: list[int]
+    offerings: tuple[Offering, ...]
+    least: int
+
+    def common(self, record: ClaimRecord) -> tuple[Offering, ...]:
+        """Return the offerings that would be left with this claim, none if it keeps too few, or others would."""
+        own = frozenset(record.offerings)
+        common = tuple(offering for offering in self.offerings if offering in own)
+        return common if len(common) >= max(self.least, _least(record)) else ()
 
 
 def share_launches(
     records: Iterable[ClaimRecord], token_of: Callable[[str], str], *, at_most: int = SHARES_MAX
 ) -> list[ClaimRecord]:
-    """Return the claims, in the order given, with those of one shape sharing launches of at most `at_most` instances.
+    """Return the claims, in the order given, with those that are alike sharing launches of at most `at_most` instances.
 
-    `token_of` gives the token of a launch by the name of its first claim. Claims that were requested before keep theirs.
+    Claims of a shared launch have its offerings in place of their own. `token_of` gives the token of a launch by the name of
+    its first claim. Claims that were requested before keep theirs.
     """
     given = list(records)
-    launches: dict[Any, list[int]] = {}
-    shared = list(given)
+    kinds: dict[Any, list[_Launch]] = {}
     for index, record in enumerate(given):
         if not record.attempts:
-            launches.setdefault(_shape(record), []).append(index)
-    for members in launches.values():
-        for start in range(0, len(members), at_most):
-            together = members[start : start + at_most]
-            if len(together) > 1:
-                token = token_of(given[together[0]].name)
-                for share, index in enumerate(together):
-                    shared[index] = msgspec.structs.replace(
-                        given[index], token=token, shares=len(together), share=share
-                    )
+            _join(kinds.setdefault(_kind(record), []), index, record, at_most)
+    shared = list(given)
+    for launch in chain.from_iterable(kinds.values()):
+        if len(launch.members) == 1:
+            continue
+        token = token_of(given[launch.members[0]].name)
+        for share, index in enumerate(launch.members):
+            shared[index] = msgspec.structs.replace(
+                given[index], token=token, shares=len(launch.members), share=share, offerings=launch.offerings
+            )
     return shared
+
+
+def _join(launches: list[_Launch], index: int, record: ClaimRecord, at_most: int) -> None:
+    """Add a claim to the first launch that has room for it, else begin another."""
+    for launch in launches:
+        common = launch.common(record) if len(launch.members) < at_most else ()
+        if common:
+            launch.members.append(index)
+            launch.offerings, launch.least = common, max(launch.least, _least(record))
+            return
+    launches.append(_Launch([index], record.offerings, _least(record)))
+
+
+def _least(record: ClaimRecord) -> int:
+    """Return how many of its offerings a claim must keep: all, where minValues count them or a reservation does."""
+    own = len(record.offerings)
+    counts = any(requirement.min_values is not None for requirement in record.plan.requirements)
+    is_reserved = any(offering.capacity_type == labels.RESERVED for offering in record.offerings)
+    return own if counts or is_reserved else -(-own * KEPT_PERCENT // 100)
 
 
 def launch_name(record: ClaimRecord) -> str:
@@ -71,13 +118,13 @@ def in_launches(records: Sequence[ClaimRecord]) -> list[list[ClaimRecord]]:
     return list(launches.values())
 
 
-def _shape(record: ClaimRecord) -> tuple[Any, ...]:
-    """Return everything in a claim that the request to EC2 depends on."""
+def _kind(record: ClaimRecord) -> tuple[Any, ...]:
+    """Return everything in a claim that the request to EC2 depends on, of its offerings the cheapest."""
     plan = record.plan
     return (
         plan.node_pool,
         plan.node_class.name,
-        record.offerings,
+        record.offerings[:1],
         record.is_ranked,
         tuple(sorted(plan.labels.items())),
         plan.taints,

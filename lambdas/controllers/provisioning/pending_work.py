@@ -82,13 +82,15 @@ class PodBatcher:
         return pods
 
     def _have_arrived(self, pods: Sequence[Pod]) -> bool:
+        """Whether the scheduler has tried a pod of each kind, and no pod came within the idle time."""
         waiting = [pod for pod in mark_equal_pods(pods) if is_pending(pod, requires_mark=False)]
+        if not all(pod.is_marked_unschedulable for pod in waiting):
+            return False
         now = self._clock.now()
         if all(now - _waits_since(pod) >= self._idle for pod in waiting):
             return True
         youngest = max(pod.created_at or _LONG_AGO for pod in waiting)
-        is_tried = all(pod.is_marked_unschedulable for pod in waiting)
-        return is_tried and now - youngest >= self._idle + WHOLE_SECONDS
+        return now - youngest >= self._idle + WHOLE_SECONDS
 
 
 def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:

@@ -1,7 +1,8 @@
-"""Claims of one shape share launches, and each knows its instance."""
+"""Claims that are alike share launches, and each knows its instance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue, Offering
 from core.model.node_claim import ObjectRef
 from core.model.plan import PlannedClaim
+from core.model.values.requirements import Requirement
 from lambdas.controllers.launching.claim_record import order_of
 from tests.builders import NOW
 
@@ -53,6 +55,55 @@ def test_every_claim_keeps_its_place_and_has_a_share_of_its_own(kinds: list[int]
         assert len(launch) <= at_most
         asked = [order_of(record, {}, Catalogue(), cluster="c") for record in launch]
         assert all(msgspec.structs.replace(order, requests=asked[0].requests) == asked[0] for order in asked)
+
+
+TYPES = ("m5.large", "c5.large", "m5.xlarge", "c5.xlarge", "r5.large", "r5.xlarge", "m5.2xlarge", "c5.2xlarge")
+
+
+def with_types(
+    name: str, types: Sequence[str], *requirements: Requirement, capacity_type: str = labels.SPOT
+) -> ClaimRecord:
+    """A claim that accepts these types, cheapest first."""
+    record = a_record(name)
+    offerings = tuple(Offering(kind, "us-east-1a", capacity_type, TYPES.index(kind)) for kind in types)
+    plan = msgspec.structs.replace(record.plan, requirements=requirements)
+    return msgspec.structs.replace(record, offerings=offerings, plan=plan)
+
+
+def launches_of(*records: ClaimRecord) -> list[list[str]]:
+    return [[record.name for record in launch] for launch in in_launches(share_launches(records, token_of))]
+
+
+def test_claims_that_differ_in_some_offerings_are_launched_with_those_that_all_accept() -> None:
+    """Pods of one claim fit a type that those of another do not; each its own request would take EC2 minutes for 1,000."""
+    without = {"c0": {"c5.large"}, "c1": {"r5.large"}, "c2": set[str]()}
+    records = [with_types(name, [kind for kind in TYPES if kind not in left]) for name, left in without.items()]
+    shared = share_launches(records, token_of)
+    assert {record.token for record in shared} == {"of-c0"}
+    (common,) = {tuple(offering.instance_type for offering in record.offerings) for record in shared}
+    assert common == tuple(kind for kind in TYPES if kind not in {"c5.large", "r5.large"})
+
+
+def test_a_launch_keeps_three_quarters_of_each_claims_offerings() -> None:
+    """EC2 has less often capacity for few types."""
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[:6])) == [["c0", "c1"]]
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[:5])) == [["c0"], ["c1"]]
+    assert launches_of(with_types("c0", TYPES[:5]), with_types("c1", TYPES)) == [["c0"], ["c1"]]
+
+
+def test_claims_of_different_cheapest_types_are_launched_apart() -> None:
+    """Otherwise, one of them would get a dearer type than planned."""
+    assert launches_of(with_types("c0", TYPES), with_types("c1", TYPES[1:])) == [["c0"], ["c1"]]
+
+
+def test_claims_whose_offerings_are_counted_keep_all_of_them() -> None:
+    """MinValues hold for what is asked for, and a reservation takes so many instances."""
+    families = Requirement.of("karpenter.k8s.aws/instance-family", "Exists", min_values=2)
+    types = (TYPES, TYPES[:7], TYPES)
+    counted = [with_types(f"c{n}", kinds, families) for n, kinds in enumerate(types)]
+    assert launches_of(*counted) == [["c0", "c2"], ["c1"]]
+    reserved = [with_types(f"c{n}", kinds, capacity_type=labels.RESERVED) for n, kinds in enumerate(types)]
+    assert launches_of(*reserved) == [["c0", "c2"], ["c1"]]
 
 
 def test_a_claim_that_ec2_may_have_been_asked_for_keeps_its_token() -> None:
