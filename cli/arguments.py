@@ -189,11 +189,12 @@ def moment(text: str) -> datetime:
     """Parse an RFC 3339 time, in UTC; for argparse."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        in_utc = found.astimezone(UTC)
+    except (ValueError, OverflowError):
         found = None
     if found is None or found.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-11-20T00:00:00Z")
-    return found.astimezone(UTC)
+    return in_utc
 
 
 def _seconds(text: str) -> float:

@@ -11,6 +11,7 @@ from cli.terminal import output
 from core.explain import PAGE, Explanation, explain_pod
 from core.explain_group import explain_pods, explain_pool
 from core.explain_node import explain_node_now
+from core.model.node import names_node
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.reasons.code import ReasonCode
@@ -52,6 +53,8 @@ class NamedTarget:
         pool = next((pool for pool in snapshot.node_pools if self._names(pool.name, "NodePool")), None)
         if pool is not None:
             return explain_pool(snapshot, pool, out_of_time)
+        if host := self._host():
+            return explain_node_now(snapshot, host, out_of_time)
         raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
 
     def _node(self) -> str:
@@ -60,6 +63,12 @@ class NamedTarget:
             return self._text.rpartition("/")[2]
         claims = (claim for claim in self._snapshot.node_claims if self._names(claim.name, "NodeClaim"))
         return next((claim.node_name or claim.name for claim in claims), "")
+
+    def _host(self) -> str:
+        """The name of the node that the text is without its domain."""
+        kind, _, name = self._text.rpartition("/")
+        hosts = (node.name for node in self._snapshot.nodes if names_node(name, node.name))
+        return next(hosts, "") if self._is_kind(kind, "Node") else ""
 
     def _workload(self) -> tuple[str, list[Pod]]:
         """The workload of that name as `Deployment shop/web`, with its pods; of several the first by name."""
@@ -82,8 +91,13 @@ class NamedTarget:
 
     def _names(self, name: str, kind: str) -> bool:
         given, _, rest = self._text.rpartition("/")
+        return rest == name and self._is_kind(given, kind)
+
+    @staticmethod
+    def _is_kind(given: str, kind: str) -> bool:
+        """Whether what stands before a name leaves the kind open, or is this kind, short or in the plural."""
         known = _SHORT_KINDS.get(given.lower(), given)
-        return rest == name and known.lower().removesuffix("s") in ("", kind.lower())
+        return known.lower().removesuffix("s") in ("", kind.lower())
 
     def _near(self) -> str:
         """Names in the input with a similar spelling."""

@@ -303,9 +303,11 @@ def _spelling(action: argparse.Action) -> str:
 
 
 def _default_of(action: argparse.Action) -> str:
-    if action.required:
+    if action.required and action.nargs not in (argparse.OPTIONAL, argparse.ZERO_OR_MORE):
         return "required"
-    return "" if action.default in (None, False) else f"`{action.default}`"
+    if isinstance(action.default, list | tuple):
+        return ", ".join(f"`{value}`" for value in action.default)
+    return f"`{action.default}`" if action.default else ""
 
 
 def _help(action: argparse.Action) -> str:

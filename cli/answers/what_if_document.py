@@ -18,6 +18,7 @@ _NAMED_MAX: Final = 5
 ASSUMPTIONS: Final = (
     "launches and moves happen at once, EC2 has capacity for what was not refused then, and pods come and go as recorded",
     "prices are those of each look; a change of pods is seen at the next recorded look",
+    "what was spent is counted from look to look here, and from launch to end of each instance by `fleetwright report`",
 )
 
 
@@ -83,7 +84,7 @@ def _side(play: PlayResult, period: timedelta) -> JsonObject:
 
 def _head(document: JsonObject) -> str:
     error = document["modelError"]
-    missed = "" if error is None else f", {abs(error):.1%} {'less' if error > 0 else 'more'} than the play of it"
+    missed = "" if error is None else f"; the play of it comes to {abs(error):.1%} {'more' if error > 0 else 'less'}"
     period = f"{document['from'][:16].replace('T', ' ')} to {document['to'][:16].replace('T', ' ')} UTC"
     return f"{period}, {counted(document['looks'], 'look')}: ${document['recorded']['dollars']:,.4f} were spent{missed}"
 

@@ -28,7 +28,11 @@ def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = Fal
 
 def add_access(parser: argparse.ArgumentParser) -> None:
     """Add the options for AWS credentials and the stack's name."""
-    parser.add_argument("--profile", metavar="NAME", help="with --cluster: the profile of the AWS configuration")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help="the profile of the AWS configuration (default: as for the AWS CLI)",
+    )
     parser.add_argument("--stack", metavar="NAME", help="with --cluster: its stack (default: fleetwright-CLUSTER)")
 
 

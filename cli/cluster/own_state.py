@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -34,6 +34,9 @@ from lambdas.store import SweepState
 if TYPE_CHECKING:
     from core.catalogue.facts import StalePart
     from lambdas.application.adapters import Adapters
+
+
+_HINT: Final = "--profile says whose permissions count; docs/how-to/see-a-cluster.md lists what is read"
 
 
 class OwnState(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +94,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
             stale_market=facts.stale_parts(view.snapshot.now) if facts is not None else (),
         )
     except PortError as error:
-        raise InputError(f"cluster {installation.cluster} cannot be read: {error}") from error
+        raise InputError(f"cluster {installation.cluster} cannot be read: {error}", hint=_HINT) from error
 
 
 def _waiting(reader: Adapters, now: datetime) -> tuple[Proposal, ...] | None:

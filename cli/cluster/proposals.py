@@ -21,6 +21,8 @@ TRIES: Final = 3
 
 _ID_SHOWN_MIN: Final = 4
 
+_HINT: Final = "--profile says whose permissions count; docs/how-to/approve.md lists them"
+
 
 class OpenProposals:
     """The proposals of one installation.
@@ -42,7 +44,7 @@ class OpenProposals:
         try:
             found = self._store.all()
         except PortError as error:
-            raise InputError(f"the proposals of {self._cluster} cannot be read: {error}") from error
+            raise InputError(f"the proposals of {self._cluster} cannot be read: {error}", hint=_HINT) from error
         return tuple(sorted(found, key=lambda proposal: (proposal.proposed_at, proposal.id)))
 
     def one(self, wanted: str) -> Proposal:
@@ -68,7 +70,7 @@ class OpenProposals:
             except ConflictError:
                 continue
             except PortError as error:
-                raise InputError(f"the verdict cannot be stored: {error}") from error
+                raise InputError(f"the verdict cannot be stored: {error}", hint=_HINT) from error
         raise InputError(f"the functions keep changing proposal {wanted}; try again")
 
 

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run every check and show its finding; negative where one found a problem."""
     import boto3
-    from botocore.exceptions import BotoCoreError
+    from botocore.exceptions import BotoCoreError, ClientError
 
     from cli.answers.plan_document import API_VERSION
     from cli.doctor.account import Account
@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)
         account = Account(session, arguments.cluster, arguments.stack or f"fleetwright-{arguments.cluster}")
         found = list(diagnose(account, datetime.now(UTC)))
-    except BotoCoreError as error:
-        raise InputError(str(error), hint="credentials and a region are needed: --profile, --region") from error
+    except (BotoCoreError, ClientError) as error:
+        raise InputError(str(error), hint="valid credentials and a region are needed: --profile, --region") from error
     checks = [finding._asdict() for finding in found]
     document = {"apiVersion": API_VERSION, "kind": "Diagnosis", "cluster": arguments.cluster, "checks": checks}
     output.show(document, arguments.output, diagnosis_table)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
 from cli.cluster.arguments import add_access, add_cluster
-from cli.errors import DONE, NEGATIVE
+from cli.errors import DONE, NEGATIVE, InputError
 from cli.explain_targets import NamedTarget, explain_code
-from cli.ledger.decisions import add_past
+from cli.ledger.arguments import add_past
 from cli.reason_page import on_site, reason_page
 from cli.terminal import output
 
@@ -27,7 +27,8 @@ _EXAMPLES: Final = """examples:
   fleetwright explain LimitReached
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
   fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod
-  fleetwright explain ip-10-0-1-12.ec2.internal --ledger s3://my-bucket --cluster prod --at 2026-11-20T05:10:00Z
+  fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod --at 2026-11-20T05:10:00Z
+  fleetwright explain shop/cart-0 --ledger build/ledger --decision 81c04f2b6d
 """
 
 
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     meant = explain_code(arguments.target)
     if meant is not None:
         return _shown(meant, arguments)
-    if arguments.ledger:
+    if arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
     from cli.search_time import brake_line, share_of_time
@@ -79,6 +80,8 @@ def _shown(explanation: Explanation, arguments: argparse.Namespace) -> int:
 def _explain_past(arguments: argparse.Namespace) -> int:
     from cli.ledger.past import explain_past
 
+    if arguments.files or arguments.context:
+        raise InputError("a decision is explained from a ledger: leave out -f and --context")
     past = explain_past(arguments)
     decision = {"decision": past.entry.id, "time": output.rfc3339(past.entry.at)}
     document = _document(past.explanation) | decision

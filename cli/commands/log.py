@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.arguments import add_output
-from cli.cluster.arguments import add_access, add_all, refuse_role_alone
+from cli.cluster.arguments import add_all, refuse_role_alone
 from cli.cluster.organisation import unreadable_text
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.ledger.decisions import add_ledger
+from cli.ledger.arguments import add_ledger, add_since
 from cli.terminal import output
 
 if TYPE_CHECKING:
@@ -33,10 +33,9 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    add_ledger(parser, is_required=False)
-    add_access(parser)
+    add_ledger(parser)
     add_all(parser)
-    parser.add_argument("--region", metavar="REGION", help="where clusters are (default: that of the credentials)")
+    add_since(parser)
     parser.add_argument("--pod", metavar="NAMESPACE/NAME", default="", help="only decisions about this pod")
     parser.add_argument("--node", metavar="NAME", default="", help="only decisions about this node or NodeClaim")
     parser.add_argument("--acts", action="store_true", help="only decisions that began something")
@@ -47,16 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     """List decisions, the oldest first; negative where a cluster's ledger could not be read."""
     from cli.answers.plan_document import API_VERSION
     from cli.ledger.decisions import refuse_none
-    from cli.ledger.storage import open_ledger
+    from cli.ledger.opening import opened_ledger
 
     refuse_role_alone(arguments)
     unreadable: list[dict[str, Any]] = []
     if arguments.all:
         found, unreadable = _of_all(arguments)
-    elif arguments.ledger:
-        found = _lines(open_ledger(arguments.ledger), arguments, refuse_none)
     else:
-        found = _of_cluster(arguments, refuse_none)
+        found = _lines(opened_ledger(arguments), arguments, refuse_none)
     document = {"apiVersion": API_VERSION, "kind": "Log", "entries": found, "unreadable": unreadable}
     output.show(document, arguments.output, log_table)
     return NEGATIVE if unreadable else DONE
@@ -65,13 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _lines(
     place: LedgerStorage,
     arguments: argparse.Namespace,
-    checked: Callable[[Sequence[DecisionKey], argparse.Namespace], None] = lambda *_: None,
+    checked: Callable[[Sequence[DecisionKey], LedgerStorage, argparse.Namespace], None] = lambda *_: None,
 ) -> list[dict[str, Any]]:
     from cli.ledger.decisions import entries, find, outcomes
     from core.ledger.log import by_decision, concerns, log_entry
 
     keys = find(place, arguments)
-    checked(keys, arguments)
+    checked(keys, place, arguments)
     ended = by_decision(outcomes(place, arguments))
     return [
         _entry(line)
@@ -79,21 +76,6 @@ def _lines(
         if (entry.parts or not arguments.acts)
         and concerns(line := log_entry(entry, ended.get(entry.id, ())), pod=arguments.pod, node=arguments.node)
     ]
-
-
-def _of_cluster(
-    arguments: argparse.Namespace, checked: Callable[[Sequence[DecisionKey], argparse.Namespace], None]
-) -> list[dict[str, Any]]:
-    """Return the lines of one installation, from the bucket of its functions."""
-    from cli.cluster.installation import find_installation
-    from cli.ledger.storage import ledger_of_bucket
-
-    if not arguments.cluster:
-        raise InputError("whose decisions?", hint="--cluster NAME, --ledger FOLDER|s3://BUCKET, or --all")
-    region, profile, stack = arguments.region, arguments.profile, arguments.stack
-    installation = find_installation(arguments.cluster, region=region, profile=profile, stack=stack)
-    arguments.ledger = f"s3://{installation.settings.bucket_name}"
-    return _lines(ledger_of_bucket(installation.session, installation.settings.bucket_name), arguments, checked)
 
 
 def _of_all(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -125,7 +107,10 @@ def log_table(document: dict[str, Any]) -> str:
     prices = [line["hourly"] for line in document["entries"]]
     moves = sum(line["moves"] for line in document["entries"])
     launched, saved = sum(price for price in prices if price > 0), -sum(price for price in prices if price < 0)
-    words = f"{len(rows)} decisions: {launched:.4f} $/h launched, {saved:.4f} $/h saved with {moves} moved pods"
+    words = (
+        f"{output.counted(len(rows), 'decision')}: {launched:.4f} $/h launched, {saved:.4f} $/h saved with "
+        f"{output.counted(moves, 'moved pod')}"
+    )
     headings: tuple[str, ...] = ("TIME (UTC)", "ID", "WHAT", "WHY", "MOVES", "$/H", "STATE")
     if any("cluster" in line for line in document["entries"]):
         headings = ("CLUSTER", *headings)

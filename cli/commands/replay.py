@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli.arguments import add_output
 from cli.errors import DONE, NEGATIVE
-from cli.ledger.decisions import add_ledger
+from cli.ledger.arguments import add_ledger, add_since
 from cli.terminal import output
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from core.ledger.reading import LedgerReader
 
 _EXAMPLES: Final = """examples:
-  fleetwright replay --ledger s3://my-bucket --cluster prod 81c04f2b6d
+  fleetwright replay --cluster prod 81c04f2b6d
   fleetwright replay --ledger s3://my-bucket --cluster prod --since 30d -o json
   fleetwright replay --ledger build/ledger
 """
@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.add_argument("ids", metavar="ID", nargs="*", help="decisions, by id or by how it begins (default: all)")
     add_ledger(parser)
+    add_since(parser)
     add_output(parser)
 
 
@@ -33,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Repeat the decisions. The answer is negative unless every decision gives the same bytes."""
     from cli.answers.plan_document import API_VERSION
     from cli.ledger.decisions import find, refuse_none
+    from cli.ledger.opening import opened_ledger
     from cli.ledger.own_code import own_code
-    from cli.ledger.storage import open_ledger
     from cli.terminal.progress import progress
     from core.ledger.reading import LedgerReader
 
-    place = open_ledger(arguments.ledger)
+    place = opened_ledger(arguments)
     keys = find(place, arguments, arguments.ids)
-    refuse_none(keys, arguments)
+    refuse_none(keys, place, arguments)
     reader = LedgerReader(place.get)
     different, unreadable = list[dict[str, Any]](), list[dict[str, Any]]()
     with progress("deciding again", len(keys)) as steps:

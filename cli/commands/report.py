@@ -8,7 +8,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.errors import DONE
-from cli.ledger.decisions import add_recorded_period
+from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
 from cli.terminal.printable import write_stdout
 
@@ -16,7 +16,7 @@ _BY: Final = ("nodepool", "namespace", "capacity-type", "instance-type", "zone")
 _FORMS: Final = ("table", "markdown", "html", "csv", "json", "yaml")
 
 _EXAMPLES: Final = """examples:
-  fleetwright report --ledger s3://my-bucket --cluster prod --month 2026-11 --by nodepool,namespace -o html
+  fleetwright report --cluster prod --month 2026-11 --by nodepool,namespace -o html
   fleetwright report --ledger s3://my-bucket --cluster prod --from 7d -o markdown
   fleetwright report --ledger build/ledger -o csv
 """

@@ -7,14 +7,14 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.errors import DONE
-from cli.ledger.decisions import since
+from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
 from cli.terminal.printable import write_stdout
 
 _FORMS: Final = ("table", "markdown", "html", "json", "yaml")
 
 _EXAMPLES: Final = """examples:
-  fleetwright shadow report --ledger s3://my-bucket --cluster prod --since 7d
+  fleetwright shadow report --cluster prod --since 7d
   fleetwright shadow report --ledger s3://my-bucket --cluster prod --since 7d -o html > shadow.html
   fleetwright shadow report --ledger build/ledger -o json
 """
@@ -24,11 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
     parser.add_argument("what", choices=("report",), help="report: plays what was recorded forward")
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
-    parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
-    form = "a time (RFC 3339), or a span back from now (24h, 7d)"
-    parser.add_argument("--since", type=since, metavar="T", help=f"{form}; default: the first record")
-    parser.add_argument("--until", type=since, metavar="T", help=f"{form}; default: the last record")
+    add_recorded_period(parser, begins="--since", ends="--until")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
     )

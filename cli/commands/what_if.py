@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cli import arguments as shared
 from cli.errors import DONE, InputError
-from cli.ledger.decisions import add_recorded_period
+from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
 from cli.terminal.printable import write_stdout
 
@@ -19,7 +19,7 @@ KARPENTER: Final = "karpenter"
 NONE: Final = "none"
 
 _EXAMPLES: Final = """examples:
-  fleetwright what-if --ledger s3://my-bucket --cluster prod --from 7d -f change.yaml
+  fleetwright what-if --cluster prod --from 7d -f change.yaml
   fleetwright what-if --ledger build/ledger --policy none
   fleetwright what-if --ledger build/ledger --catalog dearer.json -o markdown
 """
@@ -54,13 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Play the period twice: with the recorded settings, and with the requested ones."""
     from cli.answers.what_if_document import what_if_document, what_if_markdown, what_if_table
+    from cli.ledger.opening import opened_ledger
     from cli.ledger.period_reader import PeriodReader
     from cli.terminal.progress import progress
     from core.counterfactual.play import PlayRules, play_beside
     from core.gc_pause import collector_paused
 
     overrides = _overrides(arguments)
-    period = PeriodReader(arguments)
+    period = PeriodReader(opened_ledger(arguments), arguments)
     is_other = bool(arguments.files or arguments.catalog or arguments.policy != FLEETWRIGHT)
     if not is_other:
         raise InputError("nothing is changed", hint="give manifests with -f, prices with --catalog or a --policy")

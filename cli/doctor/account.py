@@ -16,6 +16,10 @@ class NotAllowedError(Exception):
     """The credentials do not permit a call; the message names the action."""
 
 
+class NoClusterError(Exception):
+    """There is no EKS cluster of the name, so nothing can be said of it."""
+
+
 class Account:
     """One region of an account, and the cluster in it.
 
@@ -71,7 +75,14 @@ class Account:
             more = {"NextToken": page["NextToken"]}
         return {}
 
-    def described(self) -> dict[str, Any] | None:
-        """EKS's description of the cluster; None where there is none of the name."""
+    def described(self) -> dict[str, Any]:
+        """Return EKS's description of the cluster.
+
+        Raises:
+            NoClusterError: If there is none of the name.
+            NotAllowedError: If the credentials lack the permission.
+        """
         found = self.ask("eks", "DescribeCluster", name=self.cluster)
-        return None if found is None else dict(found["cluster"])
+        if found is None:
+            raise NoClusterError
+        return dict(found["cluster"])

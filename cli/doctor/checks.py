@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.doctor import network
-from cli.doctor.account import Account, NotAllowedError
+from cli.doctor.account import Account, NoClusterError, NotAllowedError
 from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 
 RESERVED: Final = 19
@@ -24,17 +24,20 @@ MARKET_AGE_MAX: Final = timedelta(hours=2)
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
-    """Run every check; one that the credentials do not permit is `unknown`."""
+    """Run every check; one that the credentials do not permit, or that asks a missing cluster, is `unknown`."""
     for name, check in CHECKS.items():
         try:
             yield check(name, account, now)
+        except NoClusterError:
+            yield AccountFinding(name, UNKNOWN, "there is no cluster to ask")
         except NotAllowedError as error:
             yield AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
 
 
 def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
-    found = account.described()
-    if found is None:
+    try:
+        found = account.described()
+    except NoClusterError:
         says = f"there is no EKS cluster {account.cluster} in {account.region}"
         return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
     mode = (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
@@ -45,7 +48,7 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
 
 
 def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
-    logging = ((account.described() or {}).get("logging") or {}).get("clusterLogging") or []
+    logging = (account.described().get("logging") or {}).get("clusterLogging") or []
     kinds = {kind for setup in logging if setup.get("enabled") for kind in setup.get("types", ())}
     logging_on = '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'
     on = f"aws eks update-cluster-config --name {account.cluster} --logging '{logging_on}'"

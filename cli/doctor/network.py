@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from cli.doctor.account import Account
+from cli.doctor.account import Account, NoClusterError
 from cli.doctor.finding import OK, PROBLEM, AccountFinding
 
 EVERYWHERE: Final = "0.0.0.0/0"
@@ -18,7 +18,7 @@ ENTRIES_MAX: Final = 200
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether the functions reach the API server."""
-    access = (account.described() or {}).get("resourcesVpcConfig", {})
+    access = account.described().get("resourcesVpcConfig", {})
     ranges = access.get("publicAccessCidrs") or [EVERYWHERE]
     if access.get("endpointPublicAccess", True) and EVERYWHERE in ranges:
         return AccountFinding(name, OK, "the API server can be reached")
@@ -35,7 +35,9 @@ def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
 
 def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
     """Whether an access entry lets nodes join."""
-    listed = account.ask("eks", "ListAccessEntries", clusterName=account.cluster) or {}
+    listed = account.ask("eks", "ListAccessEntries", clusterName=account.cluster)
+    if listed is None:
+        raise NoClusterError
     for arn in listed.get("accessEntries", ())[:ENTRIES_MAX]:
         found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
         if str(found.get("accessEntry", {}).get("type", "")).startswith("EC2"):

@@ -7,63 +7,17 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cli.arguments import moment
 from cli.errors import InputError
 from cli.ledger.storage import LedgerStorage
-from core.errors import InvalidInputError
+from cli.terminal.output import rfc3339
 from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import DECISIONS, OUTCOMES, DecisionKey, day_prefix, days, read_decision_key
 from core.ledger.outcome import DecisionOutcome, decode_outcomes
-from core.model.values.duration import parse_duration
 
 _ID_SHOWN_MIN: Final = 4
 
-
-def add_ledger(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    """Add `--ledger`, and which of its decisions are selected."""
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=is_required, help="where the ledger lies")
-    add_period(parser)
-
-
-def add_past(parser: argparse.ArgumentParser) -> None:
-    """Add the options by which `explain` reads a ledger instead of a cluster."""
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help="explain what a decision of this ledger saw")
-    parser.add_argument("--decision", metavar="ID", default="", help="which decision (default: the last one about it)")
-    parser.add_argument("--at", type=moment, metavar="RFC3339", help="the last decision about it up to that time")
-    add_period(parser)
-
-
-def add_period(parser: argparse.ArgumentParser) -> None:
-    """Add which part of a ledger is selected."""
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
-    parser.add_argument(
-        "--since", type=since, metavar="T", help="a time (RFC 3339), or a span back from now (24h, 30d)"
-    )
-
-
-def add_recorded_period(parser: argparse.ArgumentParser) -> None:
-    """`--ledger`, whose cluster, and which part of it is played."""
-    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
-    parser.add_argument("--cluster", metavar="NAME", help="whose decisions, where the ledger has several clusters")
-    help_text = "a time (RFC 3339), or a span back from now (24h, 30d)"
-    parser.add_argument("--from", dest="since", type=since, metavar="T", help=f"{help_text}; default: the first look")
-    parser.add_argument("--to", dest="until", type=since, metavar="T", help=f"{help_text}; default: the last look")
-
-
-def since(text: str) -> datetime:
-    """Parse a moment, or a span back from now; for argparse."""
-    number, unit = text[:-1], text[-1:]
-    in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
-    try:
-        span: timedelta | None = parse_duration(in_hours)
-    except InvalidInputError:
-        span = None
-    if span is not None:
-        return datetime.now(UTC) - span
-    try:
-        return moment(text)
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}, nor a span such as 24h or 30d") from error
+DAYS_LISTED: Final = timedelta(days=40)
+"""Of a longer time everything is listed at once: a request for each of its days would take longer, and buckets keep 30."""
 
 
 def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
@@ -79,15 +33,25 @@ def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str]
     return found
 
 
-def refuse_none(found: Sequence[DecisionKey], arguments: argparse.Namespace) -> None:
+def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: argparse.Namespace) -> None:
     """Stop where no decision is selected: a positive answer about nothing would mislead.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is none; it says which clusters and which time the ledger has.
     """
-    if not found:
-        hint = "`fleetwright log` with the same ledger and without a time lists what it has"
-        raise InputError("there is no decision in the ledger, or none of that time", source=arguments.ledger, hint=hint)
+    if found:
+        return
+    kept = _keys(place, f"{DECISIONS}/")
+    if not kept:
+        hint = "it is the folder of `fleetwright simulate --ledger`, or the bucket of the functions, which keep 30 days"
+        raise InputError("there is no decision in the ledger", source=place.name, hint=hint)
+    clusters = sorted({key.cluster for key in kept})
+    if arguments.cluster and arguments.cluster not in clusters:
+        problem = f"there is no decision of cluster {arguments.cluster!r} in the ledger"
+        raise InputError(problem, source=place.name, hint=f"it has those of {', '.join(clusters)}")
+    own = [key.at for key in kept if arguments.cluster in (None, key.cluster)]
+    hint = f"it has those from {rfc3339(min(own))} to {rfc3339(max(own))}"
+    raise InputError("there is no decision of that time in the ledger", source=place.name, hint=hint)
 
 
 def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:
@@ -110,9 +74,9 @@ def outcomes(place: LedgerStorage, arguments: argparse.Namespace) -> list[Decisi
 
 
 def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[str]:
-    """Days of one cluster are listed separately; without both, everything is."""
+    """Days of one cluster are listed separately; without both, and over many days, everything is."""
     cluster, start = arguments.cluster, arguments.since
-    if not cluster or start is None:
+    if not cluster or start is None or datetime.now(UTC) - start > DAYS_LISTED:
         return [f"{folder}/{cluster}/" if cluster else f"{folder}/"]
     return [day_prefix(folder, cluster, day) for day in days(start, datetime.now(UTC) + timedelta(days=1))]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from cli.errors import InputError
 from cli.ledger.decisions import find, refuse_none
-from cli.ledger.storage import open_ledger
+from cli.ledger.storage import LedgerStorage
 from core import codec
 from core.ledger.entry import DISRUPT, LedgerEntry
 from core.ledger.reading import LedgerReader
@@ -44,15 +44,14 @@ class PeriodReader:
         InputError: If there is none, or they are of several clusters.
     """
 
-    def __init__(self, arguments: argparse.Namespace, *, reaches_back: bool = False) -> None:
-        place = open_ledger(arguments.ledger)
+    def __init__(self, place: LedgerStorage, arguments: argparse.Namespace, *, reaches_back: bool = False) -> None:
         found = find(place, arguments)
         if reaches_back and arguments.since is not None:
             earlier = find(place, argparse.Namespace(**{**vars(arguments), "since": arguments.since - REACHED_BACK}))
             found = [*[key for key in earlier if key.at < arguments.since][-1:], *found]
         self._keys = [key for key in found if arguments.until is None or key.at <= arguments.until]
-        refuse_none(self._keys, arguments)
-        clusters = {key.key.split("/")[1] for key in self._keys}
+        refuse_none(self._keys, place, arguments)
+        clusters = {key.cluster for key in self._keys}
         if len(clusters) > 1:
             raise InputError(
                 f"the ledger has several clusters: {', '.join(sorted(clusters))}", hint="--cluster says which"

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from cli.answers.report_document import BaselinePlay, report_document
 from cli.ledger.decisions import outcomes
+from cli.ledger.opening import opened_ledger
 from cli.ledger.period_reader import PeriodReader
-from cli.ledger.storage import open_ledger
 from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
 from core.cost_report.instance_hours import lives
@@ -26,9 +26,10 @@ def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
-    period = PeriodReader(arguments)
+    place = opened_ledger(arguments)
+    period = PeriodReader(place, arguments)
     steps.total = len(period)
-    ended_instances = outcomes(open_ledger(arguments.ledger), arguments)
+    ended_instances = outcomes(place, arguments)
     ended = by_decision(ended_instances)
     since: datetime = arguments.since or period.since
     builder = ReportBuilder(lives(ended_instances), since, period.until)

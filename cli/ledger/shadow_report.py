@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cli.answers.shadow_document import shadow_document
+from cli.ledger.opening import opened_ledger
 from cli.ledger.period_reader import PeriodReader
 from cli.terminal.progress import Steps
 from core.api.objects import JsonObject
@@ -42,7 +43,8 @@ def shadow_report(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
         InputError: If the ledger has nothing of that time.
         InvalidInputError: If something in it cannot be read.
     """
-    period, fleet, bounds = PeriodReader(arguments, reaches_back=True), RecordedFleet(), _Bounds()
+    period = PeriodReader(opened_ledger(arguments), arguments, reaches_back=True)
+    fleet, bounds = RecordedFleet(), _Bounds()
     steps.total = len(period)
 
     def seen() -> Iterator[Snapshot]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -13,12 +14,19 @@ from core.ledger.object_keys import PREFIX
 
 S3_SCHEME: Final = "s3://"
 
+_HINT: Final = "--profile says whose permissions are used: s3:ListBucket and s3:GetObject on the bucket are needed"
+
 THREADS: Final = 16
 """Parallel reads from a bucket: each takes some 30 ms, nearly all of it waiting."""
 
 
 class LedgerStorage(Protocol):
     """Objects by name."""
+
+    @property
+    def name(self) -> str:
+        """The ledger as a person names it: a folder, or `s3://BUCKET[/PREFIX]`."""
+        ...
 
     def keys(self, prefix: str) -> list[str]:
         """Return every name with this prefix, in order."""
@@ -38,6 +46,7 @@ class FolderLedger:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.name = str(folder)
 
     def keys(self, prefix: str) -> list[str]:
         """Every name that begins so, in order."""
@@ -67,19 +76,22 @@ class BucketLedger:
         self._client = client
         self._bucket = bucket
         self._prefix = prefix
+        self.name = f"{S3_SCHEME}{bucket}" if prefix == PREFIX else f"{S3_SCHEME}{bucket}/{prefix.rstrip('/')}"
 
     def keys(self, prefix: str) -> list[str]:
-        """Every name that begins so, in order."""
+        """Every name that begins so, in order. Raises InputError where the bucket may not be listed."""
+        where = f"{S3_SCHEME}{self._bucket}/{self._prefix}{prefix}"
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._prefix + prefix
         )
-        with _s3_errors_as_input_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{prefix}"):
+        with _s3_errors(lambda problem: InputError(problem, source=where, hint=_HINT)):
             found = [item["Key"] for page in pages for item in page.get("Contents", ())]
         return sorted(key.removeprefix(self._prefix) for key in found)
 
     def get(self, key: str) -> bytes:
         """One object. Raises InvalidInputError where there is none."""
-        with _s3_errors_as_input_errors(f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"):
+        where = f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"
+        with _s3_errors(lambda problem: InvalidInputError(problem, subject=where)):
             body: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].read()
         return body
 
@@ -89,23 +101,18 @@ class BucketLedger:
             yield from pool.map(self.get, keys)
 
 
-class _s3_errors_as_input_errors:  # noqa: N801 - used as a statement
-    """Translate errors of the SDK to problems of the object that was read."""
+@contextmanager
+def _s3_errors(as_error: Callable[[str], Exception]) -> Iterator[None]:
+    """Translate errors of the SDK: `as_error` makes one of ours from the problem."""
+    from botocore.exceptions import BotoCoreError, ClientError
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        if isinstance(error, ClientError | BotoCoreError):
-            raise InvalidInputError(f"cannot be read: {error}", subject=self._what) from error
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise as_error(f"cannot be read: {error}") from error
 
 
-def open_ledger(where: str) -> LedgerStorage:
+def open_ledger(where: str, *, region: str | None = None, profile: str | None = None) -> LedgerStorage:
     """Return the ledger in a folder, or at `s3://BUCKET[/PREFIX]`.
 
     Raises:
@@ -113,7 +120,9 @@ def open_ledger(where: str) -> LedgerStorage:
     """
     if where.startswith(S3_SCHEME):
         bucket, _, prefix = where.removeprefix(S3_SCHEME).partition("/")
-        return BucketLedger(_s3(), bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else PREFIX)
+        if not bucket:
+            raise InputError("names no bucket", source=where, hint="a bucket is given as s3://BUCKET")
+        return BucketLedger(_s3(region, profile), bucket, f"{prefix.rstrip('/')}/" if prefix.strip("/") else PREFIX)
     folder = Path(where)
     if not folder.is_dir():
         raise InputError("there is no such folder", source=where, hint="a bucket is given as s3://BUCKET")
@@ -127,12 +136,15 @@ def ledger_of_bucket(session: Any, bucket: str) -> LedgerStorage:
     return BucketLedger(session.client("s3", config=Config(max_pool_connections=THREADS)), bucket, PREFIX)
 
 
-def _s3() -> Any:
+def _s3(region: str | None, profile: str | None) -> Any:
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
     try:
-        return boto3.Session().client("s3", config=Config(max_pool_connections=THREADS))
+        session = boto3.Session(profile_name=profile, region_name=region)
+        return session.client("s3", config=Config(max_pool_connections=THREADS))
     except BotoCoreError as error:
-        raise InputError(f"AWS cannot be reached: {error}", hint="set AWS_PROFILE and AWS_REGION") from error
+        raise InputError(
+            f"AWS cannot be reached: {error}", hint="--profile and --region say whose and where"
+        ) from error

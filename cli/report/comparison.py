@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from cli.ledger.period_reader import PeriodReader, RecordedDecision
+from cli.ledger.storage import open_ledger
 from cli.terminal.progress import Steps as Progress
 from core.counterfactual.play import PlayRules, play_beside
 from core.gc_pause import collector_paused
@@ -41,7 +42,7 @@ def compared(ledger: str, steps: Progress) -> Comparison:
     Raises:
         InputError: If it holds no decision.
     """
-    period = PeriodReader(argparse.Namespace(ledger=ledger, cluster=None, since=None, until=None))
+    period = PeriodReader(open_ledger(ledger), argparse.Namespace(cluster=None, since=None, until=None))
     decisions = list(period.decisions())
     minimum = tuple(
         (decision.snapshot.now, decision.plan.cost.lower_bound)

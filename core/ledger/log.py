@@ -9,6 +9,7 @@ import msgspec
 
 from core.ledger.entry import DISRUPT, LedgerEntry, LedgerPart
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
+from core.model.node import names_node
 
 UNDER_WAY = "under way"
 DECIDED = "decided"
@@ -60,10 +61,13 @@ def log_entry(entry: LedgerEntry, outcomes: Iterable[DecisionOutcome]) -> LogEnt
 
 
 def concerns(entry: LogEntry, *, pod: str = "", node: str = "") -> bool:
-    """Whether a decision concerns a pod (`namespace/name`) or a node, by its name or its claim's."""
+    """Whether a decision concerns a pod (`namespace/name`) or a node, by its name (`names_node`) or its claim's."""
     if pod and f"Pod/{pod}" not in entry.objects:
         return False
-    return not node or not {f"Node/{node}", f"NodeClaim/{node}"}.isdisjoint(entry.objects)
+    return not node or any(
+        name == f"NodeClaim/{node}" or (name.startswith("Node/") and names_node(node, name.removeprefix("Node/")))
+        for name in entry.objects
+    )
 
 
 def by_decision(outcomes: Iterable[DecisionOutcome]) -> dict[str, list[DecisionOutcome]]:

@@ -25,6 +25,11 @@ class DecisionKey(msgspec.Struct, frozen=True, order=True):
     id: str
     key: str
 
+    @property
+    def cluster(self) -> str:
+        """The cluster that the decision is about."""
+        return self.key.split("/")[1]
+
 
 def decision_key(cluster: str, at: datetime, function: str, decision: str) -> str:
     """Return the key of a decision: `decisions/CLUSTER/2026/11/22/053100.000000Z-disrupt-7f3a9c01de`."""

@@ -147,6 +147,26 @@ def test_a_node_is_explained_as_it_was_seen(played: tuple[Path, Result], capsys:
     assert main(["explain", "no/such", "--ledger", str(played[0]), "--decision", launch["id"]]) == 2
 
 
+def test_names_are_taken_as_the_log_and_kubectl_write_them(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log shows nodes without their domain; what it shows is typed into the next command."""
+    ledger = ("--ledger", str(played[0]))
+    pod, node = next((e.fields["pod"], e.fields["node"]) for e in played[1].events if e.event == "podBound")
+    host = node.partition(".")[0]
+    assert host != node
+    assert answer(capsys, "log", *ledger, "--node", host) == answer(capsys, "log", *ledger, "--node", node)
+    (_, whole), (_, short), (_, with_kind) = (
+        answer(capsys, "explain", name, *ledger) for name in (node, host, f"node/{host}")
+    )
+    assert whole["node"] == node
+    assert whole == short == with_kind
+    namespace, _, name = pod.partition("/")
+    _, by_key = answer(capsys, "explain", pod, *ledger)
+    _, by_name = answer(capsys, "explain", f"pod/{name}", "-n", namespace, *ledger)
+    assert by_key == by_name
+
+
 def test_a_damaged_entry_is_told_and_the_others_are_repeated(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -282,6 +282,20 @@ def test_price_terms_of_a_file_are_refused_beside_the_functions_own(tmp_path: Pa
     assert "the functions' own terms count with --cluster" in capsys.readouterr().err
 
 
+def test_a_node_is_found_without_its_domain_unless_a_pod_is_called_so(
+    cluster: list[str], capsys: Capture, tmp_path: Path
+) -> None:
+    """The log shows `ip-10-0-0-4` for what Kubernetes calls `ip-10-0-0-4.ec2.internal`."""
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"{name}.ec2.internal"}} for name in ("ip-1", "small")
+    ]
+    (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+    more = [*cluster, "-f", str(tmp_path / "nodes.json")]
+    for text in ("ip-1", "node/ip-1", "ip-1.ec2.internal"):
+        assert answer(capsys, "explain", text, *more)["node"] == "ip-1.ec2.internal"
+    assert answer(capsys, "explain", "small", *more)["pod"] == "shop/small"
+
+
 @pytest.mark.parametrize(
     ("words", "key", "named", "code"),
     [

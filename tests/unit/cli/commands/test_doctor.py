@@ -10,6 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from cli.__main__ import main
 from cli.doctor import checks
 from cli.doctor.account import Account
 from cli.doctor.checks import diagnose
@@ -179,6 +180,33 @@ def test_old_prices_are_a_problem_after_deployment(session: boto3.Session, share
 def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
     concurrency(session, 1000)
     assert found(session)["cluster"].says == "there is no EKS cluster prod in us-east-1"
+
+
+def test_nothing_is_said_of_a_cluster_that_is_not_there(session: boto3.Session) -> None:
+    """An API server that `can be reached` would send people looking elsewhere than at the name."""
+    missing = {"Error": {"Code": "ResourceNotFoundException", "Message": "No cluster found for name: prod."}}
+    answer(session, "eks.ListAccessEntries", missing, 404)
+    concurrency(session, 1000)
+    told = found(session)
+    assert {name for name, finding in told.items() if finding.state == UNKNOWN} == {
+        "endpoint",
+        "node-entries",
+        "audit-log",
+    }
+    assert told["endpoint"].says == "there is no cluster to ask"
+
+
+@pytest.mark.parametrize("code", ["UnrecognizedClientException", "ExpiredTokenException", "InvalidClientTokenId"])
+def test_credentials_that_are_no_longer_valid_are_told_as_such(
+    code: str, session: boto3.Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are the most common obstacle, and no bug of this program."""
+    answer(session, "eks.DescribeCluster", {"Error": {"Code": code, "Message": "The security token is invalid"}}, 403)
+    monkeypatch.setattr(boto3, "Session", lambda **_: session)
+    assert main(["doctor", "--cluster", "prod"]) == 2
+    said = capsys.readouterr().err
+    assert "The security token is invalid" in said
+    assert "--profile, --region" in said
 
 
 def test_checks_that_the_credentials_do_not_permit_are_unknown() -> None:

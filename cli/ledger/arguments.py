@@ -1,0 +1,61 @@
+"""Arguments that say which ledger is read, with whose permissions, and which part of it."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from typing import Final
+
+from cli.arguments import moment
+from cli.cluster.arguments import add_access
+from core.model.values.duration import parse_duration
+
+SPAN: Final = "a time (RFC 3339), or a span back from now (24h, 30d)"
+
+
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """Add which ledger is read, and how to reach it in AWS."""
+    kept = "where the ledger lies (default: the bucket in which the functions of --cluster keep it)"
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
+    add_access(parser)
+    parser.add_argument("--region", metavar="REGION", help="where clusters are (default: that of the credentials)")
+
+
+def add_past(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which `explain` reads a ledger instead of a cluster."""
+    kept = (
+        "explain what a decision of this ledger saw (default: the present; with --at, --decision or --since the bucket in "
+        "which the functions of --cluster keep theirs)"
+    )
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
+    parser.add_argument("--decision", metavar="ID", help="which decision (default: the last one about it)")
+    parser.add_argument("--at", type=moment, metavar="RFC3339", help="the last decision about it up to that time")
+    add_since(parser)
+    own = "an EKS cluster that the functions look after: as they see it; with a ledger, only its decisions"
+    parser.add_argument("--cluster", metavar="NAME", help=own)
+
+
+def add_since(parser: argparse.ArgumentParser) -> None:
+    """Add from when on decisions count."""
+    parser.add_argument("--since", type=since, metavar="T", help=SPAN)
+
+
+def add_recorded_period(parser: argparse.ArgumentParser, begins: str = "--from", ends: str = "--to") -> None:
+    """Add the ledger, and which part of it is played."""
+    add_ledger(parser)
+    parser.add_argument(begins, dest="since", type=since, metavar="T", help=f"{SPAN}; default: the first record")
+    parser.add_argument(ends, dest="until", type=since, metavar="T", help=f"{SPAN}; default: the last record")
+
+
+def since(text: str) -> datetime:
+    """Parse a moment, or a span back from now; for argparse."""
+    number, unit = text[:-1], text[-1:]
+    in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
+    span = parse_duration(in_hours)
+    if span is not None:
+        return datetime.now(UTC) - span
+    try:
+        return moment(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor a span such as 24h or 30d") from error
