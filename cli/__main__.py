@@ -224,6 +224,18 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str, **kwargs: Any) -> None:
         super().__init__(prog, **{"max_help_position": 32, **kwargs})
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Name an option's value once (`-f, --filename PATH`), as argparse does from Python 3.13 on."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap a single sentence; examples keep their lines."""
+        fill = super()._fill_text if "\n" in text else super(argparse.RawDescriptionHelpFormatter, self)._fill_text
+        return fill(text, width, indent)
+
 
 if __name__ == "__main__":
     sys.exit(main())

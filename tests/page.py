@@ -72,6 +72,11 @@ def used(page: Path, program: str) -> dict[str, Any]:
     return told
 
 
+def drawn(page: Path, program: str, fragment: str) -> str:
+    """The page as its script has made it, with this fragment in its address."""
+    return _run(program, f"{page.resolve().as_uri()}#{fragment}", "--window-size=1280,1200", "--dump-dom")
+
+
 def problems(told: dict[str, Any]) -> list[str]:
     """What a person would miss on the page."""
     if not told:

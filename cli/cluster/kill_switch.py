@@ -32,7 +32,8 @@ class KillSwitches:
     """The kill switches of one account and region."""
 
     def __init__(self, session: boto3.Session) -> None:
-        self._ssm: Any = session.client("ssm")
+        with _aws_errors_as_input_errors("ssm"):
+            self._ssm: Any = session.client("ssm")
 
     def all(self) -> list[SwitchSetting]:
         """Return every kill switch, by cluster. Raises InputError."""

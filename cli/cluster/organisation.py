@@ -21,6 +21,8 @@ from core.errors import InvalidInputError
 if TYPE_CHECKING:
     import boto3
 
+_HINT: Final = "--region, --profile and --role say where to look, and with whose permissions"
+
 _SESSION_NAME: Final = "fleetwright"
 """Names the user of an assumed role in CloudTrail."""
 
@@ -91,8 +93,8 @@ class Organisation(msgspec.Struct, frozen=True):
             try:
                 answers.append((found, question(found)))
             except (InputError, InvalidInputError) as error:
-                site = found.site
-                failed.append(Unreadable(cluster=found.name, region=site.region, role=site.role, problem=str(error)))
+                site, problem = found.site, _problem(error)
+                failed.append(Unreadable(cluster=found.name, region=site.region, role=site.role, problem=problem))
         if not answers:
             raise InputError(f"no cluster could be read:\n{unreadable_text([one.document() for one in failed])}")
         return answers, tuple(failed)
@@ -113,12 +115,19 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
             switches = KillSwitches(site.session)
             clusters += [FoundCluster(site=site, switch=switch, switches=switches) for switch in switches.all()]
         except InputError as error:
-            unreadable.append(Unreadable(cluster="", region=site.region, role=site.role, problem=str(error)))
-    if not clusters:
+            unreadable.append(Unreadable(cluster="", region=site.region, role=site.role, problem=_problem(error)))
+    if not clusters and unreadable:
         text = unreadable_text([found.document() for found in unreadable])
+        raise InputError(f"no cluster could be found:\n{text}", hint=_HINT)
+    if not clusters:
         problem = "there is no cluster with an installation (no parameter /fleetwright/CLUSTER/mode)"
-        raise InputError(f"{problem}\n{text}".rstrip(), hint="--region, --profile and --role say where to look")
+        raise InputError(problem, hint=_HINT)
     return Organisation(tuple(clusters), tuple(unreadable))
+
+
+def _problem(error: Exception) -> str:
+    """The error without its hint, which the whole answer has once."""
+    return str(error).partition("\nhint: ")[0]
 
 
 def unreadable_text(found: Sequence[Mapping[str, str | None]]) -> str:
@@ -138,7 +147,7 @@ def _sites(arguments: argparse.Namespace) -> Iterator[AccountRegion | Unreadable
             try:
                 yield _site(arguments.profile, role, region)
             except InputError as error:
-                yield Unreadable(cluster="", region=region or "", role=role, problem=str(error))
+                yield Unreadable(cluster="", region=region or "", role=role, problem=_problem(error))
 
 
 def _site(profile: str | None, role: str, region: str | None) -> AccountRegion:

@@ -31,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by",
         type=_columns,
         default=("nodepool", "namespace"),
-        metavar="|".join(_BY),
-        help="what dollars are told by, with commas (default: nodepool,namespace)",
+        metavar="COLUMNS",
+        help=f"what dollars are told by, with commas: {', '.join(_BY)} (default: nodepool,namespace)",
     )
     parser.add_argument("--no-play", action="store_true", help="without the baseline that has to be played")
     parser.add_argument(

@@ -59,7 +59,7 @@ def read_documents(path: Path) -> list[Document]:
     except OSError as error:
         raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(path)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot be read: {error}", subject=str(path)) from error
+        raise InvalidInputError(_not_yaml(error), subject=str(path)) from error
     found = []
     for index, value in enumerate(values):
         if value is None:
@@ -68,6 +68,14 @@ def read_documents(path: Path) -> list[Document]:
             raise InvalidInputError("is not an object", subject=f"{path}, document {index}")
         found += [Document(path, index, item) for item in _unfolded(value)]
     return found
+
+
+def _not_yaml(error: Exception) -> str:
+    """What keeps a text from being YAML, and where."""
+    mark = error.problem_mark or error.context_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if mark is None:
+        return f"is not YAML: {error}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: is not YAML: {getattr(error, 'problem', '')}"
 
 
 def _unfolded(value: JsonObject) -> Iterator[JsonObject]:

@@ -111,6 +111,23 @@ def test_a_time_that_cannot_be_read_names_both_forms(capsys: pytest.CaptureFixtu
     )
 
 
+def test_a_time_before_the_calendar_is_no_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ended as an internal error: its moment in UTC is in the year 0."""
+    assert program.main(["log", "--ledger", "x", "--since", "0001-01-01T00:00:00+14:00"]) == 2
+    assert "is not a time such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", sorted(program.COMMANDS))
+def test_help_fits_eighty_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All but examples, which are typed as they are."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert program.main([command, "--help"]) == 0
+    text = capsys.readouterr().out.partition("examples:")[0]
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
 def test_a_typo_in_an_option_gets_a_suggestion_and_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
     """`fleetwright --help` lists no option of `plan`."""
     assert program.main(["plan", "--nwo", "2026-11-20T00:00:00Z"]) == 2

@@ -99,3 +99,11 @@ def test_what_is_no_scenario_is_said_so(tmp_path: Path, text: str) -> None:
     """If this failed, any file would be played as an empty scenario."""
     with pytest.raises(InvalidInputError, match=r"scenario\.yaml"):
         read_scenario(write(tmp_path, text))
+
+
+def test_a_text_that_is_no_yaml_is_said_in_one_line_with_its_place(tmp_path: Path) -> None:
+    """Four lines of the parser's named a "<unicode string>" in place of the file."""
+    with pytest.raises(InvalidInputError) as raised:
+        read_scenario(write(tmp_path, "spec:\n  a: [1,\n"))
+    assert str(raised.value).partition("scenario.yaml: ")[2].startswith("line 3, column 1: is not YAML: ")
+    assert "\n" not in str(raised.value)
