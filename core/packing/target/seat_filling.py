@@ -6,6 +6,7 @@ run out together (the measure of likeness is the cosine, over resources scaled b
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -114,44 +115,56 @@ class SeatFilling:
         """Pods of an item onto those of the nodes whose room is most like them; `once`: one pod a node."""
         # Nodes come by the cosine between their free room f and the request q, (f · q) / (|f| |q|), less a weight times |f|, so
         # that fuller nodes come first. Each round seats pods on a third of the nodes, then compares again: rooms have changed.
+        pods, seats = min(pods, int(self._left[item])), list[Seat]()
+        if pods <= 0 or not here.size:
+            return seats
         request = self._problem.requests[item]
         unit = self._shape(request[None, :])[0]
-        unit = unit / max(float(np.linalg.norm(unit)), 1e-9)
-        pods, seats = min(pods, int(self._left[item])), list[Seat]()
+        unit = unit / max(math.sqrt(unit @ unit), 1e-9)
         while pods > 0 and here.size:
-            places = self._places(here, request)
-            here, places = here[places > 0], places[places > 0]
-            shape = self._shape(self._free[here])
-            size = np.maximum(np.linalg.norm(shape, axis=1), 1e-9)
+            free = self._free[here]
+            places = _places(free, request)
+            has_room = places > 0
+            here, places, shape = here[has_room], places[has_room], self._shape(free[has_room])
+            size = np.maximum(np.sqrt((shape * shape).sum(axis=1)), 1e-9)
             like = (shape @ unit) / size
-            near = np.flatnonzero(like >= alike)
+            near = (like >= alike).nonzero()[0]
             if not near.size:
                 break
             most = pods if once else min(pods, len(near) // 3 + 1)
             best = near[np.argsort(FULLNESS_WEIGHT * size[near] - like[near], kind="stable")[: max(1, most)]]
-            amounts = np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best))))
-            # Cut the amounts where their running sum reaches `pods`.
-            amounts = np.diff(np.minimum(np.cumsum(amounts), pods), prepend=0)
-            got = np.flatnonzero(amounts)
-            self._free[here[best[got]]] -= amounts[got][:, None] * request
-            seats += [Seat(item, int(here[best[k]]), int(amounts[k])) for k in got]
-            placed = int(amounts.sum())
+            amounts = _cut(np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best)))), pods)
+            chosen, placed = here[best[: len(amounts)]], int(amounts.sum())
+            self._free[chosen] -= amounts[:, None] * request
+            seats += [Seat(item, *pair) for pair in zip(chosen.tolist(), amounts.tolist(), strict=True)]
             pods -= placed
             self._left[item] -= placed
             if once:
                 break
         return seats
 
-    def _places(self, here: Ints, request: Ints) -> Ints:
-        """[place], how many pods of this request each node has room for."""
-        asked = np.flatnonzero(request)
-        if not asked.size:
-            return np.full(len(here), np.iinfo(np.int32).max, dtype=np.int64)
-        return np.asarray((self._free[here][:, asked] // request[asked]).min(axis=1), dtype=np.int64)
-
     def _shape(self, amounts: Ints | Floats) -> Floats:
         shape: Floats = amounts[:, :SHAPE_RESOURCES] / self._scale[:SHAPE_RESOURCES]
         return shape
+
+
+def _places(free: Floats, request: Ints) -> Ints:
+    """[place], how many pods of this request go into each free room ([place, resource])."""
+    asked = request.nonzero()[0]
+    if not asked.size:
+        return np.full(len(free), np.iinfo(np.int32).max, dtype=np.int64)
+    return np.asarray((free[:, asked] // request[asked]).min(axis=1), dtype=np.int64)
+
+
+def _cut(amounts: Ints, pods: int) -> Ints:
+    """The first of these positive amounts, cut off where their running sum reaches `pods`."""
+    sums = np.cumsum(amounts)
+    full = int(np.searchsorted(sums, pods))
+    if full == len(amounts):
+        return amounts
+    found: Ints = amounts[: full + 1].copy()
+    found[full] -= sums[full] - pods
+    return found
 
 
 def whole_pods(into: Floats, drained: Ints) -> Ints:
