@@ -11,9 +11,9 @@ from cli.terminal import output
 from core.explain import PAGE, Explanation, explain_pod
 from core.explain_group import explain_pods, explain_pool
 from core.explain_node import explain_node_now
-from core.model.node import names_node
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.model.values.node_name import names_node
 from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason

@@ -20,9 +20,9 @@ from core.ledger.log import concerns, log_entry
 from core.ledger.object_keys import DecisionKey
 from core.ledger.reading import LedgerReader
 from core.ledger.search_time import played_back
-from core.model.node import names_node
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
+from core.model.values.node_name import names_node
 
 _NODE_KINDS: Final = ("node", "nodes", "nodeclaim", "nodeclaims")
 _POD_KINDS: Final = ("po", "pod", "pods")

@@ -9,7 +9,7 @@ import msgspec
 
 from core.ledger.entry import DISRUPT, LedgerEntry, LedgerPart
 from core.ledger.outcome import DecisionOutcome, OutcomeState, approval_part
-from core.model.node import names_node
+from core.model.values.node_name import names_node
 
 UNDER_WAY = "under way"
 DECIDED = "decided"

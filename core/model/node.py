@@ -51,8 +51,3 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     def blocks_disruption(self, now: datetime) -> bool:
         """Whether its `karpenter.sh/do-not-disrupt` annotation is in force: "true", or a duration since it was created."""
         return is_protected(self.annotations.get(labels.DO_NOT_DISRUPT), self.created_at, now)
-
-
-def names_node(text: str, node: str) -> bool:
-    """Whether a text means a node: by its whole name, or without its domain, as tables show it (`ip-10-0-0-4`)."""
-    return text == node or (bool(text) and node.startswith(f"{text}."))

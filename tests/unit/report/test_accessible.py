@@ -14,7 +14,7 @@ from tests import page
 from tests.accessible_page import SHAPE_CONTRAST, TEXT_CONTRAST, barriers, contrast, palettes
 from tests.unit.report.test_report import story
 
-GROUNDS = ("ground", "card")
+BACKGROUNDS = ("ground", "card")
 TEXTS = ("ink", "quiet", "accent", "bad", "step", "interruption", "capacity", "fault")
 """Also the words over a chart, which have the colours of their bands."""
 SHAPES = ("on-demand", "spot", "reserved", "kept")
@@ -43,10 +43,10 @@ def test_pages_of_tables_have_no_barrier() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("ground", GROUNDS)
-def test_text_and_lines_stand_out(scheme: str, ground: str) -> None:
+@pytest.mark.parametrize("background", BACKGROUNDS)
+def test_text_and_lines_stand_out(scheme: str, background: str) -> None:
     colours = palettes(STYLE)[scheme]
-    faint = {name: contrast(colours[name], colours[ground]) for name in (*TEXTS, *SHAPES)}
+    faint = {name: contrast(colours[name], colours[background]) for name in (*TEXTS, *SHAPES)}
     assert {name: ratio for name, ratio in faint.items() if ratio < SHAPE_CONTRAST} == {}
     assert {name: ratio for name, ratio in faint.items() if name in TEXTS and ratio < TEXT_CONTRAST} == {}
 
