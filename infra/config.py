@@ -79,6 +79,8 @@ class ClusterConfig(BaseModel):
         cluster: Its name, as EKS allows it.
         region, account: Where it is; without an account the templates stay environment-agnostic.
         node_roles: Names of the IAM roles of nodes; the functions may pass only these.
+        image_parameters: Paths of the SSM parameters that EC2NodeClasses may take image ids from (`ssmParameter`), besides
+            AWS's own; one that ends with an asterisk stands for all that begin so.
         node_access_entries: Whether the stack creates the access entries of type EC2_LINUX with which those roles' nodes may
             join; off where they exist, as beside Karpenter.
         vpc: Where the functions run that ask the API server, if it is private; None: outside of any VPC.
@@ -106,6 +108,11 @@ class ClusterConfig(BaseModel):
     node_roles: Annotated[
         tuple[RoleName, ...], BeforeValidator(names), Field(min_length=1, description="names of IAM roles, not ARNs")
     ] = ("FleetwrightNodeRole",)
+    image_parameters: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^/[a-zA-Z0-9_.\-/]{1,1000}\*?$")], ...],
+        BeforeValidator(names),
+        Field(description="paths of SSM parameters such as /images/*"),
+    ] = ()
     node_access_entries: Annotated[Flag, Field(description="true or false")] = False
     vpc: Annotated[VpcConfig | None, BeforeValidator(parsed), Field(description="an object with id and subnets")] = None
     audit_log_group: Annotated[

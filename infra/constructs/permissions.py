@@ -180,9 +180,12 @@ class Permissions:
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
     def _reads_catalogue(self, role: iam.Role) -> None:
-        """Without permission to list, a missing object is reported as denied."""
         self._allow(role, ["s3:GetObject"], [self.shared_bucket.arn_for_objects("catalogue/*")])
-        self._allow(role, ["s3:ListBucket"], [self.shared_bucket.bucket_arn])
+        self._hears_what_is_missing(role, self.shared_bucket)
+
+    def _hears_what_is_missing(self, role: iam.Role, bucket: s3.IBucket) -> None:
+        """Without permission to list, a missing object is reported as denied."""
+        self._allow(role, ["s3:ListBucket"], [bucket.bucket_arn])
 
     def _reads_refusals(self, role: iam.Role) -> None:
         self.shared_table.grant(role, "dynamodb:Query")
@@ -210,6 +213,7 @@ class Permissions:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
         bases = [self.bucket.arn_for_objects("ledger/bases/*")]
         self._allow(role, ["s3:GetObject", "s3:PutObject"], bases)
+        self._hears_what_is_missing(role, self.bucket)
 
     def _records_outcomes(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
@@ -252,7 +256,8 @@ class Permissions:
         describes = ["CapacityReservations", "Images", "PlacementGroups", "SecurityGroups", "Subnets"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
-        self._allow(role, ["ssm:GetParameters"], [service_parameters])
+        own_parameters = [self._arn("ssm", f"parameter{path}") for path in self.config.image_parameters]
+        self._allow(role, ["ssm:GetParameters"], [service_parameters, *own_parameters])
         self._makes_instance_profiles(role)
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:

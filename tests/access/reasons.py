@@ -51,7 +51,7 @@ WHY_ACTION: Final[Mapping[str, str]] = {
     "iam:TagInstanceProfile": _PROFILE,
     "pricing:GetProducts": _MARKET,
     "s3:GetObject": "Reads the last reading of the market, and which documents the ledger was last written against.",
-    "s3:ListBucket": "Tells a reading that is not there from one that is denied.",
+    "s3:ListBucket": "Tells an object that is not there from one that is denied.",
     "s3:PutObject": "Stores the reading of the market, or what the ledger keeps.",
     "scheduler:CreateSchedule": _WINDOW,
     "scheduler:DeleteSchedule": _WINDOW,
@@ -112,7 +112,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
     ("nodeclaims", "create"): "Shows a claim as a NodeClaim.",
     ("nodeclaims", "delete"): "Lets the NodeClaim of a claim go that ends.",
-    ("nodeclaims", "get"): "Sees whether a user makes or deletes a NodeClaim.",
+    ("nodeclaims", "get"): "Sees whether a user makes or deletes a NodeClaim, and whose finalizers it has.",
     ("nodeclaims", "patch"): "Labels the NodeClaim of a claim, and takes its finalizer off at the end.",
     ("nodeclaims/status", "patch"): "Says on a NodeClaim how far its node is.",
     ("nodepools", "get"): "Compares with the present NodePool.",
@@ -158,11 +158,10 @@ _RESOLVES: Final = {
 }
 SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
     "provision": {
-        "s3:ListBucket": _MISSING,
         "dynamodb:DeleteItem": "A claim that EC2 refuses is forgotten.",
         **_RESOLVES,
     },
-    "disrupt": {"s3:ListBucket": _MISSING, "sns:Publish": "A command waits for approval (`mode: approve`)."},
+    "disrupt": {"sns:Publish": "A command waits for approval (`mode: approve`)."},
     "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
     "interrupt": {"ec2:DescribeInstances": "A notice is about an instance that no claim has."},
     "reconcile": {

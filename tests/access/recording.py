@@ -43,7 +43,12 @@ class Access:
         """Let an AWS call through, or refuse it as AWS does."""
         for request in self._authorizations.of(name, given):
             self.ask(request, name)
-        answer = perform()
+        try:
+            answer = perform()
+        except ClientError as error:
+            for request in self._authorizations.of_missing(name, given, error.response["Error"]["Code"]):
+                self.ask(request, name)
+            raise
         self._authorizations.learn(name, given, answer)
         return answer
 

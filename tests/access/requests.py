@@ -47,6 +47,7 @@ class Authorizations:
         self._node_role = f"arn:aws:iam::{ACCOUNT}:role/{node_role}"
         self._tags: dict[str, Tags] = {}
         self._template_tags: dict[str, dict[str, Tags]] = {}
+        self._template_uses: dict[str, tuple[str, ...]] = {}
         self._paths: dict[str, str] = {}
 
     def rename(self, played: Settings, deployed: Settings) -> None:
@@ -68,6 +69,12 @@ class Authorizations:
             raise LookupError(f"nobody has said what {name} needs")
         return list(reader(operation, given))
 
+    def of_missing(self, name: str, given: Parameters, code: str) -> list[Request]:
+        """What the caller needs to hear that there is nothing; AWS answers that the call is denied otherwise."""
+        if (name, code) != ("s3:GetObject", "NoSuchKey"):
+            return []
+        return [self._request("s3:ListBucket", f"arn:aws:s3:::{self._bucket(given)}")]
+
     def learn(self, name: str, given: Parameters, answer: Parameters) -> None:
         """A call was answered: remember what exists now."""
         if name == "ec2:CreateFleet":
@@ -77,8 +84,10 @@ class Authorizations:
         if name == "ec2:CreateLaunchTemplate":
             template = given["LaunchTemplateName"]
             self._tags[f"launch-template/{template}"] = _tags_of(given, "launch-template")
-            kinds = given["LaunchTemplateData"].get("TagSpecifications") or ()
+            data = given["LaunchTemplateData"]
+            kinds = data.get("TagSpecifications") or ()
             self._template_tags[template] = {kind["ResourceType"]: _tags(kind["Tags"]) for kind in kinds}
+            self._template_uses[template] = tuple(_used(data))
         if name == "iam:CreateInstanceProfile":
             self._paths[given["InstanceProfileName"]] = given["Path"]
 
@@ -105,8 +114,11 @@ class Authorizations:
         yield self._request(f"sqs:{operation.removesuffix('Batch')}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")
 
     def _s3(self, operation: str, given: Parameters) -> Iterator[Request]:
+        yield self._request(f"s3:{operation}", f"arn:aws:s3:::{self._bucket(given)}/{given['Key']}")
+
+    def _bucket(self, given: Parameters) -> str:
         field = "shared_bucket_name" if given["Key"] in (MARKET, QUOTAS) else "bucket_name"
-        yield self._request(f"s3:{operation}", f"arn:aws:s3:::{self._named(given['Bucket'], field)}/{given['Key']}")
+        return self._named(given["Bucket"], field)
 
     def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
         yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")
@@ -183,7 +195,8 @@ class Authorizations:
             made["spot-instances-request"] = own.get("spot-instances-request", {})
         for kind, tags in made.items():
             yield from self._created("RunInstances", kind, tags)
-        for used in ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1"):
+        fixed = ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1")
+        for used in (*fixed, *self._template_uses.get(template, ())):
             yield self._request("ec2:RunInstances", f"{_EC2}:{used}")
         yield self._request("iam:PassRole", self._node_role, iam__PassedToService=["ec2.amazonaws.com"])
 
@@ -196,6 +209,16 @@ class Authorizations:
         """On something that exists: its own tags count."""
         tags = {f"aws:ResourceTag/{key}": (value,) for key, value in self._tags.get(resource, {}).items()}
         return Request(action, f"{_EC2}:{resource}", {"aws:RequestedRegion": (REGION,), **tags})
+
+
+def _used(data: Parameters) -> Iterator[str]:
+    """What an instance of this template takes a place in."""
+    group = data.get("Placement") or {}
+    if group.get("GroupName") or group.get("GroupId"):
+        yield f"placement-group/{group.get('GroupName') or group['GroupId']}"
+    reservation = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget")
+    if reservation:
+        yield f"capacity-reservation/{reservation['CapacityReservationId']}"
 
 
 def _item_calls(operation: str, given: Parameters) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ _BUDGET: Final = {
     "metadata": {"name": "web", "namespace": "default"},
     "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
 }
+RESERVED: Final = {"id": "cr-1", "instanceType": "m7g.large", "zone": "us-east-1a", "total": 1}
 WINDOW: Final = {"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}
 
 
@@ -43,12 +44,17 @@ def life(folder: Path) -> Path:
 
 
 def market(folder: Path) -> Path:
-    """A few minutes on the whole market, which is read from EC2 and kept in S3."""
+    """A few minutes on the whole market, which is read from EC2 and kept in S3; in a placement group, one in a reservation."""
     pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["reserved", "spot", "on-demand"]
     pool["spec"]["template"]["spec"]["requirements"] += [
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7g.large", "m7i.large"]}
     ]
-    return _written(folder, [a_class_manifest(), pool, deployment(2, cpu="1")], [_scaled("3m", 0)], "6m", None)
+    placed = a_class_manifest(
+        placementGroupSelector={"name": "spread"}, capacityReservationSelectorTerms=[{"id": RESERVED["id"]}]
+    )
+    objects = [placed, pool, deployment(3, cpu="1")]
+    return _written(folder, objects, [_scaled("3m", 0)], "6m", None, capacityReservations=[RESERVED])
 
 
 def _pool(*budgets: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +69,12 @@ def _scaled(at: str, replicas: int) -> dict[str, Any]:
 
 
 def _written(
-    folder: Path, objects: list[dict[str, Any]], steps: list[dict[str, Any]], duration: str, catalog: str | None
+    folder: Path,
+    objects: list[dict[str, Any]],
+    steps: list[dict[str, Any]],
+    duration: str,
+    catalog: str | None,
+    **spec_fields: Any,
 ) -> Path:
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
     (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects))
@@ -73,6 +84,7 @@ def _written(
         "seed": 1,
         "manifests": ["objects.yaml"],
         "steps": steps,
+        **spec_fields,
     }
     document = {
         "apiVersion": "fleetwright.dev/v1",

@@ -88,6 +88,19 @@ def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
     assert asked == ["eks"]
 
 
+@pytest.mark.parametrize(("paths", "is_allowed"), [((), False), (("/images/*",), True)])
+def test_image_parameters_of_users_are_readable_where_they_are_named(
+    tmp_path: Path, paths: tuple[str, ...], *, is_allowed: bool
+) -> None:
+    """If this failed, a class with `ssmParameter`, which Karpenter has too, would never be ready on AWS."""
+    deployment = Deployment(synthesize(tmp_path, {"imageParameters": list(paths)}))
+    own = Request("ssm:GetParameters", "arn:aws:ssm:us-east-1:123456789012:parameter/images/al2023")
+    other = Request("ssm:GetParameters", "arn:aws:ssm:us-east-1:123456789012:parameter/passwords/db")
+    for function in ("provision", "execute", "reconcile"):
+        policy = deployment.policy(function)
+        assert (policy.allows(own), policy.allows(other)) == (is_allowed, False)
+
+
 TERMINATE: Final = {
     "Effect": "Allow",
     "Action": "ec2:TerminateInstances",
