@@ -10,7 +10,8 @@ from core.disruption.conditions.expiration import objections
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
+from lambdas.controllers.budget_places import BudgetPlaces
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound
 
 
@@ -42,13 +43,15 @@ class BudgetedTermination:
     ) -> None:
         """Begin the terminations that nothing holds back; `begun` is called for each. An error affects one claim only."""
         kept = objections(round_.view.snapshot, names)
-        bounds = places_for(self.reason, round_.view) if names else {}
+        if not names:
+            return
+        places = BudgetPlaces(round_.view, self.reason, round_.clock)
 
         def terminate(name: str) -> None:
             if name in kept:
                 round_.report.decide(DecisionKind.SKIP, name, self.blocked, kept[name])
             elif self.terminator.begin_within(
-                name, self.reason, message(name), bounds, round_.report, ends_at=round_.clock.now() + self.waits
+                name, self.reason, message(name), places.now(), round_.report, ends_at=round_.clock.now() + self.waits
             ):
                 if begun is not None:
                     begun(name)

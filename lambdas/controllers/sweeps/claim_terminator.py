@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from core.brakes.brake import action_of
-from core.disruption.budgets.node_pool_budgets import places
 from core.lifecycle.draining.cancellation import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
-from core.model.state_node import state_nodes
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.messages import work_on_claim
-from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
 from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
@@ -76,9 +73,3 @@ class ClaimTerminator:
             skipped(brake, name, report)
             return None
         return record
-
-
-def places_for(reason: TerminationReason, view: ClusterState) -> dict[str, int]:
-    """Return how many claims of each NodePool may leave together for the reason."""
-    holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
-    return places(view.snapshot, state_nodes(view.snapshot), [reason], holding)

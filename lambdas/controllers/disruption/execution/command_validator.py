@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from core.brakes.brake import action_of
-from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.node_health import HealthCheck
 from core.gc_pause import collector_paused
 from core.lifecycle.records import CommandPhase, CommandRecord
@@ -21,6 +20,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.disruption.execution.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.resting.run_requests import request_run
@@ -103,14 +103,8 @@ class CommandValidator:
         self, record: CommandRecord, command: Command, view: ClusterState, lease: Lease, report: RunReport
     ) -> bool:
         """Store that the command starts, with a place in the budgets for each of its nodes; return whether it was possible."""
-        states = state_nodes(view.snapshot)
-        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
-        if (
-            command.reason == TerminationReason.UNHEALTHY
-        ):  # otherwise each unhealthy node would wait until the others are gone
-            holding |= HealthCheck(states, view.snapshot.now).due(states)
-        bounds = places(view.snapshot, states, [command.reason], holding)
         now = self._clock.now()
+        bounds = BudgetPlaces(view, command.reason, self._clock, together=_together(command, view.snapshot)).now()
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
         changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]
         try:
@@ -141,6 +135,14 @@ class CommandValidator:
         request_run(self._run_requests, "command dropped")
         if refusal.reason == CommandReason.VALIDATION_FAILED:
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
+
+
+def _together(command: Command, snapshot: Snapshot) -> frozenset[str]:
+    """Return the claims of the command and, if its nodes are unhealthy, of all such: each would wait for all others."""
+    if command.reason != TerminationReason.UNHEALTHY:
+        return frozenset(command.claims)
+    states = state_nodes(snapshot)
+    return HealthCheck(states, snapshot.now).due(states).union(command.claims)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:

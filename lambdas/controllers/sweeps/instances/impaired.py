@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
-from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.expiration import objections
 from core.lifecycle.records import ClaimRecord
-from core.model.state_node import state_nodes
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.cluster_state import ClusterState
@@ -49,8 +48,7 @@ class ImpairedInstances(Sweep):
             return
         names = {claims[found.instance_id].name for found in due}
         # An instance that fails a check is rarely Ready: the places that such nodes use up must not keep them all.
-        holding = names.union(claim.name for claim in view.claims.values() if claim.is_disrupting)
-        bounds = places(view.snapshot, state_nodes(view.snapshot), [TerminationReason.UNHEALTHY], holding)
+        places = BudgetPlaces(view, TerminationReason.UNHEALTHY, round_.clock, together=names)
         kept = {**objections(view.snapshot, names), **_vetoed(view)}
 
         def replace(found: Impairment) -> None:
@@ -60,7 +58,7 @@ class ImpairedInstances(Sweep):
             )
             why = kept.get(name, "")
             if not why and not self._terminator.begin_within(
-                name, TerminationReason.UNHEALTHY, message, bounds, round_.report
+                name, TerminationReason.UNHEALTHY, message, places.now(), round_.report
             ):
                 why = "its NodePool's budgets have no place"
             if why:

@@ -9,9 +9,9 @@ import pytest
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.draining.deletion import leaving
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.run_report import RunReport
-from tests.fakes.lab import Lab, a_node_pool
+from tests.fakes.lab import Lab
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, amend
 
 EXPIRED, GONE, EMPTY = TerminationReason.EXPIRED, TerminationReason.INSTANCE_GONE, TerminationReason.EMPTY
@@ -96,10 +96,3 @@ def test_within_budgets_it_goes_where_there_is_a_place(lab: Lab, places: int, *,
     assert (deletion is not None) == goes
     assert deletion is None or (deletion.message, deletion.ends_at) == ("old", ends_at)
     assert asked(lab) == [name] * goes
-
-
-@pytest.mark.parametrize(("nodes", "places"), [("0", 0), ("1", 1), ("100%", 1)])
-def test_places_are_those_of_the_reason_and_of_the_claims_that_hold_one(nodes: str, places: int) -> None:
-    lab = a_working_node()
-    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": nodes, "reasons": ["Drifted"]}]}))
-    assert places_for(TerminationReason.DRIFTED, lab.app.observer.observe()) == {"default": places}

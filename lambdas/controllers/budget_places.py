@@ -1,0 +1,50 @@
+"""How many claims the NodePools' budgets let leave together, as the windows of the budgets are when a claim begins to leave.
+
+A round of `reconcile` lasts minutes. A window that opens in it closes the NodePool for what the round has not begun yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from core.disruption.budgets.node_pool_budgets import next_edge, places
+from core.model.state_node import state_nodes
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import Clock
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class BudgetPlaces:
+    """The bounds of one reason for the counters of leaving claims (docs/adr/0026), from one observation.
+
+    Args:
+        view: The observation.
+        reason: Why the claims leave.
+        clock: Says when budgets are read.
+        together: Names of claims that are to leave for it: that they are not Ready keeps none of the others.
+    """
+
+    def __init__(self, view: ClusterState, reason: str, clock: Clock, *, together: Collection[str] = ()) -> None:
+        self._snapshot = view.snapshot
+        self._states = state_nodes(view.snapshot)
+        self._holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(together)
+        self._reason = reason
+        self._clock = clock
+        self._bounds: Mapping[str, int] = {}
+        self._valid_until = _LONG_AGO
+
+    def now(self) -> Mapping[str, int]:
+        """Return NodePool → how many of its claims may hold a place now; NodePools without any limit are missing."""
+        moment = self._clock.now()
+        if moment >= self._valid_until:
+            snapshot = msgspec.structs.replace(self._snapshot, now=moment)
+            self._bounds = places(snapshot, self._states, [self._reason], self._holding)
+            budgets = (budget for pool in snapshot.node_pools for budget in pool.disruption.budgets)
+            self._valid_until = next_edge(budgets, moment) or _NEVER
+        return self._bounds
