@@ -22,7 +22,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror, remove_finalizer
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
@@ -81,7 +81,7 @@ class HandMadeClaims:
             self._mark(record)
             return None
         if obj["metadata"].get("deletionTimestamp"):
-            tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": None}}))
+            tolerate_gone(lambda: remove_finalizer(self._kubernetes, obj))
             return None
         return self._take_on(obj, record, report) if self._mirror.may_create() else None
 
@@ -112,12 +112,13 @@ class HandMadeClaims:
     def _hold(self, obj: JsonObject) -> None:
         """Add our finalizer, so that the object cannot vanish before it is marked. Raises ConflictError."""
         metadata = obj["metadata"]
-        if labels.TERMINATION_FINALIZER in (metadata.get("finalizers") or ()):
+        present = metadata.get("finalizers") or ()
+        if labels.TERMINATION_FINALIZER in present:
             return
         body = {
             "metadata": {
                 "resourceVersion": metadata.get("resourceVersion"),
-                "finalizers": [labels.TERMINATION_FINALIZER],
+                "finalizers": [*present, labels.TERMINATION_FINALIZER],
             }
         }
         self._kubernetes.patch(NODE_CLAIMS, str(metadata["name"]), body)

@@ -10,12 +10,13 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.lifecycle.mirror.node_claim_object import Mirrored, mirrored, new_object
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire.api_resources import NODE_CLAIMS
 from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.parallel_tasks import RunTasks, Task
-from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError, PortError
+from lambdas.ports import Clock, ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
 
 CLAIMS_A_RUN: Final = 250
@@ -87,13 +88,13 @@ class NodeClaimMirror:
             self._kubernetes.create(NODE_CLAIMS, new_object(record))
         self._bring(record.name, mirrored(record))
 
-    def release(self, name: str) -> None:
-        """Release the NodeClaim of a deleted claim. Raises PortError."""
+    def release(self, obj: JsonObject) -> None:
+        """Release the NodeClaim of a deleted claim, as it was read. Raises PortError."""
+        metadata = obj["metadata"]
         with suppress(NotFoundError):
-            self._kubernetes.patch(NODE_CLAIMS, name, {"metadata": {"finalizers": None}})
-            self._kubernetes.delete(
-                NODE_CLAIMS, name
-            )  # without our finalizer, an object that was being deleted is gone now
+            remove_finalizer(self._kubernetes, obj)
+            if not metadata.get("deletionTimestamp"):
+                self._kubernetes.delete(NODE_CLAIMS, str(metadata["name"]))
 
     def may_create(self) -> bool:
         """Whether NodeClaims may be created: another controller would launch a node for a new one. Raises PortError."""
@@ -113,7 +114,8 @@ class NodeClaimMirror:
     def _write(self, name: str, change: _Change) -> None:
         before, after = change.before, change.after
         if after is None:
-            self.release(name)
+            with suppress(NotFoundError):
+                self.release(self._kubernetes.get(NODE_CLAIMS, name))
         elif before is None:
             self.create(after)
         else:
@@ -134,6 +136,16 @@ class NodeClaimMirror:
         self._kubernetes.patch(NODE_CLAIMS, name, {"status": status}, subresource="status")
         if wanted.is_leaving and not (known is not None and known.is_leaving):
             self._kubernetes.delete(NODE_CLAIMS, name)
+
+
+def remove_finalizer(kubernetes: Kubernetes, obj: JsonObject) -> None:
+    """Take our finalizer off a NodeClaim as it was read; those of others stay. Raises ConflictError, PortError."""
+    metadata = obj["metadata"]
+    present = metadata.get("finalizers") or ()
+    others = [name for name in present if name != labels.TERMINATION_FINALIZER]
+    if len(others) < len(present):
+        body = {"resourceVersion": metadata.get("resourceVersion"), "finalizers": others}
+        kubernetes.patch(NODE_CLAIMS, str(metadata["name"]), {"metadata": body})
 
 
 def _is_visible(change: _Change) -> bool:

@@ -180,3 +180,21 @@ def test_a_node_claim_that_cannot_be_written_keeps_no_other_from_it() -> None:
     assert run.write((INITIALIZED, a_leaving(reason="SpotInterrupted")), (other, gone)) == (1, 1)
     assert "deletionTimestamp" not in run.shown["metadata"]
     assert run.lab.kubernetes.raw(NODE_CLAIMS, "other")["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize("others", [(), ("example.com/backup",)])
+def test_finalizers_of_others_stay_on_a_node_claim_whose_claim_is_gone(others: tuple[str, ...]) -> None:
+    """Whatever another controller does before the object goes would never be done: our patch took all finalizers off."""
+    run = Run()
+    run.write((None, INITIALIZED))
+    held = {"metadata": {"finalizers": [labels.TERMINATION_FINALIZER, *others]}}
+    run.lab.kubernetes.amend(NODE_CLAIMS, INITIALIZED.name, held)
+    run.write((INITIALIZED, None))
+    assert run.names == ([INITIALIZED.name] if others else [])
+    if others:
+        left = run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name)
+        assert (tuple(left["metadata"]["finalizers"]), bool(left["metadata"]["deletionTimestamp"])) == (others, True)
+        run.mirror.release(left)
+        assert run.lab.kubernetes.raw(NODE_CLAIMS, INITIALIZED.name) == left, (
+            "the next rounds of reconcile write nothing"
+        )
