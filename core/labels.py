@@ -5,6 +5,7 @@ Sources: Kubernetes' well-known labels; Karpenter's API (`karpenter.sh`) and its
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -119,6 +120,9 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
+
+OWN_PREFIX: Final = "fleetwright.dev/"
+"""Begins every key of ours."""
 TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
 SHARED_TENANCY: Final = "default"
 """EC2's name for the tenancy of hardware shared with other accounts."""
@@ -194,6 +198,11 @@ RESTRICTED_DOMAINS: Final = (CORE_GROUP,)
 def normalized(key: str) -> str:
     """Return the present form of the key: deprecated aliases are replaced, all others returned unchanged."""
     return ALIASES.get(key, key)
+
+
+def without_own(given: Mapping[str, str]) -> dict[str, str]:
+    """Return annotations or tags without keys of ours: these say whose a node is and why it leaves, and only we write them."""
+    return {key: value for key, value in given.items() if not key.startswith(OWN_PREFIX)}
 
 
 def is_restricted(key: str) -> bool:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final, TypeVar
 
+from core import labels
 from core.api import conversion, drift_hash, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
 from core.api.problem import path_of
@@ -85,7 +86,7 @@ def _node_pool(obj: JsonObject) -> NodePool:
     template, annotations = spec.template, status.annotations_of(present)
     return NodePool(
         labels=dict(template.metadata.labels),
-        annotations=dict(template.metadata.annotations),
+        annotations=labels.without_own(template.metadata.annotations),
         taints=_taints(template.spec.taints),
         startup_taints=_taints(template.spec.startup_taints),
         requirements=_requirements(template.spec.requirements),

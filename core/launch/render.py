@@ -55,7 +55,7 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}
     chosen = one_request(o for o in order.offerings if o.zone in subnets and o.instance_type in bootable)
     owned = ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)
-    tags = {"Name": order.claim, **node_class.spec.tags, **order.tags, **owned}
+    tags = {"Name": order.claim, **labels.without_own(node_class.spec.tags), **order.tags, **owned}
     configs, templates = [], []
     for group, members in _grouped(chosen, order, bootable).items():
         template = _template(group, order, node_class, cluster, members[0])
@@ -102,7 +102,10 @@ def _template(
         image_id=group.image_id,
         user_data=family.user_data(bootstrap),
         offering=offering,
-        tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)},
+        tags={
+            **labels.without_own(spec.tags),
+            **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool),
+        },
         efa_count=group.efa_count,
         enclaves=order.requests.get(NITRO_SANDBOX, 0) > 0,
         tenancy=order.tenancy,

@@ -15,21 +15,32 @@ from core.api.schemas.base import Rule
 from core.api.schemas.kubelet import rules as kubelet
 from core.api.schemas.selector_terms import every_term_mixes
 
-_RESERVED_TAGS: Final = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLAIM, labels.NODECLASS)
+_RESERVED_TAGS: Final = (
+    labels.CLUSTER_TAG,
+    labels.NODEPOOL,
+    labels.NODECLAIM,
+    labels.NODECLASS,
+    labels.NODEPOOL_HASH,
+    labels.NODEPOOL_HASH_VERSION,
+    labels.NODECLASS_HASH,
+    labels.NODECLASS_HASH_VERSION,
+)
+"""Tags by which instances are found, and from which lost claims are rebuilt. Karpenter reserves the first four."""
 
 
 _EC2_TAGS_MAX: Final = 50
 
 
-_OWN_TAGS: Final = 11
-"""Tags that we set: Name, cluster (two), NodePool, EC2NodeClass, NodeClaim, claim, and two drift hashes with their versions."""
+_OWN_TAGS: Final = 13
+"""Tags that we set: Name, cluster (two), NodePool, EC2NodeClass, NodeClaim, claim, launch, decision, and two drift hashes with
+their versions."""
 
 
 TAGS_MAX: Final = _EC2_TAGS_MAX - _OWN_TAGS
 """Most tags in `spec.tags`; with one more EC2 rejects every launch (TagLimitExceeded)."""
 
 
-_RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
+_RESERVED_TAG_PREFIXES: Final = ("kubernetes.io/cluster", labels.OWN_PREFIX)
 
 
 def ami_family(spec: JsonObject) -> str:
@@ -64,7 +75,7 @@ def _family_against_alias(spec: JsonObject) -> list[Location]:
 
 def _reserved_tags(spec: JsonObject) -> list[Location]:
     keys = spec.get("tags", {})
-    return [("tags", key) for key in keys if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)]
+    return [("tags", key) for key in keys if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIXES)]
 
 
 def _too_many_tags(spec: JsonObject) -> list[Location]:
@@ -198,7 +209,8 @@ INSTANCE_RULES: Final = (
         _reserved_tags,
         "is a tag that the provisioner sets itself",
         f"!has(self.tags) || self.tags.all(key, !(key in {list(_RESERVED_TAGS)})"
-        f" && !key.startsWith('{_RESERVED_TAG_PREFIX}'))",
+        + "".join(f" && !key.startsWith('{prefix}')" for prefix in _RESERVED_TAG_PREFIXES)
+        + ")",
     ),
     Rule(
         ("blockDeviceMappings",),

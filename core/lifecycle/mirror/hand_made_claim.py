@@ -28,10 +28,8 @@ KIND: Final = {"apiVersion": f"{labels.CORE_GROUP}/v1", "kind": "NodeClaim"}
 
 NODE_CLASS_KIND: Final = "EC2NodeClass"
 
-_NOT_COPIED: Final = frozenset(
-    {"kubectl.kubernetes.io/last-applied-configuration", labels.CLAIM, labels.MADE_BY_HAND, labels.DECISION, *HASHES}
-)
-"""Annotations that are about the object instead of the node, or that only we may write."""
+_NOT_COPIED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", *HASHES})
+"""Annotations that are about the object instead of the node, or that follow from its class."""
 
 
 def is_made_by_hand(obj: JsonObject) -> bool:
@@ -194,5 +192,5 @@ def _is_free(key: str) -> bool:
 
 
 def _annotations(claim: NodeClaim, uid: str) -> dict[str, str]:
-    own = {key: value for key, value in claim.annotations.items() if key not in _NOT_COPIED}
+    own = {key: value for key, value in labels.without_own(claim.annotations).items() if key not in _NOT_COPIED}
     return dict(sorted({**own, labels.MADE_BY_HAND: uid}.items()))

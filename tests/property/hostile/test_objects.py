@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from core import labels
 from core.ami_families.bootstrap import Cluster
 from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import EC2NodeClass, read_node_class
@@ -208,9 +209,18 @@ def of_family(name: str, manifest: dict[str, Any] | None = None) -> EC2NodeClass
     return read_node_class({**written, "spec": {**written["spec"], "amiFamily": name}})
 
 
-def check(claims: Iterable[PlannedClaim]) -> None:
-    """Labels and taints keep their format, and no value is read as more than a value by any node."""
+OURS = frozenset({labels.MADE_BY_HAND, labels.COMMITMENT})
+"""Annotations with our prefix that a plan itself gives a claim."""
+
+
+def check(claims: Iterable[PlannedClaim], *, by_hand: str = "") -> None:
+    """Labels and taints keep their format, no value is read as more than a value by any node, and nobody writes for us.
+
+    `by_hand` is the UID of the NodeClaim that the claims were made by hand as.
+    """
     for claim in claims:
+        assert claim.made_by_hand == by_hand
+        assert {key for key in claim.annotations if key.startswith(labels.OWN_PREFIX)} <= OURS
         assert all(is_label_key(key) and is_label_value(value) for key, value in claim.labels.items())
         taints = (*claim.taints, *claim.startup_taints)
         assert all(is_label_key(taint.key) and is_label_value(taint.value) for taint in taints)
@@ -269,7 +279,7 @@ def test_a_harmless_node_claim_made_by_hand_gets_a_node() -> None:
     claim = hand_made_plan(NODE_CLAIM, seen(POD, POOL))
     assert isinstance(claim, PlannedClaim)
     assert claim.labels[TEAM] == "b"
-    check([claim])
+    check([claim], by_hand="u-2")
 
 
 @settings(max_examples=120, deadline=None)
@@ -278,7 +288,7 @@ def test_a_node_claim_made_by_hand_sets_only_its_own_fields(place: Place, text: 
     """Otherwise, whoever may create NodeClaims could run commands on the node."""
     claim = hand_made_plan(planted(NODE_CLAIM, place, text), seen(POD, POOL))
     if isinstance(claim, PlannedClaim):
-        check([claim])
+        check([claim], by_hand=text if place == (("metadata", "uid"), False) else "u-2")
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)

@@ -51,6 +51,8 @@ BREAKERS = (
     "1e999999999",
     "999999999999h",
     "example.com/a/b",
+    "fleetwright.dev/made-by-hand",
+    "fleetwright.dev/disruption-reason",
     "team\n",
     "\u0661\u0662",
     "\U0001f600",

@@ -68,6 +68,8 @@ def fields(*changes: tuple[str, Any]) -> list[str]:
         ("spec.tags", {"eks:eks-cluster-name": "x"}, "spec.tags[eks:eks-cluster-name]"),
         ("spec.tags", {"kubernetes.io/cluster/x": "owned"}, "spec.tags[kubernetes.io/cluster/x]"),
         ("spec.tags", {"karpenter.sh/nodeclaim": "x"}, "spec.tags[karpenter.sh/nodeclaim]"),
+        ("spec.tags", {"karpenter.sh/nodepool-hash": "x"}, "spec.tags[karpenter.sh/nodepool-hash]"),
+        ("spec.tags", {"fleetwright.dev/made-by-hand": "x"}, "spec.tags[fleetwright.dev/made-by-hand]"),
     ],
 )
 def test_a_fault_is_named_by_its_own_path(path: str, value: Any, field: str) -> None:

@@ -14,7 +14,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.launch_order import LaunchOrder
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
-from lambdas.controllers.launching.claim_record import order_of, requested
+from lambdas.controllers.launching.claim_record import order_of, requested, with_decision
 from tests.builders import NOW, a_pod, a_pool, a_snapshot, a_type
 
 EC2_TAGS_MAX = 50
@@ -24,10 +24,11 @@ def test_a_class_with_as_many_tags_as_it_may_have_is_launched() -> None:
     """Otherwise, EC2 would refuse every launch of a class that is valid."""
     snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
     (planned,) = schedule(snapshot).claims
-    planned = msgspec.structs.replace(planned, annotations=dict.fromkeys(HASHES, "x"))
+    planned = with_decision(msgspec.structs.replace(planned, annotations=dict.fromkeys(HASHES, "x")), "d-1")
     record = requested(planned, "default-1", "token", snapshot, NOW)
     assert isinstance(record, ClaimRecord)
-    order = order_of(record, {}, snapshot.catalogue, cluster="shop")
+    shared = msgspec.structs.replace(record, shares=2)
+    order = order_of(shared, {}, snapshot.catalogue, cluster="shop")
     node_class = read_node_class({"metadata": {"name": "default"}})
     own = {"Name": "", **order.tags, **ownership_tags(node_class, cluster="shop", node_pool="default")}
     assert len(own) + TAGS_MAX == EC2_TAGS_MAX

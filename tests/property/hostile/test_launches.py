@@ -1,0 +1,101 @@
+"""No text in an EC2NodeClass changes anything in a launch template or a fleet request but its own value."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from core import labels
+from core.catalogue.node_class import read_node_class
+from core.errors import InvalidInputError
+from core.launch.render import RenderedLaunch, render_launch
+from core.model.launch_order import LaunchOrder
+from tests.builders import a_type
+from tests.property.hostile.test_objects import CLASS, CLUSTER
+from tests.property.hostile.texts import HARMLESS, Place, hostile, places, planted
+
+TYPE: Final = a_type("m5.large")
+IDENTITY: Final = {
+    labels.CLUSTER_TAG: "shop",
+    labels.NODEPOOL: "default",
+    labels.NODECLAIM: "default-1",
+    labels.CLAIM: "default-1",
+}
+"""Tags that say whose an instance is: by them it is found, adopted and terminated."""
+
+ORDER: Final = LaunchOrder(
+    claim="default-1",
+    token="t",
+    node_class={},
+    node_pool="default",
+    offerings=tuple(TYPE.offerings),
+    instance_types=(TYPE,),
+    node_labels={labels.NODEPOOL: "default"},
+    taints=(),
+    tags=IDENTITY,
+)
+SPEC_PLACES: Final = [place for place in places({"spec": CLASS["spec"]}) if place[0][:2] != ("spec", "userData")]
+
+
+def launched(manifest: dict[str, Any]) -> RenderedLaunch | None:
+    """What EC2 gets for a node of the class, None where the class is refused."""
+    try:
+        return render_launch(ORDER, read_node_class(manifest), CLUSTER)
+    except InvalidInputError:
+        return None
+
+
+def skeleton(found: Any, text: str) -> Any:
+    """The fields of a request without values; a key that is the planted text counts as one of ours."""
+    if isinstance(found, dict):
+        return sorted((name, skeleton(value, text)) for name, value in found.items() if name != "UserData")
+    if isinstance(found, list | tuple):
+        tags = [entry["Key"] for entry in found if isinstance(entry, dict) and set(entry) == {"Key", "Value"}]
+        return sorted("*" if key == text else key for key in tags) or [skeleton(entry, text) for entry in found]
+    return "*"
+
+
+@example(place=(("spec", "tags", "team"), True), text=labels.MADE_BY_HAND)
+@example(place=(("spec", "tags", "team"), True), text=labels.LAUNCH)
+@settings(max_examples=200, deadline=None)
+@given(place=st.sampled_from(SPEC_PLACES), text=hostile)
+def test_a_node_class_sets_only_its_own_fields_of_a_launch(place: Place, text: str) -> None:
+    """Otherwise, whoever may edit a class could have instances adopted, or ended, as those of somebody else."""
+    manifest = planted(CLASS, place, text)
+    found, tame = launched(manifest), launched(planted(CLASS, place, HARMLESS if place[1] else _own(place)))
+    if found is None:
+        return
+    assert tame is not None
+    assert {key: found.tags[key] for key in IDENTITY} == IDENTITY
+    assert {key for key in found.tags if key.startswith(labels.OWN_PREFIX)} == {labels.CLAIM}
+    if place[1] and (text in tame.tags or text.startswith(labels.OWN_PREFIX)):
+        return  # one tag less: ours has the name already
+    assert skeleton(found.request, text) == skeleton(tame.request, HARMLESS)
+    assert _templates(found, text) == _templates(tame, HARMLESS)
+
+
+def _templates(found: RenderedLaunch, text: str) -> list[Any]:
+    return [(skeleton(template.data, text), skeleton(_listed(template.tags), text)) for template in found.templates]
+
+
+def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _own(place: Place) -> str:
+    """The text that stands there in the harmless class."""
+    value: Any = CLASS
+    for step in place[0]:
+        value = value[step]
+    return str(value)
+
+
+def test_the_harmless_class_is_launched() -> None:
+    """Otherwise, the law above would hold only because nothing is launched."""
+    found = launched(CLASS)
+    assert found is not None
+    assert found.templates
+    assert msgspec.json.encode(found.request)
