@@ -5,12 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 from core import labels
+from core.model.feature_gates import FeatureGates
+from core.model.overlay import CapacityBuffer
+from core.model.plan import BufferRoom, PlannedClaim
+from core.model.policy import DaemonSet
+from core.model.snapshot import BEST_EFFORT, Options
+from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.plan_output import planned_claims
-from tests.builders import a_pod, a_pool, a_type
-from tests.unit.scheduling.reading import context_of
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pod, a_pool, a_type
+from tests.unit.scheduling.reading import context_of, plan_of
 
 
 def test_claims_are_numbered_by_pool_and_list_their_types_by_price() -> None:
@@ -40,3 +47,100 @@ def test_a_claim_has_the_terms_of_its_node_pool() -> None:
     (claim,) = planned_claims(solution.claims, context.axis, context.table.well_known)
     assert {name: getattr(claim, name) for name in terms} == terms
     assert (claim.annotations[labels.MIN_VALUES_RELAXED], claim.min_values_relaxed) == ("false", False)
+
+
+def test_every_field_of_a_claim_comes_from_pool_pods_and_types() -> None:
+    """What is lost here is missing on the node: a taint keeps no pod off, a hash tells no drift, a label binds no pod."""
+    keep_out, boots = Taint("team", NO_SCHEDULE), Taint("boots", NO_SCHEDULE)
+    pool = a_pool(
+        "main",
+        Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2),
+        Requirement.of("rack", "Exists"),
+        Requirement.one_of("team", "x"),
+        labels={"own": "1"},
+        annotations={"note": "n"},
+        template_hash="h",
+        taints=(keep_out,),
+        startup_taints=(boots,),
+    )
+    zones = Requirement.one_of(labels.ZONE, *ZONES[:2])
+    pod = a_pod("p", tolerations=(Toleration("team", "Exists"),), node_selector=(zones,))
+    types = (a_type("a", price=0.2), a_type("b", price=0.1, zones=ZONES[:1]))
+    (claim,) = plan_of(types=types, node_pools=(pool,), pods=(pod,)).claims
+    both = (labels.ON_DEMAND, labels.SPOT)
+    assert claim == PlannedClaim(
+        name="main-0",
+        node_pool="main",
+        node_class=CLASS_REF,
+        labels={
+            f"{CLASS_REF.group}/ec2nodeclass": "default",
+            labels.NODEPOOL: "main",
+            "own": "1",
+            "rack": "0",
+            "team": "x",
+        },
+        annotations={
+            labels.MIN_VALUES_RELAXED: "false",
+            labels.NODEPOOL_HASH: "h",
+            labels.NODEPOOL_HASH_VERSION: labels.HASH_VERSION,
+            "note": "n",
+        },
+        taints=(keep_out,),
+        startup_taints=(boots,),
+        requirements=(
+            Requirement.one_of(f"{CLASS_REF.group}/ec2nodeclass", "default"),
+            Requirement.one_of(labels.CAPACITY_TYPE, *both),
+            Requirement.one_of(labels.NODEPOOL, "main"),
+            Requirement(labels.INSTANCE_TYPE, False, ("a", "b"), min_values=2),
+            Requirement.one_of("own", "1"),
+            Requirement.of("rack", "Exists"),
+            Requirement.one_of("team", "x"),
+            zones,
+        ),
+        instance_types=("b", "a"),
+        zones=ZONES[:2],
+        capacity_types=both,
+        resources={"cpu": 1000, "memory": 2**30, "pods": 1},
+        pods=("default/p",),
+        price=nanodollars(0.04),
+    )
+
+
+def test_a_claim_of_a_pool_without_hash_or_min_values_carries_neither() -> None:
+    (claim,) = plan_of(types=(a_type(),), pods=(a_pod("p"),)).claims
+    assert claim.annotations == {}
+
+
+def test_pods_of_daemon_sets_count_in_the_resources() -> None:
+    """A node that is too small for its agents leaves a pod without a place."""
+    agent = DaemonSet(namespace="kube-system", name="agent", spec=a_pod(cpu="200m", memory="1Gi").spec)
+    (claim,) = plan_of(types=(a_type(),), pods=(a_pod("p"), a_pod("q", cpu="500m")), daemon_sets=(agent,)).claims
+    assert claim.pods == ("default/p", "default/q")
+    assert claim.resources == {"cpu": 1700, "memory": 3 * 2**30, "pods": 3}
+
+
+def test_min_values_that_were_lowered_are_written_as_lowered() -> None:
+    """BestEffort says what the claim was launched with, and that it is less than was asked for."""
+    pool = a_pool("main", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 3))
+    options = Options(min_values_policy=BEST_EFFORT)
+    (claim,) = plan_of(types=(a_type("a"), a_type("b")), node_pools=(pool,), pods=(a_pod("p"),), options=options).claims
+    (asked,) = (one for one in claim.requirements if one.key == labels.INSTANCE_TYPE)
+    assert (asked.values, asked.min_values) == (("a", "b"), 2)
+    assert (claim.min_values_relaxed, claim.annotations[labels.MIN_VALUES_RELAXED]) == (True, "true")
+
+
+def test_the_room_of_a_buffer_is_counted_on_nodes_on_new_ones_and_where_there_is_none() -> None:
+    claim, node = a_node_of(a_type("old"))
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=4, spec=a_pod(cpu="1500m").spec)
+    plan = plan_of(
+        types=(a_type("m"),),
+        node_pools=(a_pool(limits={"cpu": 6_000}),),
+        nodes=(node,),
+        node_claims=(claim,),
+        buffers=(buffer,),
+        options=Options(feature_gates=FeatureGates(capacity_buffer=True)),
+        pods=(a_pod("p", cpu="400m"),),
+    )
+    assert plan.buffers == (BufferRoom("default/spare", on_existing=1, on_new=2, without_room=1),)
+    assert sorted(len(one.buffer_pods) for one in plan.claims) == [1, 1]
+    assert all(one.pods == () for one in plan.claims)
