@@ -1,4 +1,4 @@
-"""Reads the on-demand list prices that ship with the code, for where a region's list cannot be asked for.
+"""Reads the on-demand list prices that ship with the code, for regions whose list cannot be read.
 
 `on_demand.tsv` says where its figures come from. Reading takes milliseconds, so nothing reads it at import.
 """
@@ -29,7 +29,7 @@ class FamilyPrices(msgspec.Struct, frozen=True):
     sizes: dict[str, int]
 
     def price(self, shape: Shape) -> int:
-        """Return the price of a type of this family, in whole micro-dollars where it follows from its vCPUs."""
+        """Return the price of a type of this family; a price derived from vCPUs is in whole micro-dollars."""
         listed = self.sizes.get(shape.instance_type.partition(".")[2])
         return _whole_micros(self.per_vcpu * shape.v_cpu_info.default_v_cpus) if listed is None else listed
 
@@ -56,7 +56,7 @@ def listed_regions() -> tuple[str, ...]:
 
 
 def price_list(region: str) -> PriceList | None:
-    """Return the region's list; None where none is shipped."""
+    """Return the region's list; None if none is shipped."""
     date, families = "", {}
     for line in _lines():
         if line.startswith(_REGION):
@@ -78,5 +78,5 @@ def _lines() -> Iterator[str]:
 
 
 def _whole_micros(nanos: int) -> int:
-    """List prices have six decimals."""
+    """Round to micro-dollars: list prices have six decimals."""
     return (nanos + 500) // 1000 * 1000

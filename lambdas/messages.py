@@ -14,41 +14,41 @@ from core.reasons.termination import TerminationReason
 from lambdas.ports import JsonObject
 
 CHECKED_FOR: Final = timedelta(minutes=3)
-"""How long a claim or command requests its own next check; `reconcile` takes up what takes longer."""
+"""How long the chain of checks of a claim or command lasts; `reconcile` requeues those that take longer."""
 
 SCHEDULED_CHAIN: Final = timedelta(minutes=1)
-"""How long a scheduled run of `provision` may have itself woken again; then the next scheduled run takes over."""
+"""How long a scheduled run of `provision` may request further runs; then the next scheduled run takes over."""
 
 FRESH_CHAIN: Final = timedelta(seconds=15)
-"""The same for a run started by an event: one more run, so that a burst of events does not begin many chains."""
+"""The same for a run that an event started: one more run, so that a burst of events does not begin many chains."""
 
 WINDOW: Final = "fleetwright.windows"
 """`source` of the events that the schedules of budget windows send."""
 
 
 START_CHECK: Final = "fleetwright.start-check"
-"""`source` of the event that asks a new version whether it can start."""
+"""`source` of the event that checks whether a new version can start."""
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with its zone: one without cannot be compared with ours."""
+"""A time with its zone; one without a zone cannot be compared with ours."""
 
 
 LATER: Final = timedelta(milliseconds=1)
-"""How much longer than the chain before it one lasts that a redelivered message continues: the longest of a claim goes on."""
+"""How much later the chain of a redelivered message ends than the original one: a claim's longest chain continues."""
 
 
 CLAIMS_A_MESSAGE: Final = 50
-"""Most claims of one message: about what one invocation has time for when all of them have work."""
+"""The most claims of one message: about as many as one invocation can handle if all of them have work."""
 
 LAUNCHES_A_MESSAGE: Final = 10
-"""The same for claims that are not launched yet: EC2 takes seconds for each, and other invocations work in parallel."""
+"""The same for claims to be launched: EC2 takes seconds for each, and other invocations work in parallel."""
 
 
 class InstanceNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was announced about an instance of ours whose claim is not in the table.
+    """A notice about an instance of ours whose claim is not in the table.
 
     Attributes:
-        ends_at: When the instance is taken away, or is expected to be; None where that may be at any moment.
+        ends_at: When the instance ends, or is expected to; None if that may be at any moment.
     """
 
     instance_id: str
@@ -60,12 +60,12 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A claim, claims that were planned together, or a command, that have a next step.
 
     Attributes:
-        is_deleted: Somebody deletes the claim's NodeClaim.
-        is_made: Somebody made a NodeClaim of the claim's name by hand, or may have.
+        is_deleted: Whether the claim's NodeClaim is being deleted.
+        is_made: Whether a NodeClaim with the claim's name may have been made by hand.
         until: End of the chain of checks, so that chains do not pile up.
         failures: How many checks in a row ended with a port error; each delays the next one longer.
-        due: When the check was to come, as the one before it asked; tells a chain of checks from others of the same claim.
-        notice: What has to be done about the claim's instance once the claim is rebuilt.
+        due: When the check is due, as requested by the previous one; it distinguishes chains of the same claim.
+        notice: The notice to act on once the claim is rebuilt.
     """
 
     claim: str = ""
@@ -80,7 +80,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_news(self) -> bool:
-        """Whether it says more than that the claim has a next step, so that no other message can replace it."""
+        """Whether it reports more than a next step, so that no other message can replace it."""
         return self.is_deleted or self.is_made or self.notice is not None
 
     @property
@@ -100,17 +100,17 @@ def work_on_claim(name: str, now: datetime, *, checked_for: timedelta = CHECKED_
 
 
 def deleted_node_claim(name: str, now: datetime) -> JsonObject:
-    """Say that somebody deletes a NodeClaim."""
+    """Return a message that a NodeClaim is being deleted."""
     return WorkItem(claim=name, until=now + CHECKED_FOR, is_deleted=True).to_message()
 
 
 def made_node_claim(name: str, now: datetime) -> JsonObject:
-    """Say that somebody made a NodeClaim by hand."""
+    """Return a message that a NodeClaim was made by hand."""
     return WorkItem(claim=name, until=now + CHECKED_FOR, is_made=True).to_message()
 
 
 def notice_of_instance(claim: str, notice: InstanceNotice, now: datetime) -> JsonObject:
-    """Say what was announced about an instance that was launched under the claim's name, and that no stored claim has."""
+    """Return a message with a notice about an instance that was launched for the claim, which is not stored."""
     return WorkItem(claim=claim, until=now + CHECKED_FOR, notice=notice).to_message()
 
 
@@ -136,7 +136,7 @@ def work_on_command(command_id: str, now: datetime, *, checked_for: timedelta = 
 
 
 def check_command(command_id: str) -> JsonObject:
-    """Return a request for one more check of a command, besides those that follow each other."""
+    """Return a request for one more check of a command, in addition to its chain."""
     return WorkItem(command=command_id).to_message()
 
 
@@ -146,9 +146,9 @@ def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
 
 
 def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
-    """Return until when a run started by this event may have itself woken again, so that there is about one chain of runs.
+    """Return until when a run that this event started may request further runs, so that there is about one chain of runs.
 
-    Every run that finds pods it cannot help yet runs again soon; if each began a chain of its own, the schedule alone would add
+    Every run with pods that it cannot help yet requests another soon; if each began its own chain, the schedule alone would add
     one a minute.
     """
     records = event.get("Records")
@@ -158,14 +158,14 @@ def chain_ends_at(event: JsonObject, now: datetime) -> datetime:
 
 
 class WokenBy(Enum):
-    """What started a run of `provision`."""
+    """The cause of a run of `provision`."""
 
     SCHEDULE = "schedule"
     NEWS = "news"
     """Messages, at least one of them about an event."""
 
     ITSELF = "itself"
-    """A message of an earlier run alone."""
+    """Only messages of earlier runs."""
 
 
 def woken_by(event: JsonObject) -> WokenBy:
@@ -206,9 +206,9 @@ def is_window(event: JsonObject) -> bool:
 
 
 def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
-    """Return a message that was delivered so often.
+    """Return the message for this number of deliveries.
 
-    An invocation that died may have requested the next check before: the redelivered message's chain replaces that one.
+    A crashed invocation may already have requested the next check: the redelivered message's chain replaces that one.
     """
     if item.until is None or deliveries <= 1:
         return item
@@ -216,7 +216,7 @@ def redelivered(item: WorkItem, deliveries: int) -> WorkItem:
 
 
 def is_start_check(event: JsonObject) -> bool:
-    """Whether the event only asks whether the function can start."""
+    """Whether the event only checks whether the function can start."""
     return event.get("source") == START_CHECK
 
 

@@ -1,7 +1,7 @@
 """Names of the counts on which alarms or graphs are based, shared by the code that counts and the code that watches.
 
 Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name with a capital letter (`in_cloudwatch`).
-Counts that one person answers in one way share an alarm (`ALARMS`): an alarm costs for each metric that it reads.
+Counts with the same response share an alarm (`ALARMS`): an alarm is priced by the metrics that it reads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN_INSTANCES: Final = "unknownInstances"
 """Instances with our claim tag and no claim, for which none can be rebuilt."""
 
 LOST_INSTANCES_HELD: Final = "lostInstancesHeld"
-"""Claims whose instance EC2 no longer knows and that stay for now, since many at once may be a mistake."""
+"""Claims whose instance EC2 no longer has, but that stay for now, since many at once may be a mistake."""
 
 SWEEP_BRAKE: Final = "unknownInstancesBrake"
 """1 while too many instances are unknown: nothing is terminated or disrupted until a person has checked."""
@@ -33,13 +33,13 @@ DRAINS_BLOCKED: Final = "drainsBlocked"
 """Leaving nodes with pods that no pod has left for a quarter of an hour."""
 
 DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
-"""The subset that no pod has left for a day: only a person can help."""
+"""The subset without a departure for a day: only a person can help."""
 
 INCONSISTENT_NODES: Final = "inconsistentNodes"
-"""Nodes with less than nine tenths of what was launched of a requested resource."""
+"""Nodes with less than nine tenths of the planned amount of a requested resource."""
 
 CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
-"""EC2NodeClasses whose resolution has changed: a new image, a subnet."""
+"""EC2NodeClasses whose resolution has changed, such as a new image or subnet."""
 
 ROLLOUTS_STOPPED: Final = "rolloutsStopped"
 """NodePools whose drifted nodes stay because their replacements did not become ready; counted by each run of `disrupt`."""
@@ -48,7 +48,7 @@ PROPOSALS_WAITING: Final = "proposalsWaiting"
 """Commands that wait for a person's approval; written by each pass of `disrupt` that sees or makes some."""
 
 FAILED_RUNS: Final = "failedRuns"
-"""Runs that raised, or were about to be cut off at their time-out."""
+"""Runs that raised an error, or were about to be cut off at their timeout."""
 
 DENIED_CALLS: Final = "deniedCalls"
 """Calls that were refused permanently: permission, quota, a broken reference. Also reported by action."""
@@ -76,7 +76,7 @@ STOPPED: Final = "stopped"
 """Actions that a brake stopped; `stoppedBy` with the brake's reason code counts by brake."""
 
 LEDGER_FAILURES: Final = "ledgerFailures"
-"""Decisions that could not be stored in the ledger; voluntary disruption waits until they can be again."""
+"""Decisions that could not be stored in the ledger; voluntary disruption waits until the ledger works again."""
 
 INSTANCES_TERMINATED: Final = "instancesTerminated"
 """Instances that EC2 was asked to terminate, each once."""
@@ -110,7 +110,7 @@ ALARMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "nodes-stay": (DRAINS_BLOCKED_FOR_A_DAY, ROLLOUTS_STOPPED),
 }
-"""Alarm → the counts that set it off. No count is in two of them."""
+"""Alarm → the counts that trigger it. No count is in two alarms."""
 
 _ALARM_COUNTS: Final = {alarm: "alarm" + "".join(map(str.capitalize, alarm.split("-"))) for alarm in ALARMS}
 
@@ -121,7 +121,7 @@ def alarm_count(alarm: str) -> str:
 
 
 class Metric(NamedTuple):
-    """How CloudWatch keeps a count: its unit, and the question that it answers on a graph or in an alarm."""
+    """A CloudWatch metric: its unit, and the question that it answers on a graph or in an alarm."""
 
     unit: str
     question: str
@@ -162,4 +162,4 @@ METRICS: Final[Mapping[str, Metric]] = {
         for alarm, name in _ALARM_COUNTS.items()
     },
 }
-"""The counts that CloudWatch keeps; the others are only logged. A metric costs $0.30 a month while it is written each hour."""
+"""The counts that are CloudWatch metrics; others are only logged. A metric that is written each hour costs $0.30 a month."""

@@ -34,18 +34,17 @@ DENIED: Final[tuple[str, ...]] = (
 """Reasons of decisions caused by a refused permission, a quota or an impossible request."""
 
 LAST_SECONDS: Final = 2.0
-"""Time before the cut-off at which a run's counts are written: a line takes milliseconds, but a busy solver delays other
-threads."""
+"""How long before the timeout a run's counts are written: a line takes milliseconds, but a busy solver delays other threads."""
 
 TIMED_OUT: Final = "TimedOut"
-"""Count of a run that is cut off; a run that still ends in its last seconds is counted too."""
+"""Count of a run that is cut off; a run that ends in its last seconds is counted too."""
 
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 Work = Callable[[dict[str, Any], LambdaContext, RunReport], None]
 
 _PUBLISHED: Final = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION", "")
 RUNNING: Final = f"{VERSION}+{_PUBLISHED}" if _PUBLISHED.isdigit() else VERSION
-"""The release, and the number under which Lambda has published it: two versions share the work during an update."""
+"""The release and Lambda's version number: two versions share the work during an update."""
 
 CODE: Final = os.environ.get("CODE_DIGEST", "")
 """Digest of `core` as it was packaged: a bundle has no sources to compute it from."""
@@ -57,8 +56,8 @@ metrics = Metrics(namespace=NAMESPACE)
 def reported(work: Work) -> Handler:
     """Return a handler that runs this work and reports on it, whether the run succeeds or fails.
 
-    Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A run
-    that fails says why in one line and is counted: Lambda's own metric says only that it failed.
+    Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A
+    failing run logs the reason in one line and is counted: Lambda's own metric has no reason.
     """
 
     @logger.inject_lambda_context
@@ -84,16 +83,16 @@ def reported(work: Work) -> Handler:
 
 
 class _Cut:
-    """Whether invocations are watched for the moment at which they are cut off."""
+    """Whether invocations are watched for their timeout."""
 
     is_watched = True
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """While this lasts, no invocation is watched for its cut-off.
+    """Disable the watch for timeouts within this context.
 
-    For embedders whose time is virtual: the watch counts real seconds, so a slow machine would change what a run reports.
+    For embedders with virtual time: the watch counts real seconds, so a slow machine would change a run's report.
     """
     before, _Cut.is_watched = _Cut.is_watched, False
     try:
@@ -104,7 +103,7 @@ def unwatched() -> Iterator[None]:
 
 @contextmanager
 def _before_the_end(context: LambdaContext, write: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, `write` is called if the invocation comes close to its time-out: nothing runs after that."""
+    """Call `write` within this context if the invocation comes close to its timeout, after which nothing runs."""
     if not _Cut.is_watched:
         yield
         return
@@ -121,7 +120,7 @@ class _Counts:
     """The counts of a run, written as metrics; a second write contains only what was added.
 
     Attributes:
-        denied: Messages of refused calls that are in no decision.
+        denied: Messages of refused calls that no decision reports.
     """
 
     def __init__(self, report: RunReport) -> None:
@@ -132,13 +131,13 @@ class _Counts:
         self.denied: list[str] = []
 
     def write_at_time_out(self) -> None:
-        """Write the counts so far, and that the run failed: no later code could report it."""
+        """Write the counts so far and a failed run: no later code could report it."""
         self._report.count(FAILED_RUNS)
         self._report.count(f"{FAILED_RUNS}{TIMED_OUT}")
         self.write()
 
     def write(self) -> None:
-        """Write what was not written yet. Zeros are skipped: each metric is priced by the hours in which it is written."""
+        """Write the new counts. Zeros are skipped: each metric is priced by the hours in which it is written."""
         with self._lock:
             decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
@@ -151,7 +150,7 @@ class _Counts:
 
 
 def _write(counts: Counter[str], calls: Counter[str]) -> None:
-    """Write nonzero counts as metrics where they are kept, log the others, and report alarms' causes and refused calls."""
+    """Write nonzero counts as metrics or log them, and report the causes of alarms and refused calls."""
     counts = counts + _alarming(counts)
     unpublished = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
     if unpublished:
@@ -174,7 +173,7 @@ def _write(counts: Counter[str], calls: Counter[str]) -> None:
 
 
 def _alarming(counts: Counter[str]) -> Counter[str]:
-    """Return the sum of each alarm's counts, and log which they are: whoever is woken looks for the cause."""
+    """Return the sum of each alarm's counts, and log the counts, so that the person on call finds the cause."""
     found: Counter[str] = Counter()
     for alarm, names in ALARMS.items():
         causes = {name: counts[name] for name in names if counts[name]}

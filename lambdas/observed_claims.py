@@ -1,4 +1,4 @@
-"""A claim store that tells a listener what changed, so that who shows claims to users need not be asked to."""
+"""A claim store that notifies a listener of changes, so that the mirror needs no calls from controllers."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from core.lifecycle.records import ClaimRecord
 from lambdas.store import ClaimChange, ClaimStore, CommandChange, Disrupted, Lease, PoolUsage, Requested
 
 Listener = Callable[[ClaimRecord | None, ClaimRecord | None], None]
-"""Called with a claim as it was and as it is stored now; None: it is new, or forgotten. May be called in any thread."""
+"""Called with the claim before and after a change; None if it is new or deleted. May be called in any thread."""
 
 
 class ObservedClaims:
-    """Does what the store does (`lambdas.store.ClaimStore`); without a listener nothing else."""
+    """Delegates to the store (`lambdas.store.ClaimStore`), and notifies the listener, if any."""
 
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
         self._listener: Listener = _nobody
 
     def listen(self, listener: Listener) -> None:
-        """Tell it of each change from now on."""
+        """Notify the listener of each change from now on."""
         self._listener = listener
 
     def all(self) -> tuple[ClaimRecord, ...]:
-        """Every claim, by name."""
+        """Return every claim, by name."""
         return self._claims.all()
 
     def get(self, name: str) -> ClaimRecord | None:
-        """One claim, None if there is none."""
+        """Return one claim, None if there is none."""
         return self._claims.get(name)
 
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
-        """The claim that became this instance, None where none did."""
+        """Return the claim that was launched as this instance, None if there is none."""
         return self._claims.of_instance(instance_id)
 
     def indexed(self) -> frozenset[str]:
-        """Ids of the instances in the index."""
+        """Return the ids of the instances in the index."""
         return self._claims.indexed()
 
     def index(self, claim: ClaimRecord) -> None:
-        """Put a claim that has an instance into the index."""
+        """Add a claim with an instance to the index."""
         self._claims.index(claim)
 
     def request(
@@ -52,7 +52,7 @@ class ObservedClaims:
         return requested
 
     def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
-        """Store a claim whose row is lost; None where the name is taken."""
+        """Store a claim whose row is lost; None if the name is taken."""
         stored = self._claims.restore(claim)
         if stored is not None:
             self._listener(None, stored)
@@ -65,7 +65,7 @@ class ObservedClaims:
         return stored
 
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """As `change`, within limits; None where they have no room. Raises ConflictError."""
+        """As `change`, within limits; None if they have no room. Raises ConflictError."""
         stored = self._claims.change_within(before, after, limits)
         if stored is not None:
             self._listener(before, stored)
@@ -79,7 +79,7 @@ class ObservedClaims:
         command: CommandChange | None = None,
         lease: Lease | None = None,
     ) -> Disrupted:
-        """Store that claims start to go. Raises ConflictError."""
+        """Store that claims begin to leave. Raises ConflictError."""
         disrupted = self._claims.disrupt(claims, bounds, command=command, lease=lease)
         before = {change.before.name: change.before for change in claims}
         for stored in disrupted.claims:
@@ -92,13 +92,13 @@ class ObservedClaims:
         self._listener(record, None)
 
     def usage(self) -> tuple[PoolUsage, ...]:
-        """The counters of every NodePool."""
+        """Return the counters of every NodePool."""
         return self._claims.usage()
 
     def recount(self, before: PoolUsage, after: PoolUsage) -> None:
-        """Put a NodePool's counters right. Raises ConflictError."""
+        """Correct a NodePool's counters. Raises ConflictError."""
         self._claims.recount(before, after)
 
 
 def _nobody(_: ClaimRecord | None, __: ClaimRecord | None) -> None:
-    """Nobody listens."""
+    """The default listener, which does nothing."""

@@ -1,4 +1,4 @@
-"""Runs the tasks of one batch: in parallel, since each mostly waits for the network, or in sequence."""
+"""Runs the tasks of one batch in parallel, since each mostly waits for the network, or in sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import msgspec
 from lambdas.struct_types import prepare_struct_types
 
 WORKERS: Final = 10
-"""Threads of one invocation: one for each message of a batch of the work queue. Each holds little, and most of them wait."""
+"""Threads of one invocation: one for each message of a batch of the work queue.
+
+Each uses little memory, and most of them wait.
+"""
 
 LAUNCHES: Final = 32
 """Parallel launches of one invocation: EC2 takes one to three seconds for each, 50 at once and 5 a second from then on
@@ -27,8 +30,8 @@ RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
 def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:
     """Run tasks in up to this many threads.
 
-    A task unfinished when `patience` is over continues, in this sandbox's next invocation if need be: its writes are
-    conditional on what it read, so another run that does the same work meanwhile loses nothing.
+    A task that is unfinished after `patience` continues, if necessary in this sandbox's next invocation. Its writes are
+    conditional on its reads, so concurrent runs of the same work are safe.
     """
     prepare_struct_types()
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
@@ -39,7 +42,7 @@ def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WOR
 
 
 def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
-    """Run tasks in sequence to the last: for simulations in which the order must always be the same."""
+    """Run all tasks in sequence, for simulations that need a fixed order."""
     del patience
     for task in tasks:
         task()
@@ -47,7 +50,7 @@ def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
 
 
 class TaskRunners(msgspec.Struct, frozen=True):
-    """How the messages of a batch and the launches of a plan are run."""
+    """The runners for the messages of a batch and the launches of a plan."""
 
     messages: RunTasks = in_threads
     launches: RunTasks = partial(in_threads, workers=LAUNCHES)

@@ -1,4 +1,4 @@
-"""Reports what a run decided and did: the handlers' answer, also shown by the simulator and the logs."""
+"""The report of a run's decisions and counts: the handlers' answer, which the simulator and the logs show too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Decision(msgspec.Struct, frozen=True, order=True):
     Attributes:
         subject: The pod, claim, node, instance or object concerned.
         message: One sentence for people.
-        decision_id: Its id in the ledger, empty where it is not there.
+        decision_id: Its id in the ledger, empty if it is not stored.
     """
 
     kind: DecisionKind
@@ -35,7 +35,7 @@ class RunReport:
         on_decision: Called with each decision when it is made, so that it is logged even if the run is cut off.
 
     Attributes:
-        decision_id: Id of the decision that is being carried out, for all that is reported from here on.
+        decision_id: Id of the decision that is being carried out, for everything that is reported from now on.
         outcomes: Outcomes of decisions, of this run or an earlier one.
     """
 

@@ -25,7 +25,8 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 SHADOW: Final = "shadow"
 PODS_A_TURN: Final = 500
 TURNS_MAX: Final = 5
-"""The more pods wait, the more a longer search may save, and a node takes half a minute to boot in any case."""
+"""The most multiples of the base search time: a longer search may save more for many pods, and a node takes half a minute to
+boot."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +138,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """Read them.
+        """Read the settings.
 
         Raises:
             InvalidInputError: If a setting is missing or invalid; `field` is the environment variable.
@@ -178,14 +179,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def terms(self) -> PriceTerms | None:
-        """Return the price terms, None where there are none.
+        """Return the price terms, None if there are none.
 
         Raises:
             InvalidInputError: If they cannot be read.
         """
         if not self.price_terms:
             return None
-        from core.price_terms.document import read_terms  # it reads AMI families, which most functions never do
+        from core.price_terms.document import read_terms  # loads AMI families, which most functions do not need
 
         try:
             return read_terms(self.price_terms)
@@ -194,10 +195,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInputError(problem, subject="environment", field="PRICE_TERMS") from error
 
     def approval_rule(self) -> ApprovalRule | None:
-        """Return which commands wait for approval, None where none does.
+        """Return which commands wait for approval, None if none does.
 
         Raises:
-            InvalidInputError: If a bound is no number.
+            InvalidInputError: If a bound is not a number.
         """
         rule = rule_from(
             above_dollars=self.approve_above_dollars,
@@ -227,7 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def problem_of(field: str, value: str) -> str:
-    """Return what is wrong with one setting's value, as the functions would find it at their start; empty if it is valid."""
+    """Return what is wrong with one setting's value, as the functions would report it at their start; empty if it is valid."""
     required = {found.name.upper(): "-" for found in msgspec.structs.fields(Settings) if found.required}
     try:
         Settings.from_environment({**required, field.upper(): value})
@@ -244,7 +245,9 @@ def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
     """
     if not text:
         return ()
-    from core.manifests.scheduler_config import default_spreads  # it reads pods, which most functions never do
+    from core.manifests.scheduler_config import (
+        default_spreads,
+    )  # loads the readers of pods, which most functions do not need
 
     try:
         return default_spreads(msgspec.json.decode(text))

@@ -11,7 +11,7 @@ _prepared: set[type[msgspec.Struct]] = set()
 
 
 def prepare_struct_types() -> None:
-    """Let msgspec inspect every loaded struct type that it has not inspected yet.
+    """Make msgspec inspect every loaded struct type that it has not inspected yet.
 
     It does so when a type is first decoded, and stores the result before it is complete, since types may contain themselves: a
     second thread that decodes the same type at that moment crashes the process (msgspec 0.22.0). A new sandbox whose first
@@ -19,7 +19,7 @@ def prepare_struct_types() -> None:
     """
     for struct in _loaded(msgspec.Struct):
         if struct not in _prepared:
-            with suppress(TypeError, NameError):  # nothing is decoded into this type: it holds a function, say
+            with suppress(TypeError, NameError):  # a type that JSON is never decoded into
                 msgspec.json.Decoder(struct)
             _prepared.add(struct)
 

@@ -12,18 +12,21 @@ from typing import Any, Final
 import msgspec
 
 EVENT_AGE: Final = timedelta(minutes=1)
-"""Age limit of ticks, and of events that a tick makes up for a minute later. EventBridge and Lambda accept nothing below a
-minute; more than the shortest period would let ticks pile up behind a long run, which would then run without a pause."""
+"""Age limit of scheduled events, and of events for which a scheduled run compensates a minute later.
+
+EventBridge and Lambda accept no less than a minute; with more than the shortest period, events would pile up behind a long run
+and then start runs without a pause.
+"""
 
 NOTICE_AGE: Final = timedelta(minutes=2)
-"""A spot notice is two minutes; everything else that `interrupt` handles `reconcile` also finds."""
+"""A spot notice is two minutes; `reconcile` also finds everything else that `interrupt` handles."""
 
 
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An SQS queue with its dead-letter queue, consumed by one function.
 
     Attributes:
-        batch_window: How long messages are collected before the function is woken; zero: at once.
+        batch_window: How long messages are collected before the function starts; zero for immediately.
         max_receives: Deliveries before a message goes to the dead-letter queue.
     """
 
@@ -35,7 +38,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The DynamoDB table: names of its string keys and of the attribute that holds an item's end in epoch seconds."""
+    """The DynamoDB table: the names of its string keys and of the attribute with an item's expiry in epoch seconds."""
 
     partition_key: str
     sort_key: str
@@ -43,7 +46,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A fixed period at which a function is woken."""
+    """A fixed period at which a function runs."""
 
     name: str
     every: timedelta
@@ -63,9 +66,9 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
         memory_mb: Also sets its share of a processor, a whole one at 1,769. `make scale` measures whether both suffice.
         queue: Name of the queue it consumes, empty for none.
         reads_audit_log: Whether it is subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
-        event_age: Longest age of an event that is handled; an older one is dropped, or kept among the failures.
-        windows: Whether the schedules that follow the NodePools' budget windows wake it.
-        concurrency: How many may run at once; None: no bound of its own.
+        event_age: The maximum age of a handled event; an older one is dropped, or stored among the failures.
+        windows: Whether the schedules of NodePools' budget windows start it.
+        concurrency: How many invocations may run at once; None for no bound.
         needs_solver: Whether its bundle contains numpy and the LP solver.
     """
 
@@ -83,7 +86,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether its trigger repeats: a tick that failed or came too late is made up for by the next."""
+        """Whether its trigger repeats, so that the next event compensates for a failed or late one."""
         return bool(self.schedules)
 
     @property
@@ -96,14 +99,14 @@ TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
 """Claims, commands, leases, usage, nominations and unavailable offerings."""
 
 WAKE_UPS: Final = QueueSpec(name="wake-ups", batch_size=10, visibility=timedelta(minutes=6))
-"""Pending pods and changed NodePools, for `provision`, which itself waits until a burst has arrived: a batch window would come
-on top. Larger batches need a window."""
+"""Pending pods and changed NodePools, for `provision`, which itself waits until a burst has arrived; a batch window would add
+to that wait, and larger batches need one."""
 
 WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
 """Claims and commands that have a next step, for `execute`.
 
 Messages of an invocation that ended early are visible again soon after its time-out: a spot notice is two minutes. Its poller
-never takes more batches than may run at once, so none waits while its visibility timeout runs.
+takes no more batches than may run at once, so none waits while its visibility timeout runs.
 """
 
 RUN_REQUESTS: Final = QueueSpec(
@@ -111,9 +114,10 @@ RUN_REQUESTS: Final = QueueSpec(
 )
 """Pods that ended, commands that failed and nodes that are gone, for `disrupt`, and its requests for a later run.
 
-Its name is deployed: another would replace the queue in every installation.
+Its name is deployed: a new name would replace the queue in every installation.
 
-The visibility timeout is longer than the function's time-out. Messages that meet a run wait for its end (docs/adr/0128)."""
+The visibility timeout is longer than the function's time-out. Messages that arrive during a run wait for its end
+(docs/adr/0128)."""
 
 QUEUES: Final = (WAKE_UPS, WORK, RUN_REQUESTS)
 
@@ -127,17 +131,21 @@ AUDIT_LOG_FILTER: Final = (
     '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) '
     '&& (($.verb = "delete") || ($.verb = "create")))) }'
 )
-"""What may mean work: schedulers that mark pods, pods that finish or are deleted, NodeClaims that are made or
-deleted, NodePools that change.
-Kubelets report the status of their pods all day; only that a pod has finished matters here (docs/adr/0085)."""
+"""Audit events that may mean work: marked pods, finished or deleted pods, created or deleted NodeClaims, changed NodePools.
+
+Of kubelets' frequent status reports, only those of finished pods matter (docs/adr/0085).
+"""
 
 INTERRUPT_CONCURRENCY: Final = 3
 """The rules match the instances of the whole account: a thousand foreign instances that stop at once must not take the
-account's concurrency. An event about a foreign instance costs one read of a row, some 10 ms; what waits is delivered later."""
+account's concurrency. An event about a foreign instance takes one read of a row, some 10 ms; waiting events are delivered
+later."""
 
 REFRESH_EVERY: Final = timedelta(minutes=5)
-"""Nothing is launched before the market was read once, so a failed first reading must not wait for an hour. Later runs read
-what is due (`lambdas.adapters.aws.market`), which nearly always is nothing, and cost one conditional read."""
+"""Nothing is launched before the market was read once, so a failed first reading must not wait for an hour.
+
+Later runs read what is due (`lambdas.adapters.aws.market`), which is mostly nothing, and take one conditional read.
+"""
 
 ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
 """Instance states that `interrupt` acts on; each launch also reports `pending` and `running`."""
@@ -180,7 +188,7 @@ FUNCTIONS: Final = (
         queue=RUN_REQUESTS.name,
         schedules=(ScheduleSpec(name="disrupt", every=timedelta(minutes=1)),),
         windows=True,
-        concurrency=2,  # SQS accepts no bound below two; a lease keeps runs apart
+        concurrency=2,  # SQS accepts no bound below two; a lease serializes runs
         needs_solver=True,
     ),
     FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
@@ -210,9 +218,9 @@ FUNCTIONS: Final = (
 BY_NAME: Final = {function.name: function for function in FUNCTIONS}
 
 SHADOW_FUNCTIONS: Final = tuple(BY_NAME[name] for name in ("provision", "disrupt", "refresh_catalogue"))
-"""What is deployed with `mode: shadow`: who decides, and who reads the market. Nothing in them acts then (docs/adr/0123)."""
+"""The functions that are deployed with `mode: shadow`: those that decide, and the one that reads the market (docs/adr/0123)."""
 
 
 def deployed_functions(*, is_shadow: bool) -> tuple[FunctionSpec, ...]:
-    """Return the functions of an installation. `is_shadow`: nothing is carried out there."""
+    """Return the functions of an installation. `is_shadow`: whether decisions are only recorded."""
     return SHADOW_FUNCTIONS if is_shadow else FUNCTIONS

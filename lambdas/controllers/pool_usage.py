@@ -1,6 +1,6 @@
 """Compares the counters of NodePools' limits and budgets with what their claims hold.
 
-Counters change in the same transaction as the claims; they differ only where rows are lost, restored or edited.
+Counters change in the same transaction as the claims; they differ only if rows are lost, restored or edited.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Mismatch = tuple[PoolUsage, PoolUsage]
 def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]:
     """Return the counters that are wrong, by NodePool. Raises PortError.
 
-    `seen` are the claims of an observation, with which the comparison costs one query; only differing counters are read again
-    and compared in order: counters first, so that a claim that changes meanwhile also changes their version.
+    `seen` are the claims of an observation, with which the comparison takes one query. Only differing counters are read again,
+    before the claims, so that a concurrent change of a claim also changes their version.
     """
     if not _wrong(store.usage(), seen):
         return []
@@ -32,7 +32,7 @@ def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]
 
 
 def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
-    """Correct a NodePool's counters, unless they have changed since; then the next comparison finds out. Raises PortError."""
+    """Correct a NodePool's counters, unless they have changed since; then the next comparison decides. Raises PortError."""
     before, after = mismatch
     try:
         store.recount(before, after)

@@ -7,12 +7,12 @@ from typing import Final
 from lambdas.ports import PortError
 
 _WEBHOOK: Final = ' webhook "'
-"""Text in every message of the API server about an admission webhook that failed or refused."""
+"""Text in every error message of the API server about an admission webhook."""
 
 
 def is_of_webhook(error: PortError) -> bool:
-    """Whether an admission webhook is the cause: it speaks for one object, not for the server.
+    """Whether an admission webhook caused the error, so that it concerns one object, not the server.
 
-    The API server passes on whatever status code and delay a webhook answers.
+    The API server passes on any status code and delay of a webhook.
     """
     return _WEBHOOK in error.detail

@@ -1,4 +1,7 @@
-"""Documents against which entries are stored as differences: read once by a new sandbox, renewed before they expire."""
+"""Bases: documents to which entries are stored as differences.
+
+A new sandbox reads them once; they are renewed before they expire.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ RENEWED_AFTER: Final = timedelta(days=1)
 """The bucket keeps bases two days longer than decisions, so none expires before the entries that need it."""
 
 DIFFERENCE_MAX: Final = 0.5
-"""A catalogue whose difference is larger than this share of the whole is stored whole."""
+"""A catalogue whose difference is larger than this share of its size is stored completely."""
 
 CATALOGUES_KEPT: Final = 16
-"""Digests of catalogues that were stored recently; prices change every few minutes at most."""
+"""How many digests of stored catalogues are cached; prices change at most every few minutes."""
 
 
 class _Whole(msgspec.Struct, frozen=True):
-    """A document that was stored whole. `size`: its stored bytes."""
+    """A completely stored document. `size`: its stored bytes."""
 
     digest: str
     raw: bytes
@@ -35,7 +38,7 @@ class _Whole(msgspec.Struct, frozen=True):
 
 
 class _Pointer(msgspec.Struct, frozen=True, rename="camel"):
-    """The last bases of a function, for its next sandbox: digest → when."""
+    """The last bases of a function, for its next sandbox: digest → time."""
 
     snapshot: dict[str, datetime] = {}
     whole_catalogue: dict[str, datetime] = {}
@@ -57,7 +60,7 @@ class LedgerBases:
         self._catalogues: dict[str, datetime] = {}
 
     def for_snapshot(self, raw: bytes, now: datetime) -> tuple[str, bytes]:
-        """Return digest and bytes of the document against which this one is stored as a difference. Raises PortError."""
+        """Return digest and bytes of this document's base. Raises PortError."""
         self._read_back(now)
         if self._snapshot is None or _is_old(self._snapshot.written_at, now):
             self._snapshot = self._write_whole(raw, digest_of(raw), now)
@@ -108,7 +111,7 @@ class LedgerBases:
         self._objects.put(self._pointer_key, msgspec.json.encode(pointer, order="sorted"))
 
     def _read_back(self, now: datetime) -> None:
-        """Load what an earlier sandbox stored; bases that are old, gone or unreadable are stored again."""
+        """Load the bases of an earlier sandbox; those that are old, gone or unreadable are stored again."""
         if self._is_read:
             return
         try:

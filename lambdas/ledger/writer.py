@@ -27,20 +27,20 @@ from lambdas.ports import Clock, ObjectStore, PortError, TransientError
 from lambdas.run_report import RunReport
 
 TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
-"""While the bucket does not answer, pods do not wait for its time-out at each decision."""
+"""How long writes are skipped after a failure, so that pods do not wait for the bucket's timeout at each decision."""
 
 
 class SearchBound(msgspec.Struct, frozen=True):
-    """What ended the search for a better plan; fields as in `LedgerEntry`."""
+    """The bound that ended the search for a better plan; fields as in `LedgerEntry`."""
 
     improve_iterations: int | None = None
     elapsed: tuple[int, ...] = ()
 
 
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision that has an id and is not stored yet; without an id where no ledger is kept.
+    """A decision that has an id but is not stored yet; without a ledger it has no id.
 
-    `is_observed`: nothing of it is carried out.
+    `is_observed`: whether it is only recorded.
     """
 
     id: str = ""
@@ -55,7 +55,7 @@ class LedgerWriter:
     """Stores the decisions of one sandbox.
 
     Args:
-        objects: The bucket; None: no ledger is kept.
+        objects: The bucket; None for no ledger.
     """
 
     def __init__(self, objects: ObjectStore | None, cluster: str, clock: Clock) -> None:
@@ -82,7 +82,7 @@ class LedgerWriter:
             snapshot: The input of the decision.
             plan: Its result.
             bound: What ended the search.
-            is_observed: Nothing of it is carried out; such a decision is stored even if it says nothing new.
+            is_observed: Whether it is only recorded; such a decision is stored even without news.
         """
         if self._objects is None:
             return DecisionDraft()
@@ -118,7 +118,7 @@ class LedgerWriter:
         self._last_written[_series(draft)] = summary
 
     def try_write(self, draft: DecisionDraft, summary: DecisionSummary, report: RunReport) -> bool:
-        """Store the decision as `write` does, and return whether that succeeded; report it where not."""
+        """Store the decision like `write`; return whether that succeeded, and report a failure."""
         try:
             self.write(draft, summary)
         except PortError as error:
@@ -128,7 +128,7 @@ class LedgerWriter:
         return True
 
     def record_outcomes(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
-        """Store the outcomes of decisions and instances, on a best-effort basis: only the log and reports depend on them."""
+        """Store the outcomes of decisions and instances, with best effort: only the log and reports depend on them."""
         found = [outcome for outcome in outcomes if outcome.decision or outcome.instance is not None]
         if self._objects is None or not found:
             return
@@ -141,7 +141,7 @@ class LedgerWriter:
         return not summary.parts and not draft.is_observed and self._last_written.get(_series(draft)) == summary
 
     def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
-        """Return the refusals that the last entry did not have: of a thousand nodes few change their reason in a minute."""
+        """Return the refusals that the last entry did not have: in a minute, few of a thousand nodes change their reason."""
         last = self._last_written.get(_series(draft))
         known = frozenset(last.refused) if last is not None else frozenset()
         return tuple(refusal for refusal in summary.refused if refusal not in known)
@@ -177,5 +177,5 @@ class LedgerWriter:
 
 
 def _series(draft: DecisionDraft) -> tuple[str, bool]:
-    """What follows each other in the ledger: observed decisions are apart from those that are carried out."""
+    """Return the draft's series in the ledger: observed decisions are separate from those that are carried out."""
     return draft.function, draft.is_observed

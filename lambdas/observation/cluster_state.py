@@ -18,11 +18,11 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         claims: Claims by name, in that order.
         node_pools, node_classes: The manifests behind the snapshot's, by name.
-        buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
+        buffers: The CapacityBuffers as decoded from the wire, if their feature gate is on.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
-        pod_events: Claims on whose node a pod came or left since the last stored observation: before and after.
-        denials: What currently prevents launches.
-        problems: Objects that could not be used, or only with a reservation.
+        pod_events: Claims on whose node a pod arrived or left since the last stored observation: before and after.
+        denials: The denials that currently prevent launches.
+        problems: Objects that could not be used, or only with a warning.
     """
 
     snapshot: Snapshot

@@ -10,7 +10,7 @@ from core.model.node_pool import NodeClass, NodePool
 
 
 def with_current_pool_hash(pool: NodePool) -> NodePool:
-    """The pool as if its hash annotation were always current; `reconcile` writes it there for people."""
+    """Return the pool with its current hash annotation, which `reconcile` also writes to the object for people."""
     if not pool.template_hash:
         return pool
     own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
@@ -18,7 +18,7 @@ def with_current_pool_hash(pool: NodePool) -> NodePool:
 
 
 def with_current_class_hash(node_class: NodeClass) -> NodeClass:
-    """The class likewise."""
+    """Return the class with its current hash annotation."""
     if not node_class.spec_hash:
         return node_class
     hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}

@@ -28,7 +28,7 @@ Resolve = Callable[[JsonObject, Sequence[NodePool]], JsonObject]
 
 
 class CurrentNodeClasses:
-    """Resolves edited classes itself where it may, and treats the others as not ready.
+    """Resolves edited classes itself if it may, and treats the others as not ready.
 
     Args:
         resolve: Looks up the status of a class and raises PortError; None for functions that may not.
@@ -70,7 +70,7 @@ CURRENT_ONLY: Final = CurrentNodeClasses()
 
 
 def _pools_of(node_class: str, manifests: Iterable[JsonObject]) -> list[NodePool]:
-    """Return the NodePools of a class, without those that cannot be read: they launch nothing."""
+    """Return the NodePools of a class, without unreadable ones, which launch nothing."""
     found = []
     for manifest in manifests:
         with suppress(InvalidInputError):

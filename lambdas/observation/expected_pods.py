@@ -1,6 +1,6 @@
 """Binds pods to the stored or launched claim planned for them, so that they are not planned again while its node boots.
 
-A plan packs tighter than a later plan that places the same pods one by one onto the nodes on their way: if they were planned
+A plan packs more tightly than a later plan that places the same pods one by one onto the launching nodes: if they were planned
 again, some would not fit, and each run of a burst would launch additional nodes.
 """
 
@@ -18,18 +18,18 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 
 NOMINATIONS_STAND: Final = timedelta(minutes=2)
-"""Counted from a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a burst keeps it busy
-longer."""
+"""How long nominations are valid after a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a
+burst keeps it busy longer."""
 
 
 def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
-    """Whether pods wait for its node: it was launched for them, and its node is neither initialized nor late with that."""
+    """Whether pods wait for its node: it was launched for them, and its node is neither initialized nor late."""
     boots = record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED) and record.deletion is None
     return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
 
 
 def is_requested(record: ClaimRecord) -> bool:
-    """Whether it is stored for pods and not launched yet."""
+    """Whether it is stored for pods but not launched yet."""
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None and bool(record.plan.pods)
 
 
@@ -50,8 +50,8 @@ def with_expected_pods(
         snapshot: The observation.
         records: Every claim.
         removed: Names of claims that commands are removing: no pod is expected there.
-        leaving: Names of the nodes that go: their pods count as moved, unless they are being deleted already, since then the
-            pods that follow them need the room.
+        leaving: Names of the leaving nodes: their pods count as moved, unless they are already being deleted, since their
+            successors then need the room.
     """
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
@@ -95,6 +95,6 @@ def _expected(
 
 
 def _is_valid(record: ClaimRecord, now: datetime) -> bool:
-    """Whether our nomination may still come true: the node stays, and the scheduler's time is not over."""
+    """Whether our nomination is still valid: the node stays, and the scheduler's time is not over."""
     since = record.initialized_at
     return record.deletion is None and since is not None and now - since < NOMINATIONS_STAND

@@ -57,11 +57,11 @@ _FOR_DEFAULT_SPREADS: Final = (
     kinds.STATEFUL_SETS,
     kinds.REPLICATION_CONTROLLERS,
 )
-"""The kinds that tell which pods a default constraint selects."""
+"""The kinds that determine which pods a default constraint selects."""
 
 
 class Observer:
-    """Observes, and decides nothing."""
+    """Makes observations."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Observer:
         self._clock = clock
 
     def judging(self, cloud: CloudProvider) -> Observer:
-        """Return an observer that judges edited EC2NodeClasses and NodePools itself: pods need not wait for `reconcile`."""
+        """Return an observer that resolves edited EC2NodeClasses and checks NodePools itself: pods need not wait for `reconcile`."""
         return Observer(
             self._kubernetes,
             self._catalogues,
@@ -103,14 +103,14 @@ class Observer:
         return self._pods(f"spec.nodeName={node}")
 
     def keeps_room(self) -> bool:
-        """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
+        """Whether any capacity buffer requests room, so that there is something to plan without a pending pod."""
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
 
     def observe_without_pods(self, rows: OwnRows | None = None) -> ClusterState:
         """Observe nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything needs repair.
 
         Args:
-            rows: Commands and claims that were read just now.
+            rows: Commands and claims that were just read.
 
         Raises:
             PortError: If the observation fails.
@@ -133,11 +133,11 @@ class Observer:
         )
 
     def observe(self, *, with_market: bool = True) -> ClusterState:
-        """Observe everything that a decision may depend on; without the market only decisions that need no prices are possible.
+        """Observe all inputs of a decision; without the market, only decisions without prices are possible.
 
         Commands are read before claims, and both before the cluster: a node that a finished command removed is seen as leaving.
-        Nodes are read before pods: an error overestimates free room rather than misses a pod's use of it. Kinds that only
-        volumes need are left out where no pod has one.
+        Nodes are read before pods, so that pods which are bound in between count. Kinds that only volumes need are skipped if
+        no pod has one.
 
         Raises:
             PortError: If the observation fails; there is no partial result.
@@ -224,10 +224,10 @@ class Observer:
         return self.open_market.without_shifted_zones(snapshot)
 
     def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:
-        """Give each EC2NodeClass in the snapshot a status that matches its current spec.
+        """Give each EC2NodeClass a status that matches its current spec.
 
         Returns:
-            The classes for those who launch from them or write their status.
+            The classes, for callers that launch from them or write their status.
         """
         written = objects[kinds.EC2_NODE_CLASSES]
         current = objects[kinds.EC2_NODE_CLASSES] = self._current.all(
@@ -241,7 +241,10 @@ class Observer:
         return found
 
     def _pods(self, fields: str) -> tuple[Pod, ...]:
-        """Return the pods that a field selector selects. Their priorities are not known: no PriorityClass is read for them."""
+        """Return the pods that a field selector selects.
+
+        PriorityClasses are not read, so pods have only their own priorities.
+        """
         translator = PodTranslator()
         return tuple(map(translator.readable_or_not, self._kubernetes.list(kinds.PODS, fields=fields).items))
 
@@ -260,7 +263,7 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
-        if self._settings.is_shadow:  # another's NodeClaims are the facts, and its hashes tell what has drifted
+        if self._settings.is_shadow:  # NodeClaims of the other provisioner are the facts, and its hashes show drift
             return snapshot
         history = self._stores.moves.read(snapshot.now)
         return with_own_state(

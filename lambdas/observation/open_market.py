@@ -1,4 +1,4 @@
-"""The market as it is open to launches: without what EC2 refuses or denies, and without zones that traffic is shifted from."""
+"""The market for launches: without offerings that EC2 refuses or denies, and without zones that traffic is shifted from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from lambdas.store import LaunchDenials, UnavailableOfferings
 
 
 class OpenMarket:
-    """Reads the market, and leaves out what cannot be launched now."""
+    """Reads the market without offerings that cannot be launched now."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class OpenMarket:
     ) -> Catalogue:
         """Return the market for these classes without recently refused offerings. Raises NotFoundError before the first.
 
-        `claims` are all claims, for who plans: each holds its place in a capacity reservation.
+        `claims` are all claims, for plans: each holds its place in a capacity reservation.
         """
         manifests, refused = sorted(node_classes, key=name_of), self._unavailable.refused(now).avoided
         open_ = without_unavailable(self._whole(manifests, claims, now), refused)
@@ -76,7 +76,7 @@ class OpenMarket:
         return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
 
     def with_quotas(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with EC2's vCPU quotas; without any where they cannot be read, since EC2 applies them itself."""
+        """Return the snapshot with EC2's vCPU quotas; without any if they cannot be read, since EC2 enforces them itself."""
         with suppress(PortError):
             reading = self._quotas.reading()
             if reading is not None:

@@ -28,10 +28,10 @@ def with_own_state(
     moved_workloads: dict[str, MovedWorkload],
     evicted_nodes: dict[str, EvictedNode],
 ) -> Snapshot:
-    """Return the snapshot with our claims, what commands are removing, and pods bound to the claim on its way for them.
+    """Return the snapshot with our claims, the claims that commands remove, and pods bound to claims being launched for them.
 
     Those are pending pods, and pods on a node that is leaving or that a command is removing, for which the claim is the
-    replacement. They take up the claim's room, and count in its zone, from the moment that it is stored.
+    replacement. They use the claim's room and count in its zone as soon as it is stored.
     """
     removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
     leaving = frozenset(r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed))
@@ -73,7 +73,7 @@ def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[
 
 
 def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:
-    """Return the buffer without the pods for which a launch is on its way."""
+    """Return the buffer without the pods whose launch is in progress."""
     own = f"{buffer.namespace}/"
     names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))

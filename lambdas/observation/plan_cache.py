@@ -36,8 +36,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def snapshot_digest(snapshot: Snapshot) -> str:
     """Return a digest of everything that decisions depend on except the passing of time.
 
-    Of time it includes what matters: which conditions hold, which nodes are nominated, which pods are protected, what budgets
-    allow, which nodes expire soon.
+    It includes the relevant effects of time: which conditions hold, which nodes are nominated, which pods are protected, what
+    budgets allow, which nodes expire soon.
     """
     claims = tuple(
         msgspec.structs.replace(
@@ -82,7 +82,7 @@ def _add(digest: blake2b, part: object) -> None:
 
 
 def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
-    """Add pods; what many of them share is encoded once."""
+    """Add pods; parts that many of them share are encoded once."""
     shared: dict[int, bytes] = {}
     for pod in pods:
         own = [getattr(pod, name) for name in _OWN_FIELDS]
@@ -95,7 +95,7 @@ def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
 
 
 class PlanCache(Generic[T]):
-    """The conclusion about the last snapshot, for at most `keeps`.
+    """The cached conclusion about the last snapshot, for at most `keeps`.
 
     It lives in one sandbox only: a new one plans again.
     """
@@ -111,5 +111,5 @@ class PlanCache(Generic[T]):
         return self._kept[2]
 
     def keep(self, digest: str, now: datetime, conclusion: T) -> None:
-        """Remember a conclusion."""
+        """Cache a conclusion."""
         self._kept = (digest, now, conclusion)

@@ -1,4 +1,4 @@
-"""Marks NodePools whose nodes' user data would be longer than EC2 takes, so that nothing is planned for them.
+"""Marks NodePools whose nodes' user data exceeds EC2's limit, so that nothing is planned for them.
 
 `reconcile` writes the same into their conditions; a NodePool that was made or edited since then is recognised here.
 """
@@ -14,11 +14,11 @@ from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject, PortError
 
 UserDataProblem = Callable[[JsonObject, NodePool], str]
-"""Returns why a NodePool cannot launch from a class, empty where it can (`CloudProvider.user_data_problem`)."""
+"""Returns why a NodePool cannot launch from a class, empty if it can (`CloudProvider.user_data_problem`)."""
 
 
 def measured(pool: NodePool, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem) -> NodePool:
-    """Return the NodePool, with a problem where its nodes' user data is too long. Raises PortError."""
+    """Return the NodePool, with a problem if its nodes' user data is too long. Raises PortError."""
     manifest = node_classes.get(pool.node_class.name)
     if manifest is None or pool.problem:
         return pool
@@ -28,7 +28,7 @@ def measured(pool: NodePool, node_classes: Mapping[str, JsonObject], problem_of:
 def without_oversized_pools(
     snapshot: Snapshot, node_classes: Mapping[str, JsonObject], problem_of: UserDataProblem
 ) -> Snapshot:
-    """Return the snapshot with its NodePools measured; where that cannot be done now, the launch finds out."""
+    """Return the snapshot with its NodePools measured; if that fails now, the launch reports the problem."""
     pools = []
     for pool in snapshot.node_pools:
         try:

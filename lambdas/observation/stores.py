@@ -1,4 +1,4 @@
-"""What observations and controllers read besides the cluster and the market, given together."""
+"""The stores that observations and controllers share, as one object."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lambdas.store import (
 
 
 class OwnRows(msgspec.Struct, frozen=True):
-    """Commands and claims as read together."""
+    """Commands and claims that were read together."""
 
     commands: tuple[CommandRecord, ...]
     claims: tuple[ClaimRecord, ...]
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Inputs besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
+    """The inputs of decisions besides the cluster and the market: the stores of our table, and the brakes."""
 
     claims: ClaimStore
     commands: CommandStore

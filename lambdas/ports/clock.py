@@ -1,4 +1,4 @@
-"""The time."""
+"""The port of the clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Clock(Protocol):
     """Provides the time; the simulator's is virtual."""
 
     def now(self) -> datetime:
-        """The present moment, aware, UTC."""
+        """Return the current time, aware, UTC."""
         ...
 
     def worked(self) -> timedelta:
-        """Return how much processor time the process has had since it began."""
+        """Return the processor time of the process since its start."""
         ...

@@ -21,10 +21,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         state: EC2's state of the instance, such as running or terminated.
-        reservation_id, reservation_type, interruptible: As of an offering; set for capacity type `reserved`.
+        reservation_id, reservation_type, interruptible: As in an offering; set for capacity type `reserved`.
         efa_interfaces: Network interfaces that carry EFA traffic; a type that supports them has none unless requested.
-        placement_group, partition: Id of the placement group, and its partition; empty and 0 where there is none, or EC2 has
-            not said so yet.
+        placement_group, partition: Id of the placement group, and its partition; empty and 0 if there is none or EC2 has not
+            reported it yet.
         security_groups: The ids of its interfaces' security groups.
     """
 
@@ -66,7 +66,7 @@ class Impairment(msgspec.Struct, frozen=True, order=True):
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a launch: at least one instance, in the order of EC2's answer, and which pools were tried in vain."""
+    """The result of a launch: at least one instance, in the order of EC2's answer, and the offerings that were refused."""
 
     instances: tuple[Instance, ...]
     refused: tuple[RefusedOffering, ...] = ()
@@ -78,8 +78,8 @@ class CloudProvider(Protocol):
     def launch(self, order: LaunchOrder) -> Launched:
         """Launch the ordered instances (CreateFleet, type instant), or some of them.
 
-        Raises InsufficientCapacityError, LaunchDeniedError, TransientError; ConflictError where the token was used for another
-        request and left no instance, so that a new token is needed.
+        Raises InsufficientCapacityError, LaunchDeniedError, TransientError; ConflictError if the token was used for another
+        request that left no instance, so that a new token is needed.
         """
         ...
 
@@ -104,7 +104,7 @@ class CloudProvider(Protocol):
         ...
 
     def prune_profiles(self, node_classes: Sequence[JsonObject]) -> int:
-        """Delete the instance profiles of ours that none of these classes, which are all there are, and no instance needs.
+        """Delete our instance profiles that no instance and none of these classes, which are all, needs.
 
         Return how many.
         """
@@ -113,10 +113,10 @@ class CloudProvider(Protocol):
     def resolve(self, node_class: JsonObject, node_pools: Sequence[NodePool] = ()) -> JsonObject:
         """Return the status that the EC2NodeClass resolves to: subnets, securityGroups, amis, instanceProfile, conditions.
 
-        `node_pools` are those of the class: EC2 is asked about what they may launch.
+        `node_pools` are those of the class: their launches are validated with EC2.
         """
         ...
 
     def user_data_problem(self, node_class: JsonObject, node_pool: NodePool) -> str:
-        """Return why EC2 would not take the user data of the NodePool's nodes, empty where it would. Raises PortError."""
+        """Return why EC2 would not accept the user data of the NodePool's nodes, empty if it would. Raises PortError."""
         ...

@@ -54,13 +54,13 @@ class TransientError(PortError):
 
 
 class LostReplyError(TransientError):
-    """The request was sent and no answer came: it may or may not have been done."""
+    """The request was sent but got no answer: it may or may not have been applied."""
 
     reason: ClassVar[FailureReason] = FailureReason.LOST_REPLY
 
 
 class ThrottledError(TransientError):
-    """The other side is overloaded. `retry_after` is the delay that it asks for, zero where it asks for none."""
+    """The other side is overloaded. `retry_after` is the delay that it requests, zero if it requests none."""
 
     reason: ClassVar[FailureReason] = FailureReason.THROTTLED
 
@@ -82,13 +82,13 @@ class ConflictError(PortError):
 
 
 class EvictionBlockedError(PortError):
-    """The eviction would violate a PodDisruptionBudget. `detail` names it where the server does."""
+    """The eviction would violate a PodDisruptionBudget. `detail` names it if the server does."""
 
     reason: ClassVar[FailureReason] = FailureReason.EVICTION_BLOCKED
 
 
 class DeniedError(PortError):
-    """Not permitted, over quota, or an impossible request. `code` is the other side's, empty where it has none."""
+    """Not permitted, over quota, or an impossible request. `code` is the other side's, empty if it has none."""
 
     reason: ClassVar[FailureReason] = FailureReason.DENIED
 
@@ -125,7 +125,7 @@ class LaunchDeniedError(DeniedError):
 
 
 class InsufficientCapacityError(PortError):
-    """Nothing could be launched. `refused` names the pools that were tried, with EC2's error code for each."""
+    """Nothing could be launched. `refused` has the requested offerings with EC2's error code for each."""
 
     reason: ClassVar[FailureReason] = FailureReason.INSUFFICIENT_CAPACITY
 
@@ -135,5 +135,5 @@ class InsufficientCapacityError(PortError):
 
 
 def reason_of(error: Exception) -> FailureReason:
-    """Return the code of an error with which a piece of work failed."""
+    """Return the reason code of an error."""
     return error.reason if isinstance(error, PortError) else FailureReason.UNEXPECTED

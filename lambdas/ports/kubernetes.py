@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """All objects of one kind: decoded (structs of `core.manifests.wire`), and those that could not be, with the reason."""
+    """All objects of one kind: decoded ones (structs of `core.manifests.wire`), and the undecodable ones with the reason."""
 
     items: tuple[Any, ...]
     rejected: tuple[tuple[str, str], ...] = ()
@@ -29,7 +29,7 @@ class Kubernetes(Protocol):
         ...
 
     def count(self, resource: Resource) -> int | None:
-        """Return how many objects of the kind there are, for the cost of one; None where the server does not report it."""
+        """Return how many objects of the kind there are, for the cost of one; None if the server does not report it."""
         ...
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
@@ -43,7 +43,7 @@ class Kubernetes(Protocol):
     def patch(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
     ) -> None:
-        """JSON merge patch. A `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""
+        """Apply a JSON merge patch. A `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""
         ...
 
     def delete(
@@ -53,7 +53,7 @@ class Kubernetes(Protocol):
         ...
 
     def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
-        """Bind a pod to a node. Raises NotFoundError; ConflictError where it has a node, or is another pod by now."""
+        """Bind a pod to a node. Raises NotFoundError; ConflictError if it has a node, or is another pod by now."""
         ...
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:

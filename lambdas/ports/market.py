@@ -1,4 +1,4 @@
-"""Where what EC2 offers comes from, and where the last reading of it is kept: the catalogue and the vCPU quotas."""
+"""Ports of the market: sources and stores of the catalogue and the vCPU quotas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CatalogueSource(Protocol):
     def read(self, previous: MarketFacts | None, *, is_used: bool = False) -> MarketFacts:
         """Return the current facts. What cannot be read, and what was read a short while ago, is kept from `previous`.
 
-        `is_used`: Spot prices are read in any case. Where none has moved, the facts are those of `previous`.
+        `is_used`: Whether spot prices are read in any case. If none has changed, the facts are those of `previous`.
 
         Raises PortError where a part fails that has no previous value.
         """

@@ -1,4 +1,4 @@
-"""Room for whole documents."""
+"""The port of the object store."""
 
 from __future__ import annotations
 

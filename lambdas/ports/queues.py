@@ -1,4 +1,4 @@
-"""What wakes functions and people: queues, schedules and a topic."""
+"""Ports that wake functions and notify people: queues, schedules and a topic."""
 
 from __future__ import annotations
 

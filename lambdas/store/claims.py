@@ -22,7 +22,7 @@ class Requested(msgspec.Struct, frozen=True):
 
 
 class ClaimChange(msgspec.Struct, frozen=True):
-    """A claim as read, and as it is to be stored."""
+    """A claim before and after a change."""
 
     before: ClaimRecord
     after: ClaimRecord
@@ -33,7 +33,7 @@ class Disrupted(msgspec.Struct, frozen=True):
 
     Attributes:
         claims: The stored claims with their new versions, in the given order.
-        command: The command as stored; None where none was given, or where it was not stored.
+        command: The stored command; None if none was given or it was not stored.
         spent: NodePools whose budgets are used up; empty where everything is stored.
     """
 
@@ -46,7 +46,7 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The counters of one NodePool.
 
     Attributes:
-        reserved: What its claims hold of its limits, summed.
+        reserved: The sum of its claims' reservations of its limits.
         disrupting: How many of its claims are leaving (`ClaimRecord.is_disrupting`).
         version: Grows with each change, so that an outdated sum is recognized.
     """
@@ -77,7 +77,7 @@ class ClaimStore(Protocol):
         ...
 
     def index(self, claim: ClaimRecord) -> None:
-        """Add a claim that has an instance to that index, where its row there is lost or older than the index."""
+        """Add a claim with an instance to that index, if its row there is lost or the claim is older than the index."""
         ...
 
     def request(
@@ -85,11 +85,11 @@ class ClaimStore(Protocol):
     ) -> Requested:
         """Store new claims and take their `reserved` from the limits (by NodePool), each within its limits or not at all.
 
-        A claim that is stored already, with the same token, counts as accepted: repeating the call is safe. Without a lease
-        nothing but the names keeps two runs from storing the same: enough for a NodeClaim that was made by hand.
+        A claim that is already stored with the same token counts as accepted, so the call can be repeated. Without a lease,
+        only the names prevent two runs from storing the same claims, which is enough for a hand-made NodeClaim.
 
         Raises:
-            ConflictError: If the lease is another run's by now; nothing more is stored.
+            ConflictError: If another run has the lease by now; nothing more is stored.
         """
         ...
 
@@ -97,15 +97,15 @@ class ClaimStore(Protocol):
         """Store a claim whose instance exists and whose row is lost, and count what it holds, regardless of limits.
 
         Returns:
-            What is stored, None if the name is taken: then somebody else was faster, or the row is not lost.
+            The stored claim; None if the name is taken, by a concurrent run or because the row is not lost.
         """
         ...
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`, and move the NodePool's counters where `reserved` or `is_disrupting` differ.
+        """Replace `before` by `after`, and change the NodePool's counters if `reserved` or `is_disrupting` differ.
 
         Returns:
-            What is stored now, with its new version.
+            The stored claim with its new version.
 
         Raises:
             ConflictError: If the stored version is not that of `before`.
@@ -113,7 +113,7 @@ class ClaimStore(Protocol):
         ...
 
     def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
-        """As `change`, if its NodePool's limits have room for its additional reservation; None where they do not."""
+        """As `change`, if its NodePool's limits have room for its additional reservation; None if they do not."""
         ...
 
     def disrupt(
@@ -130,13 +130,13 @@ class ClaimStore(Protocol):
         stored in several, the command with the last; if one of those is refused, the earlier ones stay stored.
 
         Args:
-            claims: Each as read and as it is to be stored; those that hold a place already take no other.
-            bounds: NodePool → how many of its claims may hold places together; no bound where it is missing.
+            claims: Each before and after the change; those that already hold a place take no other.
+            bounds: NodePool → how many of its claims may hold places together; no bound if it is missing.
             command: Stored with them.
             lease: Must still be held.
 
         Raises:
-            ConflictError: If a claim or the command has changed, or the lease is another's by now.
+            ConflictError: If a claim or the command has changed, or another run has the lease by now.
         """
         ...
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CommandChange(msgspec.Struct, frozen=True):
-    """A command as read, and as it is to be stored."""
+    """A command before and after a change."""
 
     before: CommandRecord
     after: CommandRecord
@@ -45,7 +45,7 @@ class CommandStore(Protocol):
 
 
 class ProposalStore(Protocol):
-    """The commands of one cluster that wait for approval, and for some days those that no longer do."""
+    """The commands of one cluster that wait for approval, and for some days those that no longer wait."""
 
     def all(self) -> tuple[Proposal, ...]:
         """Return every proposal, by id."""
@@ -61,12 +61,12 @@ class ProposalStore(Protocol):
 
 
 class Targets(Protocol):
-    """The target of one cluster's fleet that is under way."""
+    """The current target of one cluster's fleet."""
 
     def read(self) -> StoredTarget | None:
-        """The target, None where none is kept."""
+        """Return the target, None if there is none."""
         ...
 
     def write(self, target: StoredTarget | None) -> None:
-        """Replace it. Only `disrupt` writes, one run at a time."""
+        """Replace the target. Only `disrupt` writes, one run at a time."""
         ...

@@ -1,4 +1,4 @@
-"""What launches must know of earlier ones: offerings without capacity, denials, and where pods are expected."""
+"""Ports of the memory of launches: offerings without capacity, denials, and nominations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class RefusedOfferings(msgspec.Struct, frozen=True):
-    """The offerings that refused lately.
+    """The offerings that refused recently.
 
     Attributes:
-        avoided: Nothing may be launched as these now: their pause is not over, or one launch tries them for all.
-        half_open: Their pause is over, and nobody has tried them since.
+        avoided: Offerings that must not be requested now: their pause is not over, or another launch probes them.
+        half_open: Offerings whose pause is over and that were not tried since.
     """
 
     avoided: frozenset[OfferingKey] = frozenset()
@@ -27,7 +27,7 @@ class RefusedOfferings(msgspec.Struct, frozen=True):
 
 
 class OfferingProbe(msgspec.Struct, frozen=True):
-    """The half-open offerings that one launch tries while all others avoid them, until `until` at most."""
+    """The half-open offerings that one launch probes while all others avoid them, at most until `until`."""
 
     offerings: frozenset[OfferingKey] = frozenset()
     until: datetime | None = None
@@ -37,7 +37,7 @@ class UnavailableOfferings(Protocol):
     """Pools of EC2 capacity that refused a launch, shared by all clusters of the account and region."""
 
     def refused(self, now: datetime) -> RefusedOfferings:
-        """Return the offerings that refused lately."""
+        """Return the offerings that refused recently."""
         ...
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
@@ -45,11 +45,11 @@ class UnavailableOfferings(Protocol):
         ...
 
     def probe(self, keys: Iterable[OfferingKey], now: datetime) -> OfferingProbe:
-        """Take the right to try half-open offerings, `keys` in order of preference; return those that nobody else took."""
+        """Take the right to try half-open offerings, `keys` in order of preference; return those that no other launch has."""
         ...
 
     def end(self, probe: OfferingProbe, launched: Iterable[OfferingKey]) -> None:
-        """Open to all what was launched of a probe, and let another launch try the rest."""
+        """Reopen the offerings that a probe launched, and let another launch probe the rest."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Leases: the right to plan, to decide, to validate or to bind, for one run at a time."""
+"""Leases: the exclusive right of one run to plan, decide, validate or bind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLANNER = "planner"
 
 
 DISRUPTION: Final = "disruption"
-"""Name of the lease for validating commands: room that one finds is not counted on by another."""
+"""Name of the lease for validating commands, so that two runs do not use the same room."""
 
 
 BINDER: Final = "binder"
@@ -27,9 +27,9 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A held lease. `fence` grows with each holder; writes check it, so a holder whose lease has expired can do no harm.
+    """A held lease. `fence` grows with each holder; writes check it, so a holder whose lease has expired cannot write.
 
-    It is at least the time in milliseconds, so it grows also across the loss of a table, or its replacement by an older copy:
+    It is at least the time in milliseconds, so it also grows across the loss of a table or its replacement by an older copy:
     names derived from it are never reused.
     """
 

@@ -1,4 +1,4 @@
-"""When things happened in a cluster: changes, ends of pods, moves, clean sweeps. Runs rest, wait or pause on them."""
+"""Ports of times in a cluster: changes, ends of pods, moves, clean sweeps. Runs use them to rest, wait or pause."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from core.disruption.move_history import MoveHistory  # it imports the planner, which most functions never load
+    from core.disruption.move_history import MoveHistory  # imports the planner, which most functions do not need
 
 
 class Changes(Protocol):
     """When the cluster was last seen to have changed, so that no sandbox rests on an older observation."""
 
     def last(self) -> datetime | None:
-        """Return that moment, None if there is none."""
+        """Return that time, None if there is none."""
         ...
 
     def record(self, now: datetime) -> None:
-        """Set that moment to now."""
+        """Set that time to now."""
         ...
 
 
@@ -28,19 +28,19 @@ class PodEnds(Protocol):
     """When a pod last ended on each node of one cluster, as the audit log reports."""
 
     def latest(self, now: datetime) -> dict[str, datetime]:
-        """Node, or `ANY_NODE`, → that moment; of nodes on which pods ended in the last hours."""
+        """Return node, or `ANY_NODE`, → that time, for nodes on which pods ended in the last hours."""
         ...
 
     def record(self, ended: Mapping[str, datetime], now: datetime) -> None:
-        """Record these ends; the later moment of a node counts."""
+        """Record these ends; the latest time of a node counts."""
         ...
 
 
 class MoveHistoryStore(Protocol):
-    """What disruption moved recently in one cluster, and the results."""
+    """The move history of one cluster."""
 
     def read(self, now: datetime) -> MoveHistory:
-        """Return all that is remembered."""
+        """Return the complete history."""
         ...
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
@@ -52,8 +52,8 @@ class SweepState(msgspec.Struct, frozen=True):
     """The state of one sweep of `reconcile`.
 
     Attributes:
-        clean_at: When it last repaired all that it found; before its first time, when it was first due.
-        failures: Rounds in a row in which it was not clean since.
+        clean_at: When it last repaired everything that it found; before its first run, when it was first due.
+        failures: Rounds in a row since then in which it was not clean.
         reason: The last failure, for people.
     """
 

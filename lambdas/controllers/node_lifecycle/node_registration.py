@@ -30,7 +30,7 @@ from lambdas.settings import Settings
 T = TypeVar("T")
 
 PATCH_ATTEMPTS: Final = 3
-"""How often a node is patched in one call while others write to it."""
+"""The most attempts to patch a node in one call against concurrent writes."""
 
 
 class NodeRegistration:
@@ -47,15 +47,15 @@ class NodeRegistration:
     def register(
         self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Give the node that joined its labels, annotations and taints; nominate its pods unless we bind them.
+        """Give a joined node its labels, annotations and taints; nominate its pods unless we bind them.
 
-        Raises ConflictError if it is gone, or if EC2 has not said yet in which partition of its placement group it is.
+        Raises ConflictError if it is gone, or if EC2 has not reported its partition of the placement group yet.
         """
         placed = _with_partition(record, reader)
         record = self._patched_with_retries(step.node, reader, report, lambda seen: self._give_marks(placed, seen))
         reader.refresh(step.node)
         seen = reader.node(step.node)
-        # Not before: the scheduler clears nominations for a node that is still closed.
+        # Only now: the scheduler clears nominations for a node that is still closed.
         is_open = seen is not None and not is_held(seen.node)
         nominated = self._nominator.nominate(record, step.node, reader, report) if is_open else ()
         report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
@@ -65,7 +65,7 @@ class NodeRegistration:
         )
 
     def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
-        """Patch the node that joined; return the claim completed with what its node knows of it."""
+        """Patch the joined node; return the claim completed with the node's labels."""
         known = with_labels_of(record, seen.node)
         # Take the taints of the version that the patch names: those of an earlier list would restore taints removed
         # since.
@@ -106,7 +106,7 @@ class NodeRegistration:
     def mark_initialized(
         self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
-        """Open the node to all pods; nominate those of its pods that we leave to the scheduler. Raises as `register` does."""
+        """Open the node to all pods; nominate those of its pods that we leave to the scheduler. Raises like `register`."""
         was_held = self._patched_with_retries(step.node, reader, report, self._open)
         nominated = (
             self._nominator.nominate(record, step.node, reader, report)
@@ -147,10 +147,10 @@ class NodeRegistration:
 
 
 def _with_partition(record: ClaimRecord, reader: NodeStateReader) -> ClaimRecord:
-    """Return the claim with the partition that EC2 chose, where it is in one: pods may select on the label (Karpenter).
+    """Return the claim with the partition that EC2 chose, if any: pods may select on the label (Karpenter).
 
     Raises:
-        ConflictError: If EC2 does not know it yet.
+        ConflictError: If EC2 does not report it yet.
     """
     machine = record.machine
     if machine is None or not lacks_partition(machine):

@@ -1,4 +1,4 @@
-"""Remembers since when this sandbox knows that held nodes are ready: one clock needs no allowance for the clocks of others."""
+"""Records since when this sandbox knows that held nodes are ready: a single clock needs no allowance for clock differences."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 
 REMEMBERED: Final = 5_000
-"""Most claims; then all are forgotten, and their nodes settle by the moments in their rows."""
+"""The most claims; when there are more, all are dropped, and the times in their rows are used."""
 
 
 class ReadyNodes:
-    """The claims of one sandbox whose nodes wait for their first turn. Sandboxes do not share them."""
+    """The claims of one sandbox whose nodes wait for their first turn. Sandboxes do not share these times."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, datetime], datetime] = {}

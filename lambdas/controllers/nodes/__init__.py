@@ -1,1 +1,1 @@
-"""Node objects: reads them once a run, patches them, and writes events on them."""
+"""Node objects: reads them once per run, patches them, and writes events on them."""

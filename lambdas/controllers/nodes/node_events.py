@@ -1,4 +1,4 @@
-"""Writes Kubernetes events about a problem of a node, on the node, on the pods that wait for it, and on a claim without one."""
+"""Writes Kubernetes events about a node's problem: on the node, on the pods that wait for it, or on a claim without node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.ports import Clock, Kubernetes
 from lambdas.run_report import Decision
 
 PODS_WITH_EVENT_MAX: Final = 10
-"""Most pods that get an event of their own; the node's event covers the others."""
+"""The most pods that get an event; the node's event covers the others."""
 
 
 class NodeEvents:
@@ -34,7 +34,7 @@ class NodeEvents:
         write(self._kubernetes, in_time(events, self._clock))
 
     def not_launched(self, claim: str, decisions: Iterable[Decision]) -> None:
-        """Write on a NodeClaim that was made by hand why it is given up: its object goes with the claim (Karpenter)."""
+        """Write an event on why a hand-made NodeClaim is not launched: its object is deleted with the claim (Karpenter)."""
         found = [one for one in decisions if one.kind is DecisionKind.FORGET and one.subject == claim]
         for one in found[-1:]:
             message = f"{one.reason.clause}: {one.message}" if one.message else one.reason.meaning

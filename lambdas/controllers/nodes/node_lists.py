@@ -21,13 +21,14 @@ JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazon
 """Label selector: nodes that may belong to claims without a known node; there are few at any time.
 
 A claim's node is identified by its provider id, by which the API server cannot select nodes. Our labels come with the kubelet,
-but not where a class brings its own user data, so the selector excludes: not the nodes that EKS itself runs, and not those that
-are initialized. A claim stores its node's name long before it initializes the node.
+but not if a class has custom user data, so the selector excludes: nodes that EKS itself runs, and initialized nodes. A claim
+stores its node's name long before it initializes the node.
 """
 
 FRESH_FOR: Final = timedelta(milliseconds=900)
 """How old a list may be for a claim that waits for its node. A claim is checked every second while nodes join
-(`core.lifecycle.claims.BOOT_RECHECKED`), so a sandbox makes at most sixty such lists a minute, however many claims boot."""
+(`core.lifecycle.claims.BOOT_RECHECKED`), so a sandbox makes at most sixty such lists a minute, regardless of the number of
+booting claims."""
 
 
 class ObservedNode(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Reads what one invocation of `execute` needs, each thing once and only if a step needs it."""
+"""Reads the inputs of one invocation of `execute`, each once and only if a step needs it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader], T]:
-    """Keep the answer for the reader's short life; a caller during another's read waits for that answer.
+    """Cache the result for the reader's short life; concurrent callers wait for the first one's result.
 
     Python 3.11's `cached_property` would hold one lock for all readers of the process during a remote call.
     """
@@ -50,7 +50,7 @@ def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader],
 
 
 class NodeStateReader:
-    """A short-lived view for claims' next steps: each thing as of its first read.
+    """A short-lived view for claims' next steps; every object is as of its first read.
 
     Only small collections are listed whole: an open node is read by its name, pods by their node.
     """
@@ -74,10 +74,10 @@ class NodeStateReader:
         return self._by_name[name]
 
     def refresh(self, name: str) -> None:
-        """Read one node again, and its pods on demand: we have just changed it.
+        """Read one node again, and its pods on demand, after we have changed it.
 
         Raises:
-            DeniedError: If it cannot be parsed: it exists, so its claim must not consider it gone.
+            DeniedError: If it cannot be parsed: it exists, so its claim must not treat it as gone.
         """
         self.kept.get("pods", {}).pop(name, None)
         try:
@@ -124,13 +124,13 @@ class NodeStateReader:
         return tuple(pod for pod in self._unbound() if pod.key in keys and not pod.is_terminating)
 
     def limits(self, node_pool: str) -> dict[str, int]:
-        """Return the limits of a NodePool, none where there is none, or it cannot be read."""
+        """Return the limits of a NodePool; none if it does not exist or cannot be read."""
         if not node_pool:
             return {}
         known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
         if node_pool not in known:
             from core.api.translation import (
-                node_pool as translated,  # pydantic: only replacements of a node ask for limits
+                node_pool as translated,  # loads pydantic, which only replacements of a node need
             )
 
             try:
@@ -176,7 +176,7 @@ class NodeStateReader:
     def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
         """Return nodes by label.
 
-        Where a missing node would end the claim or its instance, a list from before this reader is not used.
+        If a missing node would end the claim or its instance, lists from before this reader are not used.
         """
         if record.deletion is None:
             is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT
@@ -185,7 +185,7 @@ class NodeStateReader:
         return self._lists.recent(selector) if is_waiting else self._lists.since(selector, self._begun)
 
     def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
-        """Return the claim's node by the name that EKS gives it, its instance's: a rebuilt claim may not know an old node."""
+        """Return the claim's node by the name that EKS derives from the instance: a rebuilt claim may lack the name of an old node."""
         seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
         return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
@@ -210,7 +210,7 @@ class NodeStateReader:
         return self._cloud.instances()
 
     def launched_with(self, record: ClaimRecord) -> tuple[Instance, ...]:
-        """Return the living instances of a shared launch that are not named yet, that of the claim's own share first."""
+        """Return the living unnamed instances of a shared launch, the one with the claim's index first."""
         together = [found for found in self._instances() if found.tags.get(labels.LAUNCH) == launch_name(record)]
         in_turn = [*together[record.share :], *together[: record.share]]
         return tuple(found for found in in_turn if found.is_alive and is_unnamed(found.tags))
@@ -238,7 +238,7 @@ class NodeStateReader:
         return known[node]
 
     def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
-        """Return volumes that must be detached first, once the pods are gone: not those of pods that stay to the end."""
+        """Return volumes that must be detached after the pods are gone, except those of pods that stay until the end."""
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
@@ -257,7 +257,7 @@ class NodeStateReader:
 
 
 def _like(record: ClaimRecord) -> str:
-    """Return a label selector for working nodes of the claim's NodePool, type and zone, few where a fleet is diverse."""
+    """Return a label selector for working nodes of the claim's NodePool, type and zone, which are few in a diverse fleet."""
     pool = record.plan.node_pool
     keys = (labels.INSTANCE_TYPE, labels.ZONE)
     shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]

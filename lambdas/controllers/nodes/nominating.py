@@ -1,8 +1,8 @@
 """Nominates a node for the pods planned for it: kube-scheduler tries the node in a pod's status before all others.
 
 Kubernetes lets components outside the scheduler write `status.nominatedNodeName` since 1.35 (NominatedNodeNameForExpectation).
-The scheduler treats it as a hint: it counts the pod as on that node when it places pods of no higher priority, and clears it
-when the pod fits nowhere, or the node is closed to it. It is therefore written once the node is open, not before.
+The scheduler treats it as a hint: it counts the pod on that node when it places pods of equal or lower priority, and clears the
+hint if the pod fits nowhere or the node is closed to it. It is therefore written only after the node is open.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
 
 ALREADY_BOUND: Final = "already bound"
-"""Part of the API server's answer (422) where the scheduler was faster: nothing is wrong."""
+"""Part of the API server's answer (422) if the scheduler bound the pod first, which is not an error."""
 
 FAILURES: Final = 3
-"""After this many refusals the other pods of a claim get none: a nomination is only a hint, and the node waits."""
+"""After this many refusals, the other pods of a claim get no nomination: it is only a hint, and the node waits."""
 
 
 class Nominator:
-    """Nominates pods for the node that was launched for them; does nothing where the setting is off."""
+    """Nominates pods for the node that was launched for them; does nothing if the setting is off."""
 
     def __init__(self, kubernetes: Kubernetes, *, is_on: bool) -> None:
         self._kubernetes = kubernetes

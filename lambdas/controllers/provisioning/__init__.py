@@ -1,1 +1,1 @@
-"""Launches instances for pending pods, and reports on pods that get none."""
+"""Launches nodes for pending pods, and reports pods that get none."""

@@ -23,7 +23,7 @@ class ClaimRecords:
     """Names claims and builds their rows."""
 
     def __init__(self, launcher: Launcher, clock: Clock, *, at_most: int) -> None:
-        """`at_most`: how many claims a run launches itself; no shared launch has more."""
+        """`at_most`: how many claims a run launches itself, which bounds shared launches too."""
         self._launcher = launcher
         self._clock = clock
         self._shares_max = max(1, min(SHARES_MAX, at_most))
@@ -31,16 +31,16 @@ class ClaimRecords:
     def of_plan(
         self, plan: Plan, decision: str, view: ClusterState, lease: Lease, *, used: int, heard_at: datetime | None
     ) -> tuple[list[ClaimRecord], Plan]:
-        """Return records for the planned claims, and the plan without claims that cannot launch, whose pods get the reason.
+        """Return records for the planned claims, and the plan without unlaunchable claims, whose pods get the reason.
 
         The lease's stamp makes the names permanently unique.
 
         Args:
-            plan: What was planned.
+            plan: The plan.
             decision: Its id in the ledger.
-            view: What it was planned from.
+            view: The observation of the plan.
             lease: The planner's.
-            used: How many names this run has already given.
+            used: How many names this run has used.
             heard_at: When this run learned of the pods.
         """
         snapshot, now = view.snapshot, self._clock.now()
@@ -62,7 +62,7 @@ class ClaimRecords:
 
 
 def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
-    """Return the known moments of a claim when it is planned: its pods', and this run's."""
+    """Return the moments of a claim that are known when it is planned: its pods' and this run's."""
     found = tuple(pods)
     return Moments(
         pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),

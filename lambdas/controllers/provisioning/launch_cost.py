@@ -18,7 +18,7 @@ from lambdas.store import MoveHistoryStore
 def note_launches(
     moves: MoveHistoryStore, records: Sequence[ClaimRecord], view: ClusterState, now: datetime, report: RunReport
 ) -> None:
-    """Store which commands are charged for these claims. Never raises PortError: pods need not wait for that."""
+    """Store which commands are charged for these claims. Never raises PortError: pods must not wait for this."""
     if not records:
         return
     try:
@@ -35,7 +35,10 @@ def note_launches(
 
 
 def _launches(records: Sequence[ClaimRecord], view: ClusterState) -> list[LaunchedNode]:
-    """Return what the claims are for: pods on a node that leaves for another reason are not charged to consolidation."""
+    """Return the workloads that the claims are for.
+
+    Pods of a node that leaves for another reason are not charged to consolidation.
+    """
     consolidated = {
         record.node_name
         for record in view.claims.values()

@@ -1,7 +1,7 @@
 """Restores lost rows before a plan relies on them.
 
-`reconcile` does the same every two minutes. Until then a plan would underestimate the use of each NodePool's limits, and launch
-a second machine for pods that wait for one that boots.
+`reconcile` does the same every two minutes. Until then, a plan would underestimate the usage of each NodePool's limits, and
+launch a second node for pods whose first one boots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lambdas.store import ClaimStore
 
 
 class LostRows:
-    """Observes the cluster, and rebuilds the claims that the table has lost."""
+    """Observes the cluster, and rebuilds claims that are missing from the table."""
 
     def __init__(
         self, cloud: CloudProvider, observer: Observer, rebuilding: Rebuilding, claims: ClaimStore, clock: Clock
@@ -34,9 +34,9 @@ class LostRows:
         self._clock = clock
 
     def observe(self, report: RunReport) -> ClusterState:
-        """Return an observation in which every instance with our tag has its claim, as far as one can be rebuilt.
+        """Return an observation in which every instance with our tag has its claim, if one can be rebuilt.
 
-        Failures here are reported and left to `reconcile`: a failing EC2 list is no reason to leave pods waiting.
+        Failures here are reported and left to `reconcile`: pods must not wait because of a failing EC2 list.
 
         Raises:
             PortError: If the observation itself fails.

@@ -1,4 +1,4 @@
-"""Requests the next run of `provision`, one for all that ask meanwhile, and spaces runs that messages start."""
+"""Requests the next run of `provision`, one for all concurrent requests, and spaces runs that messages start."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from lambdas.messages import WokenBy, wake_up
 from lambdas.ports import Clock, Queue
 
 SPACING: Final = timedelta(seconds=1)
-"""Shortest time from the end of a plan to the next run that a message starts. Each launch that EC2 refuses wakes `provision`:
-where nothing can be bought, plans would follow each other without a pause (docs/adr/0202)."""
+"""The shortest time from the end of a plan to the next run that a message starts.
+
+Each launch that EC2 refuses wakes `provision`; without capacity, plans would follow each other without a pause (docs/adr/0202).
+"""
 
 
 class NextRun:
-    """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice, and none is missing."""
+    """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice but is never missed."""
 
     def __init__(self, wake_ups: Queue, clock: Clock) -> None:
         self._wake_ups = wake_ups
@@ -22,12 +24,12 @@ class NextRun:
         self._ended_at: datetime | None = None
         self._news_at = datetime.min.replace(tzinfo=UTC)
         self._requested: tuple[datetime, datetime] | None = None
-        """When the last requested run comes, and until when it may request further ones."""
+        """The time of the last requested run, and until when it may request further ones."""
 
     def ask(self, reason: str, until: datetime, delay: timedelta) -> None:
         """Request a run after this delay if the chain lasts until then. Raises PortError.
 
-        Nothing is sent where a run that may itself request another comes by then.
+        Nothing is sent if an equivalent run is already requested by then.
         """
         now = self._clock.now()
         at = now + delay
@@ -41,10 +43,10 @@ class NextRun:
         self._requested = at, until
 
     def is_too_early(self, cause: WokenBy) -> bool:
-        """Whether a run that messages started comes too soon after a plan. Raises PortError.
+        """Whether a run that messages started is too soon after a plan. Raises PortError.
 
-        News is sent again for later, once for all that comes meanwhile; a run's own request is dropped, since the plan that has
-        just ended requested what comes next.
+        A run with news is requested again for later, once for all news until then; a run's own request is dropped, since the
+        previous plan has requested the next run.
         """
         now = self._clock.now()
         if cause is WokenBy.SCHEDULE or self._ended_at is None or now - self._ended_at >= SPACING:

@@ -1,4 +1,4 @@
-"""Records what would be launched, where launches are only observed."""
+"""Records what would be launched while launches are only observed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lambdas.run_report import RunReport
 
 
 class ObservedPlans:
-    """The plans of one sandbox that nobody carries out; each state of the cluster is planned once."""
+    """The recorded plans of one sandbox, which are not carried out; each state of the cluster is planned once."""
 
     def __init__(self, decision: PlanDecision, ledger: LedgerWriter) -> None:
         self._decision = decision
@@ -27,7 +27,7 @@ class ObservedPlans:
         self._last_recorded = ""
 
     def observe(self, snapshot: Snapshot, report: RunReport) -> None:
-        """Plan as if observed NodePools acted, and record what would be launched for them, once. Never raises PortError."""
+        """Plan as if observed NodePools were not, and record their launches once. Never raises PortError."""
         pools = observed_pools(snapshot)
         if pools:
             self.record(as_acting(snapshot), report, pools=pools)
@@ -36,9 +36,10 @@ class ObservedPlans:
         """Plan for this snapshot, and record the plan.
 
         Args:
-            snapshot: What is planned for.
-            report: Collects what would be done.
-            pools: Only launches for these are recorded, and no plan without any; None: all, and each new snapshot is.
+            snapshot: The input of the plan.
+            report: Collects the decisions.
+            pools: Only launches for these are recorded, and only plans with any; None: all launches, and a plan for each new
+                snapshot.
         """
         digest = snapshot_digest(snapshot)
         if digest == self._planned:

@@ -17,10 +17,10 @@ from lambdas.ports import Clock
 from lambdas.settings import Settings
 
 LEAVING_ASKED_MAX: Final = 5
-"""Most leaving nodes whose pods are listed node by node: more would cost as much as the full observation that they save."""
+"""The most leaving nodes whose pods are listed by node: more would cost as much as the full observation that this saves."""
 
 LISTS_MAX: Final = 30
-"""More lists than a batch ever takes: the clock ends it earlier."""
+"""A bound that no batch reaches: the clock ends it earlier."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -34,8 +34,8 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         marked: Pending pods that the scheduler cannot place: it has reported them, or equal ones (`mark_equal_pods`).
         unmarked: Pending pods that it has not tried yet.
-        unlaunched: Claims stored and not launched.
-        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`); they are not planned again.
+        unlaunched: Claims that are stored but not launched.
+        awaited: Pending pods whose node is being launched (`expected_pods.awaits_pods`); they are not planned again.
     """
 
     marked: int = 0
@@ -50,9 +50,9 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodBatcher:
-    """Lets a burst arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
+    """Waits for a burst to arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
-    The first list goes by the pods' own times, so a pod older than the idle time, as pods reported by the audit log are, is
+    The first list uses the pods' creation times, so a pod older than the idle time, as most are that the audit log reports, is
     planned at once. A burst has arrived once no pod was created for the idle time and kube-scheduler has tried one of each
     kind: it takes seconds to mark all. Where it lags behind, the wait goes on while new pods arrive or further ones are marked.
     """
@@ -118,7 +118,7 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datet
 
 
 def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:
-    """Whether leaving nodes still have pods that must move; assumed where many nodes leave."""
+    """Whether leaving nodes still have pods that must move; True without a check if many nodes leave."""
     leaving = sorted({record.node_name for record in records if record.deletion is not None and record.node_name})
     if len(leaving) > LEAVING_ASKED_MAX:
         return True

@@ -1,4 +1,4 @@
-"""Decides which plan is carried out: the best that time allows, cached while nothing changes, first stored in the ledger."""
+"""Decides on a plan: the best that time allows, cached while nothing changes, and stored in the ledger first."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class PlanDecision:
         self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
 
     def plan(self, view: ClusterState, digest: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
-        """Return the plan. A plan for pods that cannot be helped is reused while nothing changes.
+        """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.
 
         Args:
             view: The observation.
             digest: The digest of its snapshot.
-            report: Collects figures, and a search that fails.
+            report: Collects figures, and failures of the search.
         """
         snapshot, now = view.snapshot, self._clock.now()
         plan = self._last.recall(digest, now)
@@ -67,7 +67,7 @@ class PlanDecision:
         return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
 
     def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
-        """Return the plan, with EC2's denials for pods that would otherwise have a node: a plan without refusals shows them."""
+        """Return the plan, with EC2's denials as the reasons of pods that a plan without refusals gives a node."""
         if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
             return plan
         without = Planner(self._observer.open_market.without_refusals(view)).outcome().plan
@@ -83,7 +83,7 @@ class PlanDecision:
         time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
         try:
             plan = planner.plan(time if steps is None else None)
-        except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
+        except Exception as error:  # noqa: BLE001 - pods wait, and the greedy plan is valid without the search
             report.count("failedImprovements")
             report.decide(
                 DecisionKind.SKIP,
@@ -97,10 +97,10 @@ class PlanDecision:
     def keep(
         self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport
     ) -> DecisionSummary:
-        """Write the decision to the ledger before it is carried out; pods do not wait for a ledger that fails.
+        """Write the decision to the ledger before it is carried out; a failing ledger does not delay pods.
 
         Returns:
-            What the ledger says of it.
+            The summary of the decision.
         """
         report.decision_id = draft.id
         bindings = ((binding.pod, binding.node) for binding in plan.bindings)

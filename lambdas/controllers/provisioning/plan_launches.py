@@ -38,13 +38,13 @@ class PlanLaunches:
     def launch(
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
-        """Launch as many as time permits; `execute` gets the others. Returns the names of those that EC2 refused."""
+        """Launch as many as time permits; `execute` launches the others. Return the names of those that EC2 refused."""
         found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
         self._request_runs(found, Boundary(report))
         return found.refused
 
     def _request_runs(self, found: WaveResult, boundary: Boundary) -> None:
-        """Send one message for all claims that have their next step at the same time: they are checked together."""
+        """Send one message for all claims whose next step is at the same time, so that they are checked together."""
         now = self._clock.now()
         booting = [claim for claim in found.launched if claim.machine is not None]
         unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]

@@ -1,4 +1,4 @@
-"""Publishes a plan: reasons to pods without a node, state to capacity buffers, nodes that expect pods to `disrupt`."""
+"""Publishes a plan: reasons on pods without a node, status of capacity buffers, and nominated nodes for `disrupt`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import Nominations
 
 NOMINATED_FOR: Final = timedelta(seconds=20)
-"""How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
+"""How long a node on which pods are expected is not a candidate for disruption (Karpenter)."""
 
 
 class PlanPublisher:
@@ -58,7 +58,7 @@ class PlanPublisher:
             self._decisions.launches(decision, summary)
 
     def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:
-        """Protect these nodes, and those on their way, from disruption until their pods are there."""
+        """Protect these nodes, and launching ones, from disruption until their pods are there."""
         now = self._clock.now()
         names = {*nodes, *(record.name for record in records if awaits_pods(record, now))}
         if names:
@@ -68,11 +68,11 @@ class PlanPublisher:
         """Report which pods get no node, and why: in the report and as events.
 
         Args:
-            plan: What was planned.
+            plan: The plan.
             over_limit: Claims that were refused for the limits of their NodePool.
             report: Receives the decisions.
         """
-        # The same text at each try: an event is written once for each.
+        # The text is equal at each attempt, so that an event is written only once.
         over_limit = tuple(over_limit)
         now = self._clock.now()
         report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]

@@ -1,4 +1,4 @@
-"""Provisions nodes for pending pods: plan under the planner's lease, store the intent, launch, plan again where EC2 refused."""
+"""Provisions nodes for pending pods: plans under a lease, stores the intent, launches, and plans again after refusals."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ BUSY: Final = timedelta(seconds=5)
 class Provisioning:
     """Controller of `provision`. Without pending pods or capacity buffers it lists pods and claims, and stops.
 
-    Takes the lease before observing: a run that loses it would observe for nothing. A run of the schedule checks first whether
-    anything waits at all: mostly nothing does, and taking and releasing the lease are two writes.
+    It takes the lease before observing: a run without it would observe for nothing. A scheduled run first checks whether any
+    pod waits: mostly none does, and taking and releasing the lease are two writes.
     """
 
     observer: Observer
@@ -71,17 +71,17 @@ class Provisioning:
 
         Args:
             report: Collects the decisions.
-            owner: Names this invocation, for the lease.
+            owner: The name of this invocation, for the lease.
             deadline: No work begins close to it.
             until: A further run is requested only if it comes by then, see `chain_ends_at`.
-            cause: What started the run. After an event static NodePools may lack nodes.
+            cause: What started the run. After an event, static NodePools may lack nodes.
         """
         heard_at = self.clock.now()
         if self.next_run.is_too_early(cause):
             report.count("spacedRuns")
             return
         if cause is WokenBy.SCHEDULE and self._is_quiet():
-            return  # brakes are not read either: they would stop nothing
+            return  # brakes are not read either: there is nothing to stop
         brake = self.stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
             skipped(brake, "launches", report)
@@ -105,13 +105,13 @@ class Provisioning:
     def record_change(self) -> None:
         """Record that the cluster has changed, so that `disrupt` and `reconcile` observe it.
 
-        They also do so on their own some time later.
+        They also observe on their own some time later.
         """
-        with suppress(PortError):  # pods need not wait for that
+        with suppress(PortError):  # pods must not wait for this
             self.stores.changes.record(self.clock.now())
 
     def _is_quiet(self) -> bool:
-        """Whether no pod is without a node, no claim has a next step that a plan would take, and no buffer may want room."""
+        """Whether no pod lacks a node, no claim waits for its launch, and no buffer requests room."""
         if self.settings.options().feature_gates.capacity_buffer or self.observer.unbound_pods():
             return False
         started_at = self.clock.now()
@@ -122,7 +122,7 @@ class Provisioning:
         return not any(record.deletion is not None or is_unlaunched(record) for record in records)
 
     def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
-        """Whether there is anything to plan, once no more pods arrive."""
+        """Whether there is anything to plan, after the batch of pods is complete."""
         pods = self.batcher.pods(deadline - MARGIN)
         records = self.stores.claims.all()
         found = pending_work(pods, records, self.clock.now())
@@ -139,7 +139,10 @@ class Provisioning:
         return False
 
     def _lacks_static_nodes(self) -> bool:
-        """Whether a static NodePool has fewer nodes. The schedule does not ask: `reconcile` sends word where it sees it."""
+        """Whether a static NodePool lacks nodes.
+
+        Scheduled runs do not check this: `reconcile` sends a message when it detects it.
+        """
         if not self.settings.options().feature_gates.static_capacity:
             return False
         return lacks_nodes(self.observer.observe_without_pods().snapshot)

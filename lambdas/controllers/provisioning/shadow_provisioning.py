@@ -1,4 +1,4 @@
-"""`provision` with `mode: shadow`: records what would be launched for the pods that wait."""
+"""`provision` with `mode: shadow`: records what would be launched for waiting pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.settings import Settings
 
 
 class ShadowProvisioning:
-    """Plans for each new state of the cluster in which pods wait, and looks again soon while they do."""
+    """Plans for each new state of the cluster in which pods wait, and runs again soon while they do."""
 
     def __init__(
         self, observer: Observer, plans: ObservedPlans, wake_ups: Queue, settings: Settings, clock: Clock
@@ -33,7 +33,7 @@ class ShadowProvisioning:
         has_ended, self._had_waited = self._had_waited and not waiting, bool(waiting)
         if not waiting and not has_ended:
             return
-        # Recorded also when the last pod waits no more: a minute later its wait would look that much longer.
+        # Also recorded when the last pod stops waiting: otherwise its wait would look up to a minute longer.
         self._plans.record(self._observer.observe().snapshot, report)
         delay = timedelta(seconds=self._settings.poll_seconds)
         if waiting and self._clock.now() + delay <= until:

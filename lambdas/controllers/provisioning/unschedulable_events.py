@@ -1,4 +1,4 @@
-"""Writes Kubernetes events on pods about why no node comes for them, few and never the same twice."""
+"""Writes Kubernetes events on pods about why they get no node; few, and never the same twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.controllers.kube_events import about_pod, in_time, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PER_RUN: Final = 10
-"""Most events of one run; the others are in the run's decisions and follow in later runs."""
+"""The most events of one run; the others are in the run's decisions and follow in later runs."""
 
 REMEMBERED: Final = 10_000
 

@@ -1,4 +1,4 @@
-"""Whether `disrupt` may skip its pass because no budget admits a disruption: checked before anything else is listed."""
+"""Decides whether `disrupt` may skip its pass because no budget allows a disruption; checked before anything else is listed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BudgetRest:
     """Evaluates the budgets of NodePools, the only objects that it lists.
 
     Attributes:
-        are_closed: The last answer: no pass was needed.
+        are_closed: Whether the last check found that no pass was needed.
     """
 
     def __init__(self, kubernetes: Kubernetes, settings: Settings, clock: Clock) -> None:
@@ -32,7 +32,7 @@ class BudgetRest:
     def needs_run(self, records: Iterable[ClaimRecord]) -> bool:
         """Whether some budget lets a node go, or opens so soon that consolidateAfter must be counted from now on.
 
-        A change of a NodePool, and a claim that went, are seen by asking again at each run.
+        The check is repeated at each run, so it detects changed NodePools and removed claims.
 
         Raises:
             PortError: If the NodePools cannot be listed.
@@ -66,7 +66,7 @@ class BudgetRest:
 
 
 def _counted(records: Iterable[ClaimRecord]) -> dict[str, PoolNodes]:
-    """Pool → its nodes, rather too many than too few, and rather too few of them going: what is not Ready is not known here."""
+    """Return pool → its nodes: an upper bound on all and a lower bound on leaving ones, since readiness is unknown here."""
     found: dict[str, PoolNodes] = {}
     for record in records:
         if record.phase is ClaimPhase.INITIALIZED:

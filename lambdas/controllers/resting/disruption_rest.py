@@ -23,15 +23,15 @@ PUNCTUALITY: Final = timedelta(seconds=15)
 """A schedule starts a run some seconds early or late; a rest that ends within this time is over."""
 
 COUNTS_EVERY: Final = timedelta(minutes=3)
-"""How often pods are counted in a long rest; in a short one each run counts them, since they come and go in bursts."""
+"""How often pods are counted during a long rest; during a short one each run counts them, since they change in bursts."""
 
 
 JUST_EARLY: Final = timedelta(seconds=3)
-"""A run that starts this shortly before the end of a rest waits for it; otherwise due work would wait for the next run."""
+"""A run that starts within this time before the end of a rest waits for the end; otherwise work would wait for the next run."""
 
 
 class _Rest(msgspec.Struct, frozen=True):
-    """What was known at the last observation, when that began, and until when it is valid."""
+    """The state at the last observation, when that began, and until when it is valid."""
 
     sign: bytes
     looked_at: datetime
@@ -53,13 +53,13 @@ class DisruptionRest:
         self._pods: tuple[datetime, int] | None = None
 
     def holds(self, sign: bytes, now: datetime) -> bool:
-        """Whether the last observation is still valid. Costs a read of the table, and often a request for the number of pods.
+        """Whether the last observation is still valid. Takes a read of the table, and often a request for the number of pods.
 
         Raises:
             PortError: If either fails.
         """
         rest = self._rest
-        # Read in any case: pod events are dated by observations, so each must come equally long after the schedule.
+        # Read in any case: observations date pod events, so each must be equally late after the schedule.
         has_changed = self._has_changed(rest, now)
         if rest is None or rest.sign != sign or has_changed:
             self._rest = None
@@ -94,12 +94,12 @@ class DisruptionRest:
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the cluster and the market without a call to the API server.
+    """The state of the cluster and the market without a call to the API server.
 
     Attributes:
-        market: When the current market was read.
-        unavailable: Offerings that refused recently; one that no longer does may be a cheaper place for a node.
-        proposals: Commands that wait for approval: a verdict changes their version.
+        market: When the market was last read.
+        unavailable: Offerings that refused recently; one that is available again may be cheaper for a node.
+        proposals: Commands that wait for approval; a verdict changes their version.
     """
 
     claims: tuple[ClaimRecord, ...]

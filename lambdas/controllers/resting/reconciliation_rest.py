@@ -1,4 +1,4 @@
-"""Decides when `reconcile` may skip pods, or the whole observation: nothing that it could repair has changed."""
+"""Decides when `reconcile` may skip pods, or the whole observation, because nothing that it could repair has changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ReconciliationRest:
         self._follows_reservations = False
 
     def due(self, instances: Sequence[Instance], now: datetime) -> tuple[ObservationScope, OwnRows | None]:
-        """Return what this round has to observe, according to the table, EC2 and the NodePools, and the rows it was judged by.
+        """Return what this round has to observe, according to the table, EC2 and the NodePools, and the rows that were read.
 
         Raises:
             PortError: If the table does not answer, or the API server.
@@ -68,14 +68,14 @@ class ReconciliationRest:
         has_changed = changed_at is not None and changed_at != self._recorded_at and changed_at >= observed_at
         if has_changed or rows.commands or not is_in_order(rows.claims, instances):
             return ObservationScope.WHOLE, rows
-        # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
+        # Without claims, `disrupt` does not query the API server, and the user of a first NodePool waits for its status.
         # Capacity reservations change and end without an event.
         if not rows.claims or self._follows_reservations or now - observed_at >= WITHOUT_PODS_EVERY - PUNCTUALITY:
             return ObservationScope.WITHOUT_PODS, rows
         return ObservationScope.NONE, rows
 
     def suffices(self, view: ClusterState) -> bool:
-        """Whether an observation without pods is enough, since nothing in it is new or due."""
+        """Whether an observation without pods is enough because nothing in it is new or due."""
         return _cluster_digest(view) == self._digest and not expired(view.snapshot)
 
     def seen(self, view: ClusterState, observed_at: datetime, now: datetime, *, is_whole: bool) -> None:
@@ -94,7 +94,7 @@ class ReconciliationRest:
             self._whole_at = observed_at
 
     def record_change(self, now: datetime) -> None:
-        """Record that something is new, and remember that this sandbox did so."""
+        """Record that the cluster has changed, and that this sandbox recorded it."""
         self._recorded_at = now
         with suppress(PortError):
             self._stores.changes.record(now)
@@ -116,7 +116,7 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
 
 
 def _cluster_digest(view: ClusterState) -> bytes:
-    """Return a digest of what an observation without pods shows and users or kubelets may change."""
+    """Return a digest of the parts of an observation without pods that users or kubelets may change."""
     nodes = [
         (node.name, node.uid, node.provider_id, node.is_ready, node.deleted_at, node.labels, node.taints)
         for node in view.snapshot.nodes

@@ -10,20 +10,23 @@ from lambdas.observability import logger
 from lambdas.ports import Clock, PortError, Queue
 
 SPACING: Final = timedelta(seconds=10)
-"""Shortest time between two passes that messages start (Karpenter starts one every ten seconds)."""
+"""The shortest time between two passes that messages start (Karpenter starts one every ten seconds)."""
 
 WIDEST_SPACING: Final = timedelta(minutes=1)
-"""Upper limit of the spacing. From the second on, each pass in a row without commands doubles the spacing, so that a cluster
-whose pods come and go all day costs little more than the schedule."""
+"""Upper limit of the spacing.
+
+From the second on, each pass in a row without commands doubles the spacing, so that a cluster whose pods change all day costs
+little more than the schedule.
+"""
 
 PAUSE: Final = timedelta(seconds=45)
-"""After so long without a pass the spacing starts again: scheduled runs are a minute apart."""
+"""After this long without a pass the spacing is reset: scheduled runs are a minute apart."""
 
 GATHERED: Final = timedelta(seconds=5)
-"""Times this close to each other share one run."""
+"""Times within this span share one run."""
 
 FARTHEST: Final = timedelta(minutes=15)
-"""The longest delay of SQS; a later run requests what is farther off."""
+"""The longest delay of SQS; later times are requested by a later run."""
 
 
 def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0)) -> bool:
@@ -37,7 +40,7 @@ def request_run(queue: Queue, reason: str, delay: timedelta = timedelta(0)) -> b
 
 
 class RunRequests:
-    """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice, and none is missing."""
+    """The requests of one sandbox. Sandboxes do not share them, so a run may be requested twice but is never missed."""
 
     def __init__(self, queue: Queue, clock: Clock) -> None:
         self._queue = queue
@@ -82,7 +85,7 @@ class RunPace:
         self._futile = 0
 
     def earliest(self, now: datetime) -> datetime:
-        """Return that time: now, or some time after the last pass, unless a moment is known at which something may change."""
+        """Return that time: now, or some time after the last pass, unless a time is known at which something may change."""
         if self._ended_at is None:
             return now
         spacing = self._spacing()
@@ -92,11 +95,14 @@ class RunPace:
         return max(now, spaced)
 
     def awaits(self, moment: datetime | None) -> None:
-        """Let the next run begin at this moment, `GATHERED` after the last pass at the earliest; None: no moment is known."""
+        """Let the next run begin at this time, at least `GATHERED` after the last pass; None: no time is known."""
         self._known = moment
 
     def ended(self, now: datetime, *, found: bool) -> None:
-        """Record the end of a pass. The first after a pause is not futile: it records since when pods are unchanged."""
+        """Record the end of a pass.
+
+        The first one after a pause does not count as futile: it records since when pods are unchanged.
+        """
         is_first = self._ended_at is None or now - self._ended_at >= PAUSE
         self._futile = 0 if found or is_first else self._futile + 1
         self._ended_at = now

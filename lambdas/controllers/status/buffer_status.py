@@ -22,7 +22,7 @@ _NOT_FOUND: Final = {
 
 
 class BufferStatus:
-    """Writes a status only where it differs from the present one."""
+    """Writes a status only if it differs from the present one."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._statuses = StatusWriter(kubernetes, clock)
@@ -62,7 +62,7 @@ def _status(written: WireCapacityBuffer, view: ClusterState, room: BufferRoom | 
 
 
 def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
-    """True where every pod has room on existing nodes."""
+    """Return the condition Provisioning: True if every pod has room on existing nodes."""
     if not pods:
         return condition(PROVISIONING, "False", "it asks for no room", reason="BufferEmpty")
     there = room.on_existing if room is not None else 0

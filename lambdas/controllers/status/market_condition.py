@@ -1,4 +1,4 @@
-"""Condition MarketStale of NodePools: whether plans go by prices or instance types that were read long ago, or by none."""
+"""Condition MarketStale of NodePools: whether prices or instance types were last read long ago, or never."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lambdas.controllers.status.status_writer import condition
 from lambdas.ports import CatalogueStore, Clock, JsonObject
 
 MARKET_STALE: Final = "MarketStale"
-"""A condition for people only: plans go by what was read last."""
+"""A condition for people only: plans use the last reading."""
 
 _NEVER_READ: Final = "instance types and prices were never read, so nothing is launched"
 _ADVICE: Final = "decision `NotRead` or the error in the log of refresh_catalogue names the call that fails; permit it"

@@ -1,4 +1,4 @@
-"""Writes the status of EC2NodeClasses: what they resolve to, whether EC2 would launch them, and what nodes taught."""
+"""Writes the status of EC2NodeClasses: what they resolve to, whether EC2 allows launches, and memory that nodes reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESOLVE_EVERY: Final = timedelta(minutes=5)
 
 
 class NodeClassStatus:
-    """Resolves a class where that is due, and remembers when it did."""
+    """Resolves a class if that is due, and records when."""
 
     def __init__(self, cloud: CloudProvider, objects: UserObjects, validations: ValidationEvents, clock: Clock) -> None:
         self._cloud = cloud
@@ -79,7 +79,7 @@ class NodeClassStatus:
         return readiness({"status": status})
 
     def keep_memory(self, manifest: JsonObject, view: ClusterState) -> None:
-        """Remember on the class how much memory its registered nodes have, where that is new."""
+        """Store on the class how much memory its registered nodes have, if that is new."""
         try:
             written = with_seen(read_node_class(manifest), seen_memory(name_of(manifest), view))
         except InvalidInputError:

@@ -11,9 +11,9 @@ from lambdas.observation.cluster_state import ClusterState
 
 
 def seen_memory(node_class: str, view: ClusterState) -> Iterator[SeenMemory]:
-    """Yield what each registered node of the class shows.
+    """Yield the memory of each registered node of the class.
 
-    A node whose instance somebody stopped and changed to another type says nothing about the type that was launched.
+    A node whose stopped instance was changed to another type says nothing about the launched type.
     """
     nodes = {node.provider_id: node for node in view.snapshot.nodes if node.provider_id}
     for claim in view.claims.values():

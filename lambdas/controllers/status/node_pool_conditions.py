@@ -1,4 +1,4 @@
-"""Conditions of a NodePool that follow from itself, its EC2NodeClass and the brakes."""
+"""Conditions of a NodePool that depend on itself, its EC2NodeClass and the brakes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lambdas.ports import JsonObject
 
 
 def pool_readiness(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> list[JsonObject]:
-    """Return ValidationSucceeded, NodeClassReady, and Ready as the worse of both.
+    """Return ValidationSucceeded, NodeClassReady, and Ready, which is the worse of both.
 
     Args:
         pool: The NodePool.
@@ -34,7 +34,7 @@ def pool_readiness(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> 
 
 
 def disruption_paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
-    """Return whether a brake, or an unreadable budget, prevents voluntary disruption in the pool, and what helps."""
+    """Return whether a brake or an unreadable budget prevents voluntary disruption in the pool, with advice."""
     found = (brakes.stopping(action, pool.name) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
     brake = next((brake for brake in found if brake is not None), None)
     if brake is not None:

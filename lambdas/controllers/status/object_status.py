@@ -37,10 +37,10 @@ Attempt = Callable[[str, Callable[[], object]], bool]
 
 
 class Readings(msgspec.Struct, frozen=True):
-    """What conditions go by; a condition whose source could not be read stays as it is.
+    """The sources of conditions; a condition whose source could not be read stays unchanged.
 
     Attributes:
-        denials: Denied launches; None where they could not be read.
+        denials: Denied launches; None if they could not be read.
         rollouts: NodePool → its rollout.
         registrations: Whether the breakers were read.
         market: Whether the market was read.
@@ -54,12 +54,12 @@ class Readings(msgspec.Struct, frozen=True):
     quotas: bool
 
     def launches(self, node_class: str) -> list[JsonObject]:
-        """Return the condition of a class's launches, none where denials could not be read."""
+        """Return the condition of a class's launches; none if denials could not be read."""
         return [] if self.denials is None else [denied_launches(node_class, self.denials)]
 
 
 class ObjectStatus:
-    """Writes a status only where it differs from the present one."""
+    """Writes a status only if it differs from the present one."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class ObjectStatus:
     def _pool_conditions(
         self, pool: NodePool, manifest: JsonObject, view: ClusterState, readings: Readings
     ) -> list[JsonObject]:
-        """Return the conditions that say what has happened to the NodePool's nodes, and what its launches are up against."""
+        """Return the conditions about the NodePool's nodes and launches."""
         found = list[JsonObject]()
         if readings.registrations:
             node_class = view.node_classes.get(pool.node_class.name)

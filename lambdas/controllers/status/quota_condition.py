@@ -12,7 +12,7 @@ from lambdas.controllers.status.status_writer import condition
 from lambdas.ports import Clock, JsonObject, QuotaStore
 
 QUOTA_SHORT: Final = "QuotaShort"
-"""A condition for people only: plans stay within quotas anyway."""
+"""A condition for people only: plans stay within quotas regardless."""
 
 
 class QuotaConditions:

@@ -30,7 +30,7 @@ class RegistrationConditions:
     def of(self, pool: NodePool, manifest: JsonObject, node_class: JsonObject | None) -> JsonObject:
         """Return the condition by launches since NodePool and EC2NodeClass changed (Karpenter).
 
-        Results of other generations are dropped here, where generations are known. Raises PortError.
+        Results of other generations are dropped here, since only here generations are known. Raises PortError.
         """
         breaker = self._found.get(pool.name)
         if breaker is None:

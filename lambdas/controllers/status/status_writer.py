@@ -1,4 +1,4 @@
-"""Writes the status of users' objects, only where it differs, and preserves the conditions of other writers."""
+"""Writes the status of users' objects if it differs, and preserves the conditions of other writers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StatusWriter:
         self._clock = clock
 
     def write(self, present: Present, status: JsonObject) -> bool:
-        """Bring an object's status up to date; return whether it was not. No error if the object is gone. Raises PortError."""
+        """Update an object's status; return whether it differed. No error if the object is gone. Raises PortError."""
         merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
         if all(present.status.get(name) == value for name, value in merged.items()):
             return False
@@ -49,7 +49,7 @@ class StatusWriter:
         return True
 
     def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
-        """Merge the new conditions with those of other writers; the time of the last change stays where the status did."""
+        """Merge the new conditions with those of other writers; a condition with an unchanged status keeps its time."""
         conditions = {str(found.get("type")): found for found in present.status.get("conditions") or ()}
         now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for entry in wanted:
@@ -72,13 +72,13 @@ def _replacing(present: Any, wanted: Any) -> Any:
 
 
 def condition(kind: str, status: str, message: str = "", *, reason: str = "") -> JsonObject:
-    """Return a condition; without a reason of its own it gets the usual one."""
+    """Return a condition; without a given reason it gets the default one."""
     usual = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
     return {"type": kind, "status": status, "reason": reason or usual, "message": message}
 
 
 def tolerate_gone(write: Callable[[], None]) -> None:
-    """Run it, ignoring that the object is gone."""
+    """Run the write; ignore an error that the object is gone."""
     try:
         write()
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Tells people which fields of the launch template a changed EC2NodeClass changed, and what EC2 said about it."""
+"""Reports which fields of the launch template an edited EC2NodeClass changes, and EC2's answer about them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _AGREED: Final = "EC2 would launch from it (DryRun)"
 
 
 class ValidationEvents:
-    """Writes an event and a decision where EC2 gave a new answer."""
+    """Writes an event and a decision if EC2 gave a new answer."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._clock = clock
 
     def report(self, manifest: JsonObject, written: str, report: RunReport) -> None:
-        """Report the answer `written` if it differs from that of the class' annotation; asking again in vain is no news."""
+        """Report the answer `written` if it differs from the one in the class's annotation; a repeated denial is not news."""
         before = read_validation(annotations_of(manifest).get(labels.LAUNCH_VALIDATION, ""))
         now = read_validation(written)
         if now is None or not now.fields or (before is not None and _said(before) == _said(now)):

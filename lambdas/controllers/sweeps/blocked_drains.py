@@ -1,4 +1,4 @@
-"""Counts drains without progress, as gauges: how many, and how many for a day."""
+"""Counts drains without progress, as gauges: all, and those without progress for a day."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from lambdas.ports import WindowSchedules
 
 
 class BudgetWindowSchedules(Sweep):
-    """Replaces the schedules where the NodePools need others than this sandbox wrote last."""
+    """Replaces the schedules if the NodePools need other ones than this sandbox wrote last."""
 
     name = "windows"
 

@@ -1,4 +1,4 @@
-"""Terminates claims for one reason, as far as budgets and pods let them go."""
+"""Terminates claims for one reason, within what budgets and pods allow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class BudgetedTermination:
 
     Attributes:
         terminator: Begins each of them.
-        reason: Why the claims go.
-        blocked: What is reported of a claim that a pod or an annotation keeps.
-        blocked_count: Name of the count of claims that stay, for that or for lack of a budget.
-        waits: How long replacements may be waited for.
+        reason: Why the claims are removed.
+        blocked: The decision that is reported for a claim that a pod or an annotation keeps.
+        blocked_count: Name of the count of claims that stay because of pods, annotations or budgets.
+        waits: How long the drain may wait for replacements.
     """
 
     terminator: ClaimTerminator
@@ -41,7 +41,7 @@ class BudgetedTermination:
         message: Callable[[str], str],
         begun: Callable[[str], None] | None = None,
     ) -> None:
-        """Begin the terminations that nothing holds back; `begun` is called for each. An error affects one claim only."""
+        """Begin the terminations that nothing prevents; `begun` is called for each. An error affects one claim only."""
         kept = objections(round_.view.snapshot, names)
         if not names:
             return

@@ -1,4 +1,4 @@
-"""Begins the termination of claims for the sweeps: from the current row, not from the snapshot."""
+"""Begins the termination of claims for the sweeps, based on the current row instead of the snapshot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class ClaimTerminator:
     ) -> None:
         """Store that the claim must be removed, and request its next step; no error if it is gone or leaving. Raises PortError.
 
-        What a brake stops is unchanged, and reported. `ends_at`: how long replacements may be waited for.
+        A claim whose removal a brake stops is unchanged and reported. `ends_at`: until when the drain may wait for
+        replacements.
         """
         record = self._staying(name, reason, report)
         if record is not None:
@@ -49,7 +50,7 @@ class ClaimTerminator:
         *,
         ends_at: datetime | None = None,
     ) -> bool:
-        """As `begin`, if the NodePool's budgets have a place for the claim; False where they have none."""
+        """As `begin`, if the NodePool's budgets have a place for the claim; False if they have none."""
         record = self._staying(name, reason, report)
         if record is None:
             return True
@@ -59,9 +60,9 @@ class ClaimTerminator:
         return True
 
     def _staying(self, name: str, reason: TerminationReason, report: RunReport) -> ClaimRecord | None:
-        """Return the current claim, None where it is gone or leaving, or a brake stops the removal.
+        """Return the current claim, None if it is gone or leaving, or a brake stops the removal.
 
-        A claim that leaves by our own choice counts as staying if the reason is mandatory.
+        A voluntarily leaving claim counts as staying if the reason is mandatory.
         """
         record = self._claims.get(name)
         if record is None:

@@ -15,7 +15,7 @@ from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 
 
 class Expiry(Sweep):
-    """Terminates expired claims: within budgets, or regardless of them in NodePools that ask for it (docs/adr/0048).
+    """Terminates expired claims: within budgets, or regardless of them in NodePools that request it (docs/adr/0048).
 
     Either way replacements come first.
     """

@@ -1,4 +1,4 @@
-"""Orders the sweeps of a round, so that rounds that run out of time delay none of them for long."""
+"""Orders the sweeps of a round, so that rounds that run out of time do not delay any sweep for long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHERS_FIRST: Final = 4
 def in_order(sweeps: Sequence[Sweep], now: datetime) -> tuple[Sweep, ...]:
     """Return urgent ones first except in every fourth round; the leading group begins with another sweep each time.
 
-    The order follows from the time alone: a killed round could not have stored its progress.
+    The order depends only on the time: a killed round could not have stored its progress.
     """
     number = int(now.timestamp() // ROUND.total_seconds())
     of_others = number // OTHERS_FIRST

@@ -1,4 +1,4 @@
-"""Records on which nodes pods came or went since the last observation: consolidateAfter counts from there."""
+"""Records on which nodes pods arrived or left since the last observation: consolidateAfter counts from then."""
 
 from __future__ import annotations
 

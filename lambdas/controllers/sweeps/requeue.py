@@ -1,4 +1,4 @@
-"""Requeues claims and commands that stand still: their message may be lost, or they wait for something slow."""
+"""Requeues stalled claims and commands: their message may be lost, or they wait for something slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lambdas.ports import Queue
 STALLED_AFTER: Final = timedelta(minutes=1)
 
 COMMAND_CHECKED_FOR: Final = timedelta(minutes=2)
-"""How long a command's chain of checks that begins here lasts: until the next round begins another. A claim's chain replaces
+"""How long a command's chain of checks lasts that begins here: until the next round begins another. A claim's chain replaces
 the one before it, so it may last longer."""
 
 
@@ -29,9 +29,9 @@ class Requeue(Sweep):
         self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
-        """Send a message for each; the rows are enough for that, even if the observation fails."""
+        """Send a message for each; this needs only the rows, so it works even if the observation fails."""
         if round_.saw_no_rows():
-            return  # a row that is stored since has moved too recently
+            return  # a row that was stored since is too recent
         now = round_.clock.now()
         stalled = [
             record

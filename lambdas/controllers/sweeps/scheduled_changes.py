@@ -1,4 +1,4 @@
-"""Removes claims whose instance AWS is going to retire or restart."""
+"""Removes claims whose instance AWS will retire or restart."""
 
 from __future__ import annotations
 

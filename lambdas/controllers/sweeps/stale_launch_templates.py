@@ -9,7 +9,7 @@ from lambdas.ports import CloudProvider
 
 
 class StaleLaunchTemplates(Sweep):
-    """Deletes them, a few times a day: they are kept for weeks, but not more than a thousand."""
+    """Deletes old templates a few times a day: they are kept for weeks, but at most a thousand."""
 
     name = "templates"
     every = timedelta(hours=4)

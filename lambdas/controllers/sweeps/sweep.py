@@ -1,4 +1,4 @@
-"""What every sweep is, and the observations and the clock that the sweeps of one round share."""
+"""The protocol of sweeps, and the observations and time that the sweeps of one round share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 EACH_ROUND: Final = timedelta(0)
 
 MARGIN: Final = timedelta(seconds=20)
-"""No work begins with less time left: the next call may take four attempts, and the round must be reported."""
+"""No work begins with less remaining time: the next call may take four attempts, and the round must be reported."""
 
 
 class Sweep(ABC):
@@ -29,8 +29,8 @@ class Sweep(ABC):
 
     Attributes:
         name: Its name in the log, camel case.
-        every: How long it may rest after it was clean.
-        is_urgent: Whether pods or money are lost while it waits.
+        every: The longest pause after a clean run.
+        is_urgent: Whether its delay costs pods or money.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Sweep(ABC):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The observations at the start of a round; None for what could not be read.
+    """The observations at the start of a round; None for one that failed.
 
-    Instances are listed before claims are read: then a missing claim is really gone.
+    Instances are listed before claims are read, so that a missing claim is really gone.
     """
 
     instances: tuple[Instance, ...] | None
@@ -86,7 +86,7 @@ class ReconcileRound:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """Subjects that were left or failed, in order."""
+        """Subjects that were skipped or failed, in order."""
         return tuple(self._boundary.failed)
 
     def has_time(self) -> bool:
@@ -94,11 +94,11 @@ class ReconcileRound:
         return self.clock.now() + MARGIN <= self._deadline
 
     def attempt(self, subject: str, work: Callable[[], object]) -> bool:
-        """Do one piece of work; return whether it succeeded. An error is reported under `subject`."""
+        """Run one piece of work; return whether it succeeded. An error is reported under `subject`."""
         return self._boundary.attempt(subject, work)
 
     def each(self, items: Iterable[T], work: Callable[[T], object], *, subject: Callable[[T], str]) -> None:
-        """Do the same for each of them, independently, while there is time."""
+        """Run the work for each item, independently, while there is time."""
         for item in items:
             if not self.has_time():
                 self.leave(subject(item), RunReason.TIME_SHORT, "this and what follows is left to the next round")
@@ -106,5 +106,5 @@ class ReconcileRound:
             self.attempt(subject(item), lambda item=item: work(item))  # type: ignore[misc]  # bound now
 
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
-        """Report that something is left undone; the sweep is not clean then."""
+        """Report that work was skipped; the sweep then is not clean."""
         self._boundary.leave(subject, reason, message)

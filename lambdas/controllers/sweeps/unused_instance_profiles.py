@@ -11,7 +11,7 @@ from lambdas.ports import CloudProvider
 
 
 class UnusedInstanceProfiles(Sweep):
-    """Karpenter does so when an EC2NodeClass is deleted, under a finalizer; ours carry none (docs/adr/0199)."""
+    """Karpenter deletes a profile with its EC2NodeClass, under a finalizer; our classes have none (docs/adr/0199)."""
 
     name = "instanceProfiles"
     every = timedelta(hours=12)
@@ -20,7 +20,7 @@ class UnusedInstanceProfiles(Sweep):
         self._cloud = cloud
 
     def run(self, round_: ReconcileRound) -> None:
-        """Delete them, unless some EC2NodeClass could not be read: its profile would be taken for unused."""
+        """Delete them, unless an EC2NodeClass could not be read: its profile would count as unused."""
         unread = [
             problem for problem in round_.view.problems if problem.resource is EC2_NODE_CLASSES and problem.position < 0
         ]

@@ -1,4 +1,4 @@
-"""Recounts what NodePools hold of their limits and budgets."""
+"""Recounts the usage of NodePools' limits and budgets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lambdas.store import ClaimStore
 
 
 class Usage(Sweep):
-    """Corrects counters that are not the sums of what the claims hold."""
+    """Corrects counters that differ from the sums over claims."""
 
     name = "usage"
 
@@ -16,7 +16,7 @@ class Usage(Sweep):
         self._claims = claims
 
     def run(self, round_: ReconcileRound) -> None:
-        """Compare, and recount what differs."""
+        """Compare counters with claims, and correct those that differ."""
         wrong = mismatches(self._claims, round_.view.claims.values())
         round_.each(
             wrong,

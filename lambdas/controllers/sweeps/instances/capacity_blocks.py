@@ -16,11 +16,11 @@ from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import JsonObject
 
 RECLAIMED_BEFORE: Final = timedelta(minutes=30)
-"""From this long before the end EC2 terminates the instances of a block."""
+"""How long before the block's end EC2 starts to terminate its instances."""
 
 
 class CapacityBlocks(Sweep):
-    """Removes them regardless of budgets, since EC2 does; their pods' replacements come first while there is time."""
+    """Removes these claims regardless of budgets, since EC2 ends them anyway; replacements come first while there is time."""
 
     name = "capacityBlocks"
     is_urgent = True
@@ -47,7 +47,7 @@ class CapacityBlocks(Sweep):
 
 
 def _block_of(record: ClaimRecord) -> str:
-    """Return the id of the claim's capacity block, empty where it is in none."""
+    """Return the id of the claim's capacity block, empty if it is in none."""
     offering = record.machine.offering if record.machine is not None else None
     return offering.reservation_id if offering is not None and offering.reservation_type == CAPACITY_BLOCK else ""
 

@@ -1,4 +1,4 @@
-"""Follows instances whose capacity reservation has ended: they run on, and cost the on-demand price from then on."""
+"""Relabels instances whose capacity reservation has ended: they keep running at the on-demand price."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_RESERVATIONS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, label
 
 
 class DemotedInstances(Sweep):
-    """Makes the claims and nodes of such instances on-demand ones (Karpenter). Nothing is replaced for it."""
+    """Changes the claims and nodes of such instances to on-demand (Karpenter). Nothing is replaced."""
 
     name = "demotedInstances"
     is_urgent = True
@@ -53,7 +53,7 @@ class DemotedInstances(Sweep):
         round_.each(found, demote, subject=lambda instance: instance.instance_id)
 
     def _demote(self, record: ClaimRecord, instance: Instance, round_: ReconcileRound) -> None:
-        """Relabel the node, then the claim: as long as the claim is reserved, the next round does all of this again."""
+        """Relabel the node, then the claim: while the claim is still reserved, the next round repeats both."""
         if record.machine is None:
             return
         if record.node_name:

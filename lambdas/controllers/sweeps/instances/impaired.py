@@ -18,13 +18,16 @@ from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import CloudProvider, Impairment
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
-"""EC2 itself recovers many hosts within minutes. Karpenter waits for two, and then forces the pods off."""
+"""How long a check must fail: EC2 itself recovers many hosts within minutes.
+
+Karpenter waits two minutes, then forces the pods off.
+"""
 
 
 class ImpairedInstances(Sweep):
-    """Replaces them like node repair: within the NodePools' budgets, and not against the pods (docs/adr/0034).
+    """Replaces impaired instances like node repair: within the NodePools' budgets and the pods' rules (docs/adr/0034).
 
-    Pods leave as from any node, since many a failed check is a false alarm.
+    Pods are evicted normally, since many failed checks are false alarms.
     """
 
     name = "impairedInstances"
@@ -68,12 +71,12 @@ class ImpairedInstances(Sweep):
 
 
 def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
-    """Whether a command, perhaps repair's, replaces it already, or its last drain was given back a while ago."""
+    """Whether a command already replaces it, or it is exempt because its last drain was cancelled."""
     return record.is_disrupting or (record.hold is not None and now < record.hold.until)
 
 
 def _vetoed(view: ClusterState) -> dict[str, str]:
-    """Return claim → why its node is left to a person who looks for the cause, as node repair does."""
+    """Return claim → why its node is left for a person to find the cause, as in node repair."""
     nodes = {node.name for node in view.snapshot.nodes if node.blocks_disruption(view.snapshot.now)}
     found = [record for record in view.claims.values() if record.node_name in nodes]
     return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in found}

@@ -1,4 +1,4 @@
-"""Completes the index that finds an event's claim: for claims that are older than it, or whose index row is lost."""
+"""Completes the index from instance to claim: for claims that are older than the index, or whose index row is lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lambdas.store import ClaimStore
 
 
 class InstanceIndex(Sweep):
-    """Adds missing claims to it: their spot interruption would be taken for that of a foreign instance."""
+    """Adds missing claims to the index; otherwise, their spot interruption would be ignored as that of a foreign instance."""
 
     name = "instanceIndex"
     is_urgent = True
@@ -17,7 +17,7 @@ class InstanceIndex(Sweep):
         self._claims = claims
 
     def run(self, round_: ReconcileRound) -> None:
-        """Add what is missing; a claim that is launched meanwhile adds itself."""
+        """Add missing entries; a concurrently launched claim adds its own."""
         launched = [claim for claim in round_.view.claims.values() if claim.machine]
         indexed = self._claims.indexed() if launched else frozenset()
         missing = [claim for claim in launched if claim.instance_id not in indexed]

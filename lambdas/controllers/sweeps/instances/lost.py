@@ -21,8 +21,8 @@ from lambdas.ports import CloudProvider
 class LostInstances(Sweep):
     """Terminates a claim once its node is not Ready either (Karpenter checks both) and EC2 does not find the instance by id.
 
-    A list may be incomplete; if a zone is cut off, no node in it is Ready. Only a share of the claims is therefore removed in a
-    round (docs/adr/0024): a real end is also reported by EC2's events and the Node object, which do not wait.
+    A list may be incomplete; if a zone is disconnected, no node in it is Ready. Only a share of the claims is therefore removed
+    in a round (docs/adr/0024): a real end is also reported by EC2's events and the Node object, which do not wait.
     """
 
     name = "lostInstances"

@@ -1,4 +1,4 @@
-"""Stores claims for existing instances: the claim's row that waited for one, or a new row instead of a lost one."""
+"""Stores claims for existing instances: completes a claim that waits for its instance, or replaces a lost row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lambdas.store import ClaimStore
 
 
 class Rebuilding:
-    """Adopts and rebuilds."""
+    """Adopts instances and rebuilds claims."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Rebuilding:
         self._catalogues: dict[str, Catalogue] = {}
 
     def adopt(self, found: Instance, claim: str, view: ClusterState, report: RunReport) -> None:
-        """Give the instance to the claim that requested it; the answer to its launch was lost."""
+        """Assign the instance to the claim that requested it, whose launch response was lost."""
         now = self._clock.now()
         record = view.claims[claim]
         try:
@@ -56,7 +56,7 @@ class Rebuilding:
         self._work.send([work_on_claim(record.name, now)])
 
     def still_there(self, strangers: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
-        """Return the instances that EC2 also finds by id: a list may name terminated ones. Raises PortError."""
+        """Return the instances that EC2 also finds by id: a list may contain terminated ones. Raises PortError."""
         if not strangers:
             return ()
         ids = [found.instance.instance_id for found in strangers]
@@ -64,7 +64,7 @@ class Rebuilding:
         return tuple(found for found in strangers if found.instance.instance_id in alive)
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
-        """Store the claim again, unless another run was faster. Raises PortError."""
+        """Store the claim again, unless another run has. Raises PortError."""
         record = self.record(_claim_of(found.instance), found, view)
         if self._claims.restore(record) is None:
             return
@@ -74,7 +74,7 @@ class Rebuilding:
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def record(self, name: str, found: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
-        """Return the claim under this name, not stored. Raises NotFoundError before the market was read."""
+        """Return the claim with this name without storing it. Raises NotFoundError before the market was read."""
         instance, node = found.instance, found.node
         pool_name = instance.tags.get(labels.NODEPOOL, "")
         pools = (pool for pool in view.snapshot.node_pools if pool.name == pool_name)
@@ -83,7 +83,7 @@ class Rebuilding:
         return rebuilt(plan, machine, node, instance.launched_at, self._clock.now())
 
     def _catalogue(self, node_class: str, view: ClusterState) -> Catalogue:
-        """Return the market for one class, read once per observation; without the class, types are sized by a plain one."""
+        """Return the market for one class, read once per observation; a missing class is replaced by a default one."""
         if self._read_for is not view:
             self._read_for, self._catalogues = view, {}
         if node_class not in self._catalogues:
@@ -94,7 +94,7 @@ class Rebuilding:
 
 
 def _claim_of(instance: Instance) -> str:
-    """Return the name of the claim to rebuild; one of the instance's own where it was not named yet."""
+    """Return the name of the claim to rebuild; one derived from the instance if it is unnamed."""
     if not is_unnamed(instance.tags):
         return instance.tags[labels.CLAIM]
     return f"{instance.tags.get(labels.NODEPOOL, '')}-{instance.instance_id.removeprefix('i-')}"

@@ -1,4 +1,4 @@
-"""Finds instances that carry our claim tag and belong to no known claim, and what can be done about each."""
+"""Finds instances with our claim tag that belong to no known claim, and classifies them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class UnclaimedInstance(msgspec.Struct, frozen=True):
     """An instance with our claim tag and no known claim.
 
     Attributes:
-        node: Its node, None where none has joined or several carry its provider id.
-        problem: Why no claim can be rebuilt for it, empty where one can.
+        node: Its node, None if none has joined or several have its provider id.
+        problem: Why no claim can be rebuilt for it, empty if one can.
     """
 
     instance: Instance
@@ -32,10 +32,10 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
     """The instances with our claim tag and no known claim, each by id.
 
     Attributes:
-        awaited: The instances that a stored claim waits for, each with its name: the answer to its launch was lost.
-        unnamed: Instances of shared launches that a claim has and that are not named after it, each with its name.
+        awaited: Instance → name of the stored claim that waits for it because its launch response was lost.
+        unnamed: Instance of a shared launch → name of its claim, after which it is not named yet.
         strangers: Instances whose claim's row is lost, or that never had a claim of ours.
-        tagged: How many instances carry the tag, known ones included.
+        tagged: How many instances have the tag, including known ones.
     """
 
     awaited: tuple[tuple[Instance, str], ...]
@@ -52,12 +52,12 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
 def untracked(
     instances: Iterable[Instance], view: ClusterState, now: datetime, *, min_age: timedelta
 ) -> UnclaimedInstances:
-    """Classify the instances. They must be listed before the view's claims are read: then a missing claim is really gone.
+    """Classify the instances. They must be listed before the view's claims are read, so that a missing claim is really gone.
 
     Args:
         instances: All of this cluster.
         view: The observation.
-        now: The moment of the observation.
+        now: The time of the observation.
         min_age: Strangers that were launched more recently are left out.
     """
     tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
@@ -83,13 +83,13 @@ def untracked(
 
 
 def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:
-    """Return why no claim can be rebuilt for it now, empty where one can."""
+    """Return why no claim can be rebuilt for it now, empty if one can."""
     name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
     if name in view.claims:
         return f"claim {name} has another instance, {view.claims[name].instance_id}"
     if pool not in view.node_pools and labels.MADE_BY_HAND not in found.tags:
         return f"its NodePool {pool or '(none)'} does not exist"
-    # A rebuilt claim that is older would be ended at once as not having joined: an empty list of nodes would end the
+    # An older rebuilt claim would be removed at once as not having joined: an empty list of nodes would remove the whole
     # fleet.
     if found.provider_id not in nodes and now - found.launched_at >= REGISTRATION_TIMEOUT:
         return f"claim {name} is not in the table and no node of it has joined"
@@ -97,7 +97,7 @@ def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now
 
 
 def _awaited(instances: Iterable[Instance], view: ClusterState) -> Mapping[str, str]:
-    """Return instance id → the name of the claim that waits for it; those of a shared launch are given out in order."""
+    """Return instance id → the name of the claim that waits for it; those of a shared launch are assigned in order."""
     waiting: dict[str, list[str]] = {}
     for record in sorted(view.claims.values(), key=lambda record: (record.share, record.name)):
         if record.machine is None:

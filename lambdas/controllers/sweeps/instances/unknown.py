@@ -1,4 +1,4 @@
-"""Removes instances with our claim tag for which no claim can be rebuilt: late, drained, and few at a time.
+"""Removes instances with our claim tag for which no claim can be rebuilt: after a delay, drained, and few at a time.
 
 Many unknown instances at once are more likely a mistake than garbage: the table of another cluster, NodePools deleted by
 mistake, an API server that answers with an empty list. Then no instance is ended and voluntary disruption stops until fewer are
@@ -29,14 +29,17 @@ from lambdas.ports import FunctionQueues
 from lambdas.store import ClaimStore
 
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
-"""A younger instance may still join: until `REGISTRATION_TIMEOUT` its claim is rebuilt without its node."""
+"""The age from which an instance is unknown.
+
+A younger one may still join: until `REGISTRATION_TIMEOUT` its claim is rebuilt without its node.
+"""
 
 SHARE_PERCENT: Final = 5
-"""Share of the fleet's instances, rounded down, at least one: the most that are ended, or considered gone, in a round."""
+"""The share of the fleet's instances, rounded down but at least one, that may be removed or considered gone in a round."""
 
 
 class UnknownInstances:
-    """Ends them, or engages the brake."""
+    """Removes unknown instances, or engages the brake."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class UnknownInstances:
         round_.each(free, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
 
     def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
-        """Store a claim to be removed: from there it is drained like any other, if it has a node."""
+        """Store a claim that is to be removed; it is then drained like any other, if it has a node."""
         now, instance = round_.clock.now(), found.instance
         record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
         going = msgspec.structs.replace(
@@ -104,7 +107,7 @@ def _pool_of(found: UnclaimedInstance) -> str:
 
 
 def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:
-    """The same text for the same unknown instances, so that it is written once."""
+    """Return the brake; its text is equal for equal unknown instances, so that it is written once."""
     first = unknown[0]
     return Brake(
         BrakeKind.UNKNOWN_INSTANCES,

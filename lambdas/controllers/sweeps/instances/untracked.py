@@ -1,4 +1,4 @@
-"""Settles instances with our claim tag and no known claim: the tag decides on existence, not the table."""
+"""Handles instances with our claim tag and no known claim: existence is decided by the tag, not by the table."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import CloudProvider
 
 GRACE: Final = timedelta(minutes=1)
-"""A younger instance is left alone: the answer to its launch may still be on its way."""
+"""The minimum age: the launch response of a younger instance may not be stored yet."""
 
 NAMED_IN_A_ROUND: Final = 100
-"""Most instances that are named in a round: EC2 takes about 100 CreateTags at once, and 10 a second from then on."""
+"""The most instances that are named in a round: EC2 accepts about 100 CreateTags at once, and 10 a second afterwards."""
 
 
 class UntrackedInstances(Sweep):
-    """Each is adopted by the claim that waited for it, or its claim is rebuilt, or it is unknown.
+    """Each instance is adopted by the claim that waits for it, or its claim is rebuilt, or it is unknown.
 
-    Instances of a shared launch that their claims have are named after them, so that their tags say whose they are.
+    Instances of shared launches are named after their claims, so that their tags identify these.
     """
 
     name = "untrackedInstances"
@@ -34,7 +34,7 @@ class UntrackedInstances(Sweep):
         self._unknown = unknown
 
     def run(self, round_: ReconcileRound) -> None:
-        """Settle all such instances."""
+        """Handle all such instances."""
         view, report, now = round_.view, round_.report, round_.clock.now()
         found = untracked(round_.instances, view, now, min_age=GRACE)
         round_.each(

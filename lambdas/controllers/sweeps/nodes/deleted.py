@@ -8,7 +8,7 @@ from lambdas.ports import Queue
 
 
 class DeletedNodes(Sweep):
-    """Has `execute` check by name, and remove the claim."""
+    """Requests a check by `execute`, which reads the node by name and removes the claim."""
 
     name = "deletedNodes"
     is_urgent = True
@@ -17,7 +17,7 @@ class DeletedNodes(Sweep):
         self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
-        """Send the claims whose node is gone, or being deleted."""
+        """Send the claims whose node is gone or being deleted."""
         view = round_.view
         staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
         gone = [r.name for r in view.claims.values() if r.is_settled and r.node_name not in staying]

@@ -1,4 +1,4 @@
-"""NodeClaims that users delete: their nodes are drained and their instances terminated (Karpenter)."""
+"""Handles NodeClaims that users delete: their nodes are drained and their instances terminated (Karpenter)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambdas.store import ClaimStore
 
 
 class DeletedNodeClaims:
-    """Removes claims whose NodeClaim somebody deletes. The finalizer keeps the object until the claim is gone."""
+    """Removes claims whose NodeClaim is deleted. The finalizer keeps the object until the claim is gone."""
 
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, terminator: ClaimTerminator) -> None:
         self._kubernetes = kubernetes
@@ -31,12 +31,12 @@ class DeletedNodeClaims:
             self.terminate_if_deleted(self._kubernetes.get(NODE_CLAIMS, name), record, report)
 
     def terminate_if_deleted(self, obj: JsonObject, record: ClaimRecord, report: RunReport) -> None:
-        """Remove the claim if somebody deletes its NodeClaim and the claim is not leaving already. Raises PortError."""
+        """Remove the claim if its NodeClaim is being deleted and the claim is not leaving already. Raises PortError."""
         if is_deleted(obj) and is_mirror(obj) and not mirrored(record).is_leaving:
             message = f"NodeClaim {record.name} was deleted"
             self._terminator.begin(record.name, TerminationReason.NODE_CLAIM_DELETED, message, report)
 
 
 def is_deleted(obj: JsonObject) -> bool:
-    """Whether somebody has asked for the object's deletion."""
+    """Whether the deletion of the object was requested."""
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))

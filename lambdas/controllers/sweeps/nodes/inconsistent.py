@@ -1,4 +1,4 @@
-"""Finds nodes that are smaller than what was launched."""
+"""Finds nodes that are smaller than planned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambdas.ports import Queue
 
 
 class InconsistentNodes(Sweep):
-    """Counts them, and has `execute` report new ones; they stay: people decide whether to keep them."""
+    """Counts them, and requests a report of new ones from `execute`; they stay until a person decides."""
 
     name = "inconsistentNodes"
 

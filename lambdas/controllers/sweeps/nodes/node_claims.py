@@ -1,4 +1,7 @@
-"""NodeClaims of the cluster that differ from the claims of the table. The table is right, but where users delete one."""
+"""Repairs NodeClaims of the cluster that differ from the claims of the table.
+
+The table is authoritative, except for deletions by users.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,18 @@ from lambdas.ports import JsonObject, Kubernetes, Queue
 from lambdas.store import ClaimStore
 
 CLAIMS_A_ROUND: Final = 250
-"""NodeClaims that one round makes or lets go at most, and as many whose status it writes; the next round continues."""
+"""The most NodeClaims that one round creates or releases, and the most whose status it writes; the next round continues."""
 
 LISTED_EVERY: Final = timedelta(minutes=6)
-"""The audit log reports deletions, and controllers write changes of claims themselves: a round repairs what they missed, and
-writes Drifted and Consolidatable. Every second observation of an idle cluster keeps it below three requests a minute."""
+"""The interval of lists.
+
+The audit log reports deletions, and controllers write changes of claims: a round repairs what they missed, and writes Drifted
+and Consolidatable. With every second observation, an idle cluster stays below three requests a minute.
+"""
 
 
 class NodeClaims(Sweep):
-    """Lists NodeClaims, then claims: a NodeClaim without a claim stands for nothing."""
+    """Lists NodeClaims, then claims, so that a NodeClaim without a claim is really obsolete."""
 
     name = "nodeClaims"
     every = LISTED_EVERY
@@ -50,9 +56,9 @@ class NodeClaims(Sweep):
         self._last = ""
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let go what users delete, and what stands for nothing; then write what is missing or out of date.
+        """Release deleted and obsolete NodeClaims; then write those that are missing or out of date.
 
-        What was made by hand goes to `execute`, which launches.
+        Hand-made NodeClaims are sent to `execute`, which launches them.
         """
         objects = {str(obj["metadata"]["name"]): obj for obj in self._kubernetes.list(NODE_CLAIMS).items}
         records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
@@ -79,7 +85,7 @@ class NodeClaims(Sweep):
     def _bring_up_to_date(
         self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound
     ) -> None:
-        """Write those that differ, so many of them; the next round begins behind the last of this one."""
+        """Write those that differ, up to the limit; the next round continues after the last of this one."""
         findings, written = Findings(round_.view), list[str]()
 
         def write(name: str) -> None:

@@ -1,6 +1,6 @@
-"""Frees Node objects of ours that belong to no claim and whose instance is gone.
+"""Releases our Node objects that belong to no claim and whose instance is gone.
 
-EKS deletes such Nodes itself; only our finalizer keeps them then. The sweep removes the finalizer, so it needs no permission to
+EKS deletes such Nodes itself; only our finalizer then keeps them. The sweep removes the finalizer, so it needs no permission to
 delete.
 """
 
@@ -19,11 +19,11 @@ from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import CloudProvider, Kubernetes
 
 ORPHANED_AFTER: Final = timedelta(minutes=5)
-"""A younger Node may have joined after the instances were listed."""
+"""The minimum age: a younger Node may have joined after the instances were listed."""
 
 
 class OrphanedNodes(Sweep):
-    """Frees deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
+    """Releases deleted Nodes. EC2 is queried once more by id, and a node that reports Ready is kept."""
 
     name = "strayNodes"
 
@@ -32,7 +32,7 @@ class OrphanedNodes(Sweep):
         self._cloud = cloud
 
     def run(self, round_: ReconcileRound) -> None:
-        """Free the nodes that are old and not ready."""
+        """Release the nodes that are old and not ready."""
         present = {found.provider_id for found in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
         unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
@@ -56,7 +56,7 @@ class OrphanedNodes(Sweep):
 
 
 def _is_dead(node: Node, now: datetime) -> bool:
-    """Whether we may free it: without our finalizer, only a finalizer of others keeps it."""
+    """Whether we may release the node: it is deleted, old and not Ready, and has our finalizer."""
     old = node.created_at is None or now - node.created_at >= ORPHANED_AFTER
     is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
     return old and not node.is_ready and is_held

@@ -1,4 +1,4 @@
-"""Finds nodes that carry the disrupted taint although nothing disrupts them."""
+"""Finds nodes with the disrupted taint although nothing disrupts them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from lambdas.ports import CloudProvider, Kubernetes, Queue
 
 
 class StaleTaints(Sweep):
-    """Removes the taint: a command was lost half-way (Karpenter). Node and rows are read again before that.
+    """Removes the taint that an interrupted command left (Karpenter). Node and rows are read again before.
 
-    A claim of a restored table knows nothing of a removal. A node that is marked with a mandatory reason keeps the taint, and
+    A claim in a restored table may lack its removal. A node that is marked with a mandatory reason keeps the taint, and
     `execute` resumes the removal. A node whose instance is ending keeps it too, until it is not ready.
     """
 
@@ -34,7 +34,7 @@ class StaleTaints(Sweep):
         self._work = work
 
     def run(self, round_: ReconcileRound) -> None:
-        """Free our nodes that carry it without reason."""
+        """Untaint our nodes that have it without reason."""
         view = round_.view
         kept = (record for record in view.claims.values() if record.deletion is None)
         ours = {record.node_name: record.name for record in kept if record.node_name}
@@ -73,10 +73,13 @@ class StaleTaints(Sweep):
         round_.each(marked, free, subject=lambda node: node.name)
 
     def _is_in_command(self, claim: str) -> bool:
-        """Checked after the claim was read: a command takes its places in the transaction in which it starts."""
+        """Whether a started command names the claim.
+
+        Checked after the claim was read: a command starts in one transaction with its claims.
+        """
         return any(claim in command.command.claims for command in self._stores.commands.all())
 
 
 def _is_half_undone(record: ClaimRecord) -> bool:
-    """Whether it stays and yet counts as leaving: the run that abandoned its command died before the end."""
+    """Whether it stays but still counts as leaving: the run that abandoned its command crashed before the end."""
     return record.is_settled and (record.is_disrupting or not record.reserved)

@@ -1,4 +1,4 @@
-"""Finds nodes that joined and do not become ready for pods."""
+"""Finds nodes that joined but do not become ready for pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class UninitializedNodes(Sweep):
     name = "lateNodes"
 
     def run(self, round_: ReconcileRound) -> None:
-        """Report for each what it waits for."""
+        """Report for each node what it waits for."""
         view = round_.view
         late = [record for record in view.claims.values() if is_late_to_initialize(record, view.snapshot.now)]
         nodes = {node.name: node for node in view.snapshot.nodes}

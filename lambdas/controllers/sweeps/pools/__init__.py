@@ -1,1 +1,1 @@
-"""Nodes that differ from what their NodePools ask for: those of deleted pools, and the number of static ones."""
+"""Sweeps over NodePools: nodes of deleted pools, and the number of nodes of static ones."""

@@ -13,7 +13,7 @@ from lambdas.ports import Kubernetes, NotFoundError
 class DeletedPools(Sweep):
     """Removes nodes with their NodePool (for Karpenter, Kubernetes' garbage collection does).
 
-    A NodeClaim that was made by hand may name a NodePool that never was, and belongs to whoever made it (Karpenter).
+    A hand-made NodeClaim may name a NodePool that never existed; it belongs to its creator (Karpenter).
     """
 
     name = "deletedPools"
@@ -44,7 +44,7 @@ class DeletedPools(Sweep):
         round_.each(claims, terminate, subject=lambda record: record.name)
 
     def _exists(self, name: str) -> bool:
-        """Checked once more by name: a list may be stale, and a whole pool is at stake."""
+        """Whether the NodePool exists, read by name: a list may be stale, and all nodes of the pool would be removed."""
         try:
             found = self._kubernetes.get(kinds.NODE_POOLS, name)
         except NotFoundError:

@@ -1,4 +1,4 @@
-"""NodePools that keep a number of nodes: what they have too many goes, what they lack `provision` is asked for."""
+"""Static NodePools: removes surplus nodes, and requests missing ones from `provision`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StaticCapacity(Sweep):
         self._wake_ups = wake_ups
 
     def run(self, round_: ReconcileRound) -> None:
-        """Ask for what is missing, and let go what is too much by the rows as they are now."""
+        """Request missing nodes, and remove surplus ones according to the current rows."""
         snapshot = round_.view.snapshot
         if lacks_nodes(snapshot):
             self._wake_ups.send([wake_up(WAKE_UP)])
@@ -43,7 +43,7 @@ class StaticCapacity(Sweep):
         )
         wanted = {pool.name: pool.replicas for pool in snapshot.node_pools}
         going: list[NodeClaim] = []
-        for claim in reversed(found):  # the most useful ones stay if others went since the observation
+        for claim in reversed(found):  # if others are gone since the observation, the most useful of these stay
             if gone[claim.node_pool] > 0:
                 gone[claim.node_pool] -= 1
             else:
