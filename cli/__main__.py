@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except Exception as error:  # noqa: BLE001 - the border: whatever is left is a bug of ours
+    except Exception as error:  # noqa: BLE001 - the outermost boundary: any other exception is a bug of ours
         _report(f"internal error: {type(error).__name__}: {error}", traced=debug)
         print("hint: run it again with --debug for the traceback, and report it with the input", file=sys.stderr)
         return INTERNAL
@@ -126,7 +126,7 @@ def _complete() -> None:
 
 
 def _ended(code: int) -> int:
-    """Flush here, while a closed pipe can still be distinguished from a bug."""
+    """Flush now, while a closed pipe can still be distinguished from a bug."""
     sys.stdout.flush()
     return code
 
@@ -140,12 +140,12 @@ def _report(problem: str, *, traced: bool) -> None:
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
-    """The parser of one command, on its own."""
+    """Return the parser of one command alone."""
     return _configured(_Parser(prog=f"fleetwright {name}", formatter_class=_Help), name)
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """The program's parser with the arguments of every command."""
+    """Return the program's parser with the arguments of every command."""
     parser = _parser(())
     commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse has no other way
     for name, command in commands.choices.items():
@@ -190,7 +190,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
-    """Exit with what the command does not take, and the option that was probably meant."""
+    """Exit with the arguments that the command does not have, and the option that was probably meant."""
     import difflib
 
     parser = command_parser(command)
@@ -212,7 +212,7 @@ def _exit_codes() -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors in one line and a hint: the whole usage of a command would push the error off the screen."""
+    """Prints errors in one line with a hint: the full usage would push the error off the screen."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: error: {message}\nhint: {self.prog} --help lists what it takes\n")

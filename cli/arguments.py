@@ -23,7 +23,7 @@ TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
 
 
 def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    """Add `-f`, which names the input; where it is not required, the cluster of the kubeconfig is read without it."""
+    """Add `-f`, which names the input; if it is optional, the default is the kubeconfig's cluster."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -37,7 +37,7 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
 
 
 def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
-    """Stop where the input holds no object: a positive answer about nothing would mislead.
+    """Stop if the input has no object: a positive answer about nothing would mislead.
 
     Raises:
         InputError: If there is none and `--allow-empty` was not given.
@@ -57,14 +57,14 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
 
 
 def add_price_terms(parser: argparse.ArgumentParser) -> None:
-    """Add what is paid besides, or in place of, list prices."""
+    """Add the file of price terms."""
     parser.add_argument(
         "--price-terms", metavar="FILE", help="discounts, licences, public addresses and commitments (JSON)"
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add `-o`, the form of the answer, and whether it is coloured."""
+    """Add `-o`, the output format, and `--color`."""
     parser.add_argument(
         "-o",
         "--output",
@@ -87,7 +87,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:
-    """Add what a decision depends on besides the manifests."""
+    """Add the inputs of a decision besides the manifests."""
     add_catalogue(parser)
     add_price_terms(parser)
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")

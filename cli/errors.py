@@ -11,18 +11,18 @@ NEGATIVE: Final = 1
 BAD_INPUT: Final = 2
 INTERNAL: Final = 3
 INTERRUPTED: Final = 130
-"""The shells' code for a command that was stopped with Ctrl-C."""
+"""The shell's exit code for a command that was stopped with Ctrl-C."""
 
 
 class InputError(FleetwrightError):
     """Input to the command cannot be read or parsed: exit code 2.
 
     Attributes:
-        problem: What is wrong, naming the object and the field where one is known.
-        source: The file concerned, or `-`; empty where there is none.
-        index: The document's index in its file, from 0; None where that means nothing.
-        place: Line and column, where the text itself is malformed.
-        hint: What to do next; empty where the problem says so.
+        problem: What is wrong, with the object and the field if known.
+        source: The file, or `-` for standard input; empty if there is none.
+        index: The document's index in its file, from 0; None if not applicable.
+        place: Line and column, if the text itself is malformed.
+        hint: What to do next; empty if the problem says it.
     """
 
     def __init__(

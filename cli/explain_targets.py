@@ -1,4 +1,4 @@
-"""Finds what `fleetwright explain` is asked about: a pod, a node or its claim, a workload, a NodePool, or a reason code."""
+"""Finds the target of `fleetwright explain`: a pod, a node or its claim, a workload, a NodePool, or a reason code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES: Final[tuple[type[ReasonCode], ...]] = (PodReason, NodeReason)
 
 
 class NamedTarget:
-    """A name as typed, and where it is looked for."""
+    """A name as typed, and the input to search."""
 
     def __init__(self, snapshot: Snapshot, text: str, namespace: str | None) -> None:
         self._snapshot = snapshot
@@ -35,7 +35,7 @@ class NamedTarget:
         """Return the explanation of the first kind of object that has the name.
 
         Raises:
-            InputError: If nothing has the name, or several pods have.
+            InputError: If no object has the name, or several pods have.
         """
         snapshot = self._snapshot
         node = self._node()
@@ -58,7 +58,7 @@ class NamedTarget:
         raise InputError(f"there is no pod, node, workload or NodePool {self._text!r} in the input", hint=self._near())
 
     def _node(self) -> str:
-        """The node's name, also for its claim's name; a claim without a node has its own."""
+        """Return the node's name, also for its claim's name; the claim's own name if it has no node."""
         if any(self._names(node.name, "Node") for node in self._snapshot.nodes):
             return self._text.rpartition("/")[2]
         claims = (claim for claim in self._snapshot.node_claims if self._names(claim.name, "NodeClaim"))
@@ -71,7 +71,7 @@ class NamedTarget:
         return next(hosts, "") if self._is_kind(kind, "Node") else ""
 
     def _workload(self) -> tuple[str, list[Pod]]:
-        """The workload of that name as `Deployment shop/web`, with its pods; of several the first by name."""
+        """Return the workload of that name as `Deployment shop/web`, with its pods; the first by name of several."""
         found: dict[str, list[Pod]] = {}
         for pod in self._snapshot.pods:
             for kind, name in _workloads_of(pod):
@@ -100,7 +100,7 @@ class NamedTarget:
         return known.lower().removesuffix("s") in ("", kind.lower())
 
     def _near(self) -> str:
-        """Names in the input with a similar spelling."""
+        """Return names in the input with a similar spelling."""
         snapshot = self._snapshot
         named = {pod.key for pod in snapshot.pods} | {node.name for node in snapshot.nodes}
         named |= {pod.name for pod in snapshot.pods} | {claim.name for claim in snapshot.node_claims}
@@ -111,7 +111,10 @@ class NamedTarget:
 
 
 def explain_code(text: str) -> Explanation | None:
-    """What a reason code of pods or nodes means and what to do about it; None for any other text, as no object has capitals."""
+    """Return the meaning and advice of a reason code of pods or nodes; None for any other text.
+
+    Names of objects have no capitals.
+    """
     for codes in _CODES:
         for code in codes:
             if code.value == text:
@@ -123,7 +126,7 @@ def explain_code(text: str) -> Explanation | None:
 
 
 def _workloads_of(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Kind and name of what a pod belongs to: its controller, and the Deployment of a ReplicaSet."""
+    """Return kind and name of a pod's workloads: its controller, and the Deployment of a ReplicaSet."""
     for owner in pod.owners:
         yield owner.kind, owner.name
         suffix = f"-{pod.labels.get(_TEMPLATE_HASH, '')}"

@@ -41,11 +41,11 @@ _Read = TypeVar("_Read")
 
 
 class DecisionInputs(msgspec.Struct, frozen=True):
-    """What a decision is made from.
+    """The inputs of a decision.
 
     Attributes:
         decode_seconds: Duration of the reading.
-        prices: The source of prices, with region and date, which are empty where the catalogue does not state them.
+        prices: The source of prices, with region and date, which are empty if the catalogue does not state them.
         own: The functions' view, under `--cluster`.
     """
 
@@ -74,7 +74,7 @@ def read_inputs(arguments: argparse.Namespace, documents: Sequence[Document] | N
         refuse_empty(arguments, inventory.total)
         region = region_of(arguments, given)
         snapshot = _assembled(inventory, arguments, region)
-    gc.freeze()  # all of it lives as long as the command, so the collector need not visit it again
+    gc.freeze()  # everything lives as long as the command, so the collector need not visit it
     for warning in inventory.warnings():
         warn(warning)
     ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
@@ -126,7 +126,7 @@ def observe_installation(installation: Installation, arguments: argparse.Namespa
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
-    """The objects of the files, or without any those of the kubeconfig's cluster."""
+    """Return the objects of the files, or without files those of the kubeconfig's cluster."""
     if arguments.files:
         return read(arguments.files)
     from cli.cluster.live import read_live
@@ -135,12 +135,12 @@ def _given(arguments: argparse.Namespace) -> Sequence[Document]:
 
 
 def warn(text: str) -> None:
-    """One warning line."""
+    """Print one warning line."""
     write_stderr(f"warning: {text}")
 
 
 def read_catalogue(path: str) -> Catalogue:
-    """The catalogue in a file.
+    """Return the catalogue in a file.
 
     Raises:
         InputError: If it cannot be read or understood.
@@ -204,7 +204,7 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace, region: str)
 
 
 def region_of(arguments: argparse.Namespace, documents: Sequence[Document]) -> str:
-    """Return the region whose built-in market counts where no `--catalog` is given."""
+    """Return the region of the built-in market to use without `--catalog`."""
     return arguments.region or named_region(documents) or REGION_DEFAULT
 
 
@@ -219,7 +219,7 @@ def _prices_of(arguments: argparse.Namespace, region: str) -> JsonObject:
 
 
 def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: Sequence[JsonObject]) -> Catalogue:
-    """The catalogue of `--catalog`, without one what is built in for the region.
+    """Return the catalogue of `--catalog`, or else the region's built-in one.
 
     Raises:
         InputError: If it cannot be read, or nothing is built in for the region.

@@ -1,4 +1,4 @@
-"""Where a reason code is explained: on the documents' site where one is named, else in the repository."""
+"""Finds the page of a reason code: on the documentation site if one is configured, else in the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.terminal.style import style
 from core.explain import PAGE
 
 VARIABLE: Final = "FLEETWRIGHT_DOCS_URL"
-"""Where `make site`'s pages are served, such as https://docs.example.com/fleetwright."""
+"""Environment variable with the address of `make site`'s pages, such as https://docs.example.com/fleetwright."""
 
 _CODES_MAX: Final = 3
 
@@ -22,14 +22,14 @@ def reason_page(code: str) -> str:
 
 
 def on_site(text: str) -> str:
-    """Return a text of the core with its links to the repository's page replaced by the site's, where one is named."""
+    """Return a text of the core with its links to the repository's page replaced by the site's, if one is configured."""
     base = os.environ.get(VARIABLE, "").rstrip("/")
     # A page has a folder of its own on the site.
     return text.replace(PAGE, f"{base}/{PAGE.removeprefix('docs/').removesuffix('.md')}/") if base else text
 
 
 def pages_lines(codes: Iterable[str]) -> str:
-    """Return where these codes are explained, the first few: on the site, or by a command that needs no site."""
+    """Return where the first few of these codes are explained: on the site, or by a command that needs no site."""
     is_served = bool(os.environ.get(VARIABLE))
     found = list(dict.fromkeys(codes))[:_CODES_MAX]
     lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]

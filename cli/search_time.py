@@ -1,4 +1,4 @@
-"""Bounds the search for cheaper nodes by the arguments."""
+"""Bounds the search for cheaper nodes according to the arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _PATIENCE: Final = 4
 
 
 _PRECISION: Final = 0.02
-"""Seconds for which a measurement serves: to read processor time costs up to a millisecond, a step of a search little more."""
+"""Seconds for which a measurement is reused: reading the processor time takes up to a millisecond, a search step little
+more."""
 
 
 TIME: Final = "time"
@@ -28,7 +29,7 @@ class TimeBrake:
     """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
 
     Attributes:
-        has_braked: Whether the time was ever over, so that the plan may depend on the machine.
+        has_braked: Whether time was over at any check, so that the plan may depend on the machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -54,19 +55,19 @@ class TimeBrake:
 
     @property
     def stopped_by(self) -> str:
-        """`time` where the clock cut the search short, so that the plan may depend on the machine; else `iterations`."""
+        """`time` if the clock ended the search early, so that the plan may depend on the machine; else `iterations`."""
         return TIME if self.has_braked and self._seconds > 0 else "iterations"
 
 
 def share_of_time(arguments: argparse.Namespace) -> TimeBrake | None:
-    """The brake of `--time-budget`; None where `--improve-iterations` alone bounds the search."""
+    """Return the brake of `--time-budget`; None if only `--improve-iterations` bounds the search."""
     return None if arguments.improve_iterations is not None else TimeBrake(arguments.time_budget)
 
 
 def timing(inputs: DecisionInputs, solve_seconds: float, brake: TimeBrake | None) -> JsonObject:
-    """How long reading and deciding took, and what stopped the search.
+    """Return how long reading and deciding took, and what stopped the search.
 
-    Nothing under an iteration bound, which promises the same bytes for the same input.
+    The durations are null under an iteration bound, which guarantees the same bytes for the same input.
     """
     if brake is None:
         return {"decodeSeconds": None, "solveSeconds": None}
@@ -78,7 +79,7 @@ def timing(inputs: DecisionInputs, solve_seconds: float, brake: TimeBrake | None
 
 
 def brake_line(stopped_by: str | None) -> str:
-    """Return what to do where the clock cut a search short, empty where it did not."""
+    """Return advice if the clock ended a search early, else an empty text."""
     if stopped_by != TIME:
         return ""
     text = (

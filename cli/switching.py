@@ -30,7 +30,7 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
 def switch_to(arguments: argparse.Namespace, mode: Mode) -> int:
     """Set the selected switches to `mode`.
 
-    Negative where one was left unchanged, because it is stricter than requested, or could not be set: all others are.
+    Negative if one is unchanged because it is stricter than requested or could not be set; all others are set.
     """
     from cli.answers.plan_document import API_VERSION
     from cli.cluster.installation import find_installation

@@ -27,7 +27,7 @@ _NAMED_MAX: Final = 10
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of the comparison; `hourly` in nano-dollars, of the nodes that run and of those to be launched."""
+    """One side of the comparison; `hourly` is in nano-dollars, of running nodes and of nodes to launch."""
 
     snapshot: Snapshot
     plan: Plan
@@ -65,14 +65,14 @@ def difference_document(before: Side, after: Side) -> JsonObject:
 
 
 def as_table(document: JsonObject) -> str:
-    """The difference for a terminal."""
+    """Format the difference for a terminal."""
     rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
     table = output.table(("", "BEFORE", "AFTER", "CHANGE"), rows)
     return "\n\n".join(part for part in (table, *_details(document), prices_line(document)) if part)
 
 
 def as_markdown(document: JsonObject) -> str:
-    """The difference as a comment on a pull request."""
+    """Format the difference as a comment on a pull request."""
     lines = ["### Fleetwright: what this change does", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _rows(document)]
     for found in _details(document):
@@ -123,7 +123,7 @@ def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
 
 
 def _details(document: JsonObject) -> list[str]:
-    """Return what the counts stand for, each as a heading and indented lines."""
+    """Return the objects behind the counts, each as a heading and indented lines."""
     found = []
     for field, change in (("podsLost", "left without a place"), ("podsGained", "given a place")):
         pods = document[field]
@@ -153,7 +153,7 @@ def _more(count: int) -> list[str]:
 
 
 def _meaning(code: str) -> str:
-    """Return the meaning of a drift reason, the code itself where a condition of the cluster has another one."""
+    """Return the meaning of a drift reason; the code itself if it is unknown, from a condition of the cluster."""
     documented: dict[str, Any] = {str(member): member for member in (*DriftReason, NodeReason.NODE_POOL_NOT_FOUND)}
     return f"{code}: {documented[code].clause}" if code in documented else code
 

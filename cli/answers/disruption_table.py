@@ -34,7 +34,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 
 def disruption_names(document: JsonObject) -> str:
-    """The nodes that go, as kubectl names objects."""
+    """Return the leaving nodes as kubectl names objects."""
     return "\n".join(f"node/{node}" for command in document["commands"] for node in command["nodes"])
 
 
@@ -60,7 +60,7 @@ def _summary(document: JsonObject) -> str:
 
 
 def _payback(commands: Sequence[JsonObject]) -> str:
-    """When the savings of the last command have paid for its move."""
+    """Return the longest time after which a command's savings have paid for its move."""
     minutes = max((command["paybackMinutes"] or 0 for command in commands), default=0)
     return f"; each command pays for itself within {counted(minutes, 'minute')}" if minutes else ""
 
@@ -88,7 +88,7 @@ def _commands(commands: Sequence[JsonObject]) -> str:
 
 
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
-    """Nodes that stay for the same reason share an entry; in the short form also those whose reasons name different pods."""
+    """Return an entry for nodes that stay for the same reason; in the short form, also if the reasons name different pods."""
     by_code: dict[str, dict[str, list[str]]] = {}
     for found in blocked:
         by_code.setdefault(found["reason"], {}).setdefault(_of_it(found["message"], found["node"]), []).append(
@@ -105,7 +105,7 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
 
 
 def _of_it(message: str, node: str) -> str:
-    """The message with `it` for the node, so that nodes can share it."""
+    """Return the message with `it` for the node, so that nodes can share it."""
     return message.replace(f"node {node}", "it").replace(node, "it")
 
 
@@ -117,14 +117,14 @@ def _alike(reason: str, message: str, nodes: Sequence[str], *, shows_all: bool) 
 
 
 def _such_as(reason: str, by_message: Mapping[str, Sequence[str]]) -> str:
-    """One entry for all nodes of a code, with the message of the first."""
+    """Return one entry for all nodes of a code, with the message of the first."""
     first, *rest = (node for nodes in by_message.values() for node in nodes)
     named = output.several(rest, _NAMED_MAX)
     return f"{len(rest) + 1} nodes stay [{reason}], such as {first}: {next(iter(by_message))}\n  {named}"
 
 
 def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
-    """How many nodes may go now; reasons with the same number share it."""
+    """Return how many nodes may go now; reasons with the same number are joined."""
     pools = []
     for pool, by_reason in sorted(budgets.items()):
         numbers: dict[int | None, list[str]] = {}

@@ -12,7 +12,7 @@ _PROVEN: Final = 0.0005
 
 
 _TOO_LOW: Final = 0.1
-"""Share of the cost below which a bound says nothing: places of capacity reservations cost next to nothing, and bounds do not
+"""Share of the cost below which a bound is not shown: places of capacity reservations cost nearly nothing, and bounds do not
 count them."""
 
 
@@ -27,7 +27,7 @@ def rate(hourly: float) -> str:
 
 
 def distance(hourly: float, lower_bound: float | None) -> str:
-    """Return how far a cost is from the proven minimum, as a part of a sentence; empty where nothing useful is proven."""
+    """Return how far a cost is from the proven minimum, as a part of a sentence; empty without a useful bound."""
     if lower_bound is None or lower_bound < hourly * _TOO_LOW or not hourly:
         return ""
     if (hourly - lower_bound) / hourly <= _PROVEN:

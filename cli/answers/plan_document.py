@@ -20,7 +20,7 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """`kind: Plan`, without its timing; `buffers` only where capacity buffers are planned for."""
+    """Return `kind: Plan` without its timing; with `buffers` only if there are capacity buffers."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
@@ -55,7 +55,7 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
 
 
 def claim_document(claim: PlannedClaim) -> JsonObject:
-    """One node to launch; `bufferPods` only where it keeps room for capacity buffers, `commitment` only where one covers it."""
+    """Return one node to launch, with `bufferPods` only if it is for capacity buffers, `commitment` only if one covers it."""
     document = {
         "name": claim.name,
         "nodePool": claim.node_pool,
@@ -75,7 +75,7 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Format a time in UTC as Kubernetes does; fractions only where there are any."""
+    """Format a time in UTC like Kubernetes, with fractions of a second only if there are any."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -112,7 +112,7 @@ def _room(room: BufferRoom) -> JsonObject:
 
 
 def _cost(cost: Cost) -> JsonObject:
-    """`gap` is the share of the cost that the bound leaves open."""
+    """Return the cost; `gap` is the share of it above the bound."""
     if cost.lower_bound is None:
         return {"hourly": dollars(cost.hourly), "lowerBound": None, "gap": None}
     gap = (cost.hourly - cost.lower_bound) / cost.hourly if cost.hourly else 0.0
@@ -120,7 +120,7 @@ def _cost(cost: Cost) -> JsonObject:
 
 
 def _spot_price(claims: Iterable[PlannedClaim]) -> int:
-    """Return nano-dollars an hour of what is launched on spot: reservations go first, and spot before on-demand."""
+    """Return nano-dollars per hour of nodes launched as spot: reservations come first, and spot before on-demand."""
     return sum(c.price for c in claims if labels.SPOT in c.capacity_types and labels.RESERVED not in c.capacity_types)
 
 

@@ -29,12 +29,12 @@ def plan_wide(document: JsonObject) -> str:
 
 
 def plan_names(document: JsonObject) -> str:
-    """The nodes to launch, as kubectl names objects."""
+    """Return the nodes to launch as kubectl names objects."""
     return "\n".join(f"nodeclaim.karpenter.sh/{claim['name']}" for claim in document["nodeClaims"])
 
 
 def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
-    """The parts that are not empty, in order."""
+    """Return the non-empty parts, in order."""
     parts = [
         _summary(document),
         new_nodes,
@@ -82,7 +82,7 @@ def _cost(document: JsonObject) -> str:
 
 
 def _covered(claims: Sequence[JsonObject]) -> str:
-    """Return how many new nodes each commitment covers, empty where there are none."""
+    """Return how many new nodes each commitment covers, empty without commitments."""
     counts = Counter(claim["commitment"] for claim in claims if "commitment" in claim)
     return ", ".join(f"{name} covers {counted(count, 'new node')}" for name, count in sorted(counts.items()))
 
@@ -174,7 +174,7 @@ def _buffers(document: JsonObject) -> str:
 
 
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
-    """Group pods with the same result: the code, and what came nearest."""
+    """Group unplaced pods by code and nearest miss."""
     by_fate: dict[tuple[str, str], list[str]] = {}
     for found in document["unschedulable"]:
         by_fate.setdefault((found["reason"], found["message"]), []).append(found["pod"])

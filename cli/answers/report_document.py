@@ -18,7 +18,7 @@ from core.ledger.log import LogEntry
 from core.model.values.quantity import dollars
 
 OBJECTS_SHOWN: Final = 5
-"""Sentences under one reason."""
+"""The most sentences that are shown for one reason."""
 
 ASSUMPTIONS: Final = (
     "instances cost the price of their launch from launch to termination; discounts, volumes and traffic are not in it",
@@ -29,7 +29,7 @@ ASSUMPTIONS: Final = (
 
 
 class BaselinePlay(msgspec.Struct, frozen=True):
-    """Two plays of the period: as it was asked for, and with every node kept."""
+    """Two plays of the period: with the recorded settings, and with every node kept."""
 
     asked: int
     kept: int

@@ -1,4 +1,4 @@
-"""What another provisioner did beside what we would have done: the answer of `fleetwright shadow report`."""
+"""Compares what another provisioner did with what we would have done: the answer of `fleetwright shadow report`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from core.counterfactual.recorded_fleet import RecordedFleetResult
 from core.model.values.quantity import dollars
 
 LONG_WAIT: Final = timedelta(minutes=2)
-"""A pod that waited longer is counted as one that waited long."""
+"""The wait from which a pod counts as having waited long."""
 
 BOOT: Final = timedelta(seconds=60)
-"""Assumed for a new node where no node of the period shows how long one takes."""
+"""The assumed boot time of a node if no node of the period shows one."""
 
 NAMED_MAX: Final = 20
-"""Pods that are named; all are counted."""
+"""The most pods that are named; all are counted."""
 
 
 def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played: PlayResult) -> JsonObject:
-    """`kind: ShadowReport`. `worse`: everything in which the recorded fleet did better than ours would have."""
+    """Return `kind: ShadowReport`. `worse` lists everything in which the recorded fleet did better than ours."""
     boot = fleet.boot or BOOT
     ours = _our_waits(fleet, played, boot)
     did = _recorded(fleet, recorded)
@@ -59,7 +59,7 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played
 
 
 def _our_waits(fleet: RecordedFleetResult, played: PlayResult, boot: timedelta) -> dict[str, timedelta]:
-    """How long each pod that came would have waited; one that took the place of a pod that left did not wait."""
+    """Return how long each new pod would have waited; one that took the place of a pod that left did not wait."""
     found = {}
     for pod, since in fleet.arrived.items():
         placement = played.placements.get(pod)
@@ -103,7 +103,7 @@ def _cost(cost: int, recorded: RecordedPeriod) -> JsonObject:
 
 
 def _waits(waits: Mapping[str, timedelta], never: Sequence[str]) -> JsonObject:
-    """Of the pods that came in the period."""
+    """Summarize the waits of the pods that were created in the period."""
     seconds = sorted(wait / timedelta(seconds=1) for wait in waits.values())
     return {
         "pods": len(seconds),

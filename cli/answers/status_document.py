@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def status_document(snapshot: Snapshot, own: OwnState | None, *, cluster: str | None) -> JsonObject:
-    """Return the status of the snapshot's cluster, with the functions' view where it was read."""
+    """Return the status of the snapshot's cluster, with the functions' view if it was read."""
     found = cluster_status(snapshot)
     records: Mapping[str, ClaimRecord] = own.view.claims if own is not None else {}
     going = {record.node_name or name: record.deletion.reason for name, record in records.items() if record.deletion}
@@ -79,7 +79,7 @@ def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
 
 
 def _claims(snapshot: Snapshot, records: Mapping[str, ClaimRecord]) -> list[JsonObject]:
-    """Every node of ours by the name of its claim."""
+    """Return all our nodes, by the name of their claims."""
     states = sorted((state for state in state_nodes(snapshot) if state.is_managed), key=lambda state: state.claim_name)
     return [_claim(state, dollars(paid_price(state, snapshot)), records.get(state.claim_name)) for state in states]
 
@@ -149,7 +149,7 @@ def _breaker(breaker: Any) -> JsonObject:
 
 
 def _sweeps(states: Mapping[str, SweepState]) -> JsonObject:
-    """`cleanAt`: when every part of `reconcile` had last put right what it saw; null before the first time."""
+    """Return the state of `reconcile`. `cleanAt`: when all of its sweeps were last clean; null before the first time."""
     failing = [(name, state) for name, state in sorted(states.items()) if state.failures]
     moments: Sequence[datetime] = [state.clean_at for _, state in failing] or [s.clean_at for s in states.values()]
     cleanest = None if not moments else min(moments) if failing else max(moments)

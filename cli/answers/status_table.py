@@ -1,4 +1,4 @@
-"""Formats the status for people: first what holds the cluster back, then its NodePools, then what is in progress."""
+"""Formats the status for people: first brakes and problems, then NodePools, then work in progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED_MAX: Final = 3
 
 
 def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """The status in groups; with `shows_all` every node, not only those that come or go."""
+    """Format the status in groups; with `shows_all` every node, not only those that are starting or leaving."""
     parts = [
         _summary(document),
         _brakes(document),
@@ -34,7 +34,7 @@ def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 
 def organisation_table(document: JsonObject) -> str:
-    """One row a cluster, and below what could not be read."""
+    """Format one row per cluster, and below them what could not be read."""
     rows = [
         (
             found["cluster"],
@@ -54,7 +54,7 @@ def organisation_table(document: JsonObject) -> str:
 
 
 def status_names(document: JsonObject) -> str:
-    """The nodes of ours, as kubectl names objects."""
+    """Return our nodes as kubectl names objects."""
     return "\n".join(f"node/{claim['node']}" for claim in document["claims"] if claim["node"])
 
 
@@ -78,7 +78,7 @@ def _is_are(number: int) -> str:
 
 
 def _brakes(document: JsonObject) -> str:
-    """Nothing where the functions' view was not read: silence is not an all-clear."""
+    """Return the engaged brakes; nothing if the functions' view was not read, since silence must not look like an all-clear."""
     if document["brakes"] is None:
         return ""
     lines = [
@@ -119,7 +119,7 @@ def _pools(document: JsonObject) -> str:
 
 
 def _budgets(budgets: Mapping[str, int | None]) -> str:
-    """How many nodes may go now; reasons with the same number share it."""
+    """Return how many nodes may go now; reasons with the same number are joined."""
     numbers: dict[int | None, list[str]] = {}
     for reason, left in sorted(budgets.items()):
         numbers.setdefault(left, []).append(reason)
@@ -203,5 +203,5 @@ def _sweeps(document: JsonObject) -> str:
 
 
 def _short(moment: str) -> str:
-    """A moment to the minute, UTC."""
+    """Format a time to the minute, UTC."""
     return f"{datetime.fromisoformat(moment):%m-%d %H:%M}"

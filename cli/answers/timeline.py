@@ -34,17 +34,17 @@ class Happening(Protocol):
 
     @property
     def event(self) -> str:
-        """What happened."""
+        """The kind of event."""
         ...
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Which object it happened to, and how."""
+        """The object of the event, and details."""
         ...
 
 
 def timeline(events: Sequence[Happening]) -> str:
-    """At most `LINES_MAX` lines, or one a day; stretches without any event are left out."""
+    """Format at most `LINES_MAX` lines, or one a day; intervals without events are left out."""
     if not events:
         return "nothing happened"
     start, end = _moment(events[0]), _moment(events[-1])
@@ -70,7 +70,7 @@ def timeline(events: Sequence[Happening]) -> str:
 
 
 class _Standing:
-    """The state: pods without a place, the most of them in this interval, instances and their cost."""
+    """The state: pending pods, their maximum in this interval, instances and their cost."""
 
     def __init__(self) -> None:
         self.pending: set[str] = set()

@@ -23,7 +23,10 @@ ASSUMPTIONS: Final = (
 
 
 def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayResult) -> JsonObject:
-    """`kind: WhatIf`. `modelError`: by how much the play of what was asked for then misses the recorded dollars."""
+    """Return `kind: WhatIf`.
+
+    `modelError`: the difference between the play with the recorded settings and the recorded dollars.
+    """
     period, real = recorded.until - recorded.since, dollars(recorded.cost)
     first, second = _side(before, period), _side(after, period)
     return {
@@ -49,7 +52,7 @@ def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayRe
 
 
 def what_if_table(document: JsonObject) -> str:
-    """The difference for a terminal."""
+    """Format the difference for a terminal."""
     rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
     lost, gained = document["difference"]["podsLost"], document["difference"]["podsGained"]
     parts = [_head(document), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
@@ -59,7 +62,7 @@ def what_if_table(document: JsonObject) -> str:
 
 
 def what_if_markdown(document: JsonObject) -> str:
-    """The difference as a comment on a pull request."""
+    """Format the difference as a comment on a pull request."""
     lines = ["### Fleetwright: what this would have done", "", _head(document), ""]
     lines += ["| | as then | as now | |", "| --- | ---: | ---: | ---: |"]
     lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _rows(document)]

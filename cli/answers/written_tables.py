@@ -1,4 +1,4 @@
-"""Tables of a document as Markdown, and as one HTML page that loads nothing."""
+"""Writes tables of a document as Markdown, and as one self-contained HTML page."""
 
 from __future__ import annotations
 

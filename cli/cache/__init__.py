@@ -1,1 +1,1 @@
-"""Keeps between two runs of the program what takes long to derive from what it reads: the same answers, sooner."""
+"""Caches expensive results between runs of the program."""

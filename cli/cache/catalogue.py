@@ -1,4 +1,4 @@
-"""Keeps the built-in catalogue as some EC2NodeClasses shape it: thirteen hundred types a list take a tenth of a second."""
+"""Caches the built-in catalogue as sized for EC2NodeClasses: sizing thirteen hundred types takes a tenth of a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.model.catalogue import Catalogue, InstanceType
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A catalogue, with each list of types once: planning prepares a list once however many classes share it.
+    """A catalogue with each distinct list of types once: planning prepares a list once for all classes that share it.
 
     Attributes:
         lists: The lists of types.
@@ -24,7 +24,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def builtin_catalogue(store: Store, region: str, node_classes: Sequence[Mapping[str, Any]]) -> Catalogue:
-    """The catalogue of a region, sized for these EC2NodeClasses.
+    """Return the catalogue of a region, sized for these EC2NodeClasses.
 
     Raises:
         InvalidInputError: If no market of that region is built in.

@@ -1,4 +1,4 @@
-"""Reads Karpenter's objects as `core.api` does, and keeps the result: pydantic's models take longer to load than a plan."""
+"""Reads Karpenter's objects through `core.api`, and caches the result: loading pydantic's models takes longer than a plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.model.overlay import NodeOverlay
 
 
 class _Readings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the objects of one input were read as, each kind in the order of its objects."""
+    """The results of reading one input's objects, each kind in the order of its objects."""
 
     node_pools: tuple[NodePool, ...]
     node_classes: tuple[NodeClass, ...]
@@ -33,7 +33,7 @@ _FIELDS: Final[Mapping[str, Resource]] = {
 
 
 class KeptReaders:
-    """The functions of `core.api` that read these objects, each call answered from the store where it can be."""
+    """The readers of `core.api` for these objects, cached in the store."""
 
     def __init__(self, store: Store, objects: Mapping[Resource, Sequence[Any]]) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class KeptReaders:
         return cast("NodeOverlay", self._answer("node_overlay", obj))
 
     def keep(self) -> None:
-        """Keep what was read, unless some object was refused: its message is formed by reading it again."""
+        """Store the results, unless an object was refused: its message is created by reading it again."""
         if not self._read or any(id(obj) not in self._read for found in self._objects.values() for obj in found):
             return
         readings = {name: tuple(self._read[id(obj)] for obj in found) for name, found in self._objects.items()}

@@ -1,4 +1,4 @@
-"""Identifies the code that derives what is kept: a change of it must not meet what an older version has left."""
+"""Identifies the code that derives cached results, so that changed code does not use results of an older version."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SOURCES: Final = (
     "labels.py",
     "lazy_names.py",
 )
-"""Parts of `core` that read Karpenter's objects and build the catalogue. A test holds them against what is imported."""
+"""Parts of `core` that read Karpenter's objects and build the catalogue. A test compares them with the actual imports."""
 
 _LIBRARIES: Final = ("pydantic", "msgspec")
 
 
 @cache
 def program_digest() -> bytes:
-    """Return the digest of that code and its libraries' versions; empty where the sources cannot be read."""
+    """Return the digest of that code and its libraries' versions; empty if the sources cannot be read."""
     versions = repr((sys.version_info, msgspec.__version__)).encode()
     try:
         return files_digest({"versions": versions, **{name: path.read_bytes() for name, path in _files().items()}})

@@ -14,10 +14,10 @@ from typing import Any, Final
 from cli.cache.program import program_digest
 
 VARIABLE: Final = "FLEETWRIGHT_CACHE_DIR"
-"""Another folder; empty for none, so that nothing is kept."""
+"""Environment variable with another cache folder; empty to disable caching."""
 
 BYTES_MAX: Final = 64 * 2**20
-"""Of all files together; those that were written first go first."""
+"""The most bytes of all files together; the oldest are deleted first."""
 
 _WITHOUT_REFERENCES: Final = 2
 """The version of marshal's format in which equal content has equal bytes, regardless of sharing."""
@@ -27,15 +27,15 @@ _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Store:
-    """Content by key, on disk. What cannot be read or written is derived again: nothing depends on it."""
+    """Content by key, on disk. Unreadable content is derived again; failures to write are ignored."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def key(self, *parts: Any) -> str:
-        """Return the key of what these inputs give under this version of the code; empty where nothing is kept.
+        """Return the key for the result of these inputs under this version of the code; empty if caching is disabled.
 
-        Parts are bytes, or values as JSON has them. Where one holds another value, equal inputs cannot be recognized.
+        Parts are bytes or JSON values. With any other value, equal inputs cannot be recognized.
         """
         if self._folder is None or not (program := program_digest()):
             return ""
@@ -45,7 +45,7 @@ class Store:
             return ""
 
     def get(self, key: str) -> bytes | None:
-        """Return the content under a key, None where there is none or where the file is damaged."""
+        """Return the content of a key, None if there is none or the file is damaged."""
         if self._folder is None or not key or not _is_own(self._folder):
             return None
         try:
@@ -56,7 +56,7 @@ class Store:
         return content if hashlib.sha256(content).digest() == digest else None
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep the content. Whoever reads at the same time sees all of it or none."""
+        """Store the content atomically."""
         if self._folder is None or not key:
             return
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def user_store() -> Store:
 
 
 def _is_own(folder: Path) -> bool:
-    """Return whether nobody else can write there: what is read from it decides plans."""
+    """Return whether only the user can write to the folder: its content decides plans."""
     try:
         about = folder.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Arguments that say which cluster is read, which installation is asked, and with whose permissions."""
+"""Arguments that select the cluster or installation to read, and the credentials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.errors import InputError
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add `--context`: which cluster is read where no file is given."""
+    """Add `--context`: the cluster to read if no file is given."""
     parser.add_argument(
         "--context", metavar="NAME", help="without -f: the kubeconfig's context to read (default: the current one)"
     )
@@ -52,6 +52,6 @@ def add_all(parser: argparse.ArgumentParser, which: Any = None) -> None:
 
 
 def refuse_role_alone(arguments: argparse.Namespace) -> None:
-    """Stop where a role is named that would not be assumed. Raises InputError."""
+    """Stop if `--role` is given without `--all`. Raises InputError."""
     if arguments.role and not arguments.all:
         raise InputError("--role is for --all", hint="--profile names the credentials for one cluster")

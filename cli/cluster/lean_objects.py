@@ -25,7 +25,7 @@ DECIDING: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-"""Annotations that some decision reads, besides those in the domains above."""
+"""Annotations that decisions read, besides those in the domains above."""
 
 _NOT_DECIDING: Final = (labels.CLAIM_SPEC, labels.DECISION, labels.LAUNCH_VALIDATION)
 _UNREAD_METADATA: Final = ("managedFields", "resourceVersion", "selfLink", "generateName")
@@ -52,7 +52,7 @@ def lean(resource: Resource, obj: JsonObject) -> JsonObject:
 
 
 def _lean_plain(obj: JsonObject) -> JsonObject:
-    """Return Karpenter's own object whole, except for metadata that others wrote."""
+    """Return Karpenter's object completely, except for metadata of other writers."""
     kept = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
     kept["metadata"] = _lean_plain_metadata(obj.get("metadata") or {})
     template = (kept.get("spec") or {}).get("template")

@@ -14,7 +14,7 @@ from core.manifests.wire.api_resources import Resource
 
 PAGE: Final = 500
 PAGES_MAX: Final = 1000
-"""Half a million objects of a kind: five times what the largest clusters have."""
+"""The most pages of a kind: half a million objects, five times as many as the largest clusters have."""
 
 ANSWER_SECONDS: Final = 60
 
@@ -36,10 +36,10 @@ _ALWAYS: Final = (
     kinds.SERVICES,
     kinds.PODS,
 )
-"""Everything that a decision reads. Nodes come before pods: an error overestimates free room rather than misses a pod's use of
-it.
+"""Everything that a decision reads.
 
-Other workloads are left out: their existing pods are listed, and pods that do not exist yet cannot be bound.
+Nodes come before pods, so that pods which are bound in between count. Other workloads are left out: their existing pods are
+listed, and pods that do not exist yet cannot be bound.
 """
 
 _ABSENT: Final = 404
@@ -50,7 +50,7 @@ def read_live(context: str | None) -> list[Document]:
     """Return every object that a decision reads.
 
     Raises:
-        InputError: If there is no such context, the cluster does not answer, or the user may not list a kind.
+        InputError: If the context does not exist, the cluster does not answer, or the user may not list a kind.
     """
     client = _client(context)
     return [
@@ -83,7 +83,7 @@ def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
 
 
 def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
-    """Return one page; an empty one where the kind is not installed."""
+    """Return one page; an empty one if the kind is not installed."""
     from urllib3.exceptions import HTTPError
 
     query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]

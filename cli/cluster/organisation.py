@@ -1,6 +1,6 @@
 """Finds every cluster with an installation over regions and accounts: by the path of their kill switches, under assumed roles.
 
-What may not be read is named beside what was; it never hides the rest.
+Clusters that cannot be read are named in the answer; they do not hide the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HINT: Final = "--region, --profile and --role say where to look, and with whose permissions"
 
 _SESSION_NAME: Final = "fleetwright"
-"""Names the user of an assumed role in CloudTrail."""
+"""The session name of assumed roles in CloudTrail."""
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class FoundCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that could not be read, or a whole account and region where `cluster` is empty."""
+    """A cluster that could not be read, or a whole account and region if `cluster` is empty."""
 
     cluster: str
     region: str
@@ -83,10 +83,10 @@ class Organisation(msgspec.Struct, frozen=True):
     unreadable: tuple[Unreadable, ...]
 
     def ask(self, question: Callable[[FoundCluster], T]) -> tuple[list[tuple[FoundCluster, T]], tuple[Unreadable, ...]]:
-        """Ask each cluster; one that fails is named with the others that cannot be read.
+        """Call `question` for each cluster; failing clusters are added to the unreadable ones.
 
         Raises:
-            InputError: If not a single one answers.
+            InputError: If no cluster answers.
         """
         answers, failed = list[tuple[FoundCluster, T]](), list(self.unreadable)
         for found in self.clusters:
@@ -104,7 +104,7 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
     """Return every cluster that the arguments mean.
 
     Raises:
-        InputError: If there is none at all.
+        InputError: If there is none.
     """
     clusters, unreadable = list[FoundCluster](), list[Unreadable]()
     for site in _sites(arguments):
@@ -131,7 +131,7 @@ def _problem(error: Exception) -> str:
 
 
 def unreadable_text(found: Sequence[Mapping[str, str | None]]) -> str:
-    """What could not be read, for people; empty where all was."""
+    """Return what could not be read, for people; empty if everything was."""
     lines = [
         f"{' '.join(filter(None, (one['cluster'], one['region'], one['role']))) or 'the account'} cannot be read: "
         f"{one['problem']}"

@@ -1,4 +1,4 @@
-"""Reads the functions' view of a cluster: their present observation, and what holds them back. It writes nothing."""
+"""Reads the functions' view of a cluster without writing: their present observation, and what holds them back."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OwnState(msgspec.Struct, frozen=True, kw_only=True):
         breakers: The state of each NodePool's breaker.
         sweeps: The states of `reconcile`'s sweeps, by name.
         prices_read_at: When prices were last read; None before the first time.
-        proposals: Commands that wait for approval; None where the functions ask for none.
+        proposals: Commands that wait for approval; None if the installation needs no approvals.
         stale_market: Parts of the market that were last read long ago.
     """
 
@@ -68,7 +68,7 @@ def read_own_state(installation: Installation, given: Inventory | None, now: dat
 
     Args:
         installation: The installation to read.
-        given: The cluster's objects, where they are known already; None: they are read from EKS with the session's permissions.
+        given: The cluster's objects, if already read; None to read them from EKS with the session's permissions.
         now: The moment of the observation; None: the present.
 
     Raises:
@@ -130,7 +130,7 @@ class _Stopped:
 
 
 class GivenObjects:
-    """Objects that were read already, served as the observer lists them (the part of `lambdas.ports.Kubernetes` it uses)."""
+    """Serves objects that were already read to the observer (the part of `lambdas.ports.Kubernetes` that it uses)."""
 
     def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""Reads the commands that wait for approval, and stores what a person says of one, with the user's own AWS permissions."""
+"""Reads the commands that wait for approval, and stores a person's verdict, with the user's own AWS permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lambdas.adapters.aws.service import QUICK
 from lambdas.ports import ConflictError, PortError
 
 TRIES: Final = 3
-"""How often a verdict is written again where the functions changed the row at the same moment."""
+"""The most attempts to write a verdict against concurrent changes by the functions."""
 
 _ID_SHOWN_MIN: Final = 4
 
@@ -59,7 +59,7 @@ class OpenProposals:
         return alike[0]
 
     def answer(self, wanted: str, verdict: ProposalVerdict) -> Proposal:
-        """Store what a person says of a proposal; return it unchanged where it waits no longer, or is as wanted already."""
+        """Store a verdict on a proposal; return the proposal unchanged if it no longer waits or already has the verdict."""
         for _ in range(TRIES):
             proposal = self.one(wanted)
             said = proposal.verdict

@@ -1,4 +1,4 @@
-"""Replaces names by pseudonyms in the same order, since ties are broken by name: the plan stays the same except for names.
+"""Replaces names by pseudonyms in the same order, since ties are broken by name, so that plans differ only in names.
 
 The market that a decision reads stays unchanged: zones, instance types, architectures, capacity types, quantities, times.
 """
@@ -40,7 +40,7 @@ _NAMES: Final = frozenset(
         *("kmsKeyID", "snapshotID", "ssmParameter"),
     }
 )
-"""Fields whose text names an object of the user's."""
+"""Fields whose text names a user's object."""
 
 _LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
 _SELECTOR: Final = "selector"
@@ -54,7 +54,7 @@ _GROUPS: Final = frozenset({"apiVersion", "apiGroup", "group"})
 _ACCOUNTS: Final = frozenset({"owner", "ownerID"})
 _DRIVERS: Final = frozenset({"driver", "provisioner"})
 _ADDRESS: Final = "192.0.2.1"
-"""Instead of a cluster's own (RFC 5737: for documentation)."""
+"""Replaces a cluster's addresses (RFC 5737: for documentation)."""
 
 _ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - all addresses, as Kubernetes writes them
 _ACCOUNT: Final = re.compile(r"\d{12}")
@@ -68,7 +68,7 @@ _RENAMED_ANNOTATIONS: Final = frozenset(
         "volume.beta.kubernetes.io/storage-class",
     }
 )
-"""They name an object, or are compared for equality only: whoever guesses what was hashed could prove it by the hash."""
+"""Annotations that name an object, or hashes that are only compared: a hash would confirm guesses of its input."""
 
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
@@ -122,7 +122,7 @@ def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
 
 
 def _noted(found: set[str]) -> Rename:
-    """Rename nothing, and collect the names."""
+    """Collect the names without renaming."""
 
     def note(name: str) -> str:
         found.add(name)

@@ -1,4 +1,4 @@
-"""Which texts of a cluster's objects tell nothing about whose cluster it is."""
+"""Recognizes texts of a cluster's objects that do not identify the cluster."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ _PUBLIC_ANNOTATIONS: Final = (
 
 
 def is_public_key(key: str) -> bool:
-    """Whether a key of a label or the like, or a finalizer, is one that everybody has."""
+    """Whether a key of a label or annotation, or a finalizer, is common to all clusters."""
     domain = key.partition("/")[0] if "/" in key else ""
     return key in _FIELD_KEYS or any(domain == known or domain.endswith(f".{known}") for known in PUBLIC_DOMAINS)
 
 
 def has_public_values(key: str) -> bool:
-    """Whether all values of a label are words of Kubernetes or AWS."""
+    """Whether all values of a label are defined by Kubernetes or AWS."""
     return labels.normalized(key) in _PUBLIC_VALUES_OF
 
 
@@ -68,12 +68,12 @@ def has_public_text(annotation: str) -> bool:
 
 
 def is_public_text(text: str) -> bool:
-    """Whether a text in the place of a name is none, or one that every cluster has."""
+    """Whether a text in the place of a name is not a user's name, or one that every cluster has."""
     return bool(_TELLS_NOTHING.match(text)) or text in _PUBLIC_TEXTS
 
 
 def is_public_resource(resource: str) -> bool:
-    """Whether a resource of containers is one that everybody has."""
+    """Whether a container resource is common to all clusters."""
     return resource.startswith(_PUBLIC_RESOURCES)
 
 

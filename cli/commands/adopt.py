@@ -1,4 +1,4 @@
-"""`fleetwright adopt`: shows which nodes of Karpenter's would be ours, and makes them so."""
+"""`fleetwright adopt`: shows which nodes of Karpenter's can be transferred to Fleetwright, and transfers them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what would change hands, or let it; negative where something is in the way."""
+    """Show the transfer, or carry it out; negative if something prevents it."""
     return hand_over(arguments, ADOPT)

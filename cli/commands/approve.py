@@ -1,4 +1,4 @@
-"""`fleetwright approve`: lets a command begin that waits for a person, or rejects it."""
+"""`fleetwright approve`: approves or rejects a command that waits for a person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Store the verdict, or list what waits; negative where the proposal does not wait any more."""
+    """Store the verdict, or list waiting proposals; negative if the proposal no longer waits."""
     from datetime import UTC, datetime
 
     from cli.cluster.installation import find_installation
@@ -74,4 +74,4 @@ def _table(document: dict[str, Any]) -> str:
 
 
 _AS_SAID: Final = ("Approved", "Rejected")
-"""Reasons with which a proposal ends because of what a person said."""
+"""Reasons with which a verdict ends a proposal."""

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def market_of(region: str, profile: str | None) -> AwsMarket:
-    """Return the market reader: the functions' own adapter, so the file is what they would plan with.
+    """Return the market reader: the functions' own adapter, so that the file equals their input.
 
     Raises:
         InputError: If there is no such profile or region.

@@ -1,4 +1,4 @@
-"""`fleetwright consolidate`: shows which nodes can go, and what replaces them."""
+"""`fleetwright consolidate`: shows which nodes can be removed, and what replaces them."""
 
 from __future__ import annotations
 

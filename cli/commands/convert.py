@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print all objects, those of older versions converted.
 
-    What a person must still do goes to stderr, and what the objects say now that their older forms left to defaults.
+    Remaining manual steps, and fields that the older forms left to defaults, are printed to stderr.
     If an object cannot be converted, only the reasons are printed, and the exit code is 1.
 
     Raises:

@@ -43,7 +43,7 @@ def as_yaml(definition: JsonObject) -> str:
 
 
 class _WithoutAliases(yaml.SafeDumper):
-    """Writes a repeated part out each time: anchors are hard to follow through a definition."""
+    """Writes repeated parts in full: anchors are hard to follow in a definition."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of none
         """Always."""

@@ -112,7 +112,7 @@ def _condition(text: str) -> str | CostRise:
 
 
 def _broken(condition: str | CostRise, document: dict[str, Any]) -> str:
-    """Return why the change violates a condition, empty where it does not."""
+    """Return why the change violates a condition, empty if it does not."""
     if isinstance(condition, CostRise):
         before, after = document["before"]["hourly"], document["after"]["hourly"]
         if after <= before * (1 + condition / 100):

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run every check and show its finding; negative where one found a problem."""
+    """Run every check and show its finding; negative if one found a problem."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -1,4 +1,4 @@
-"""`fleetwright drain --all`: lets every node of an installation go, and leaves nothing behind for `cdk destroy`."""
+"""`fleetwright drain --all`: drains every node of an installation, and removes everything that `cdk destroy` does not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show what would end, or end it; negative while something is left."""
+    """Show what would be removed, or remove it; negative while something remains."""
     from cli.cluster.installation import find_installation
     from cli.removal.documents import drain_table, remaining_names
     from cli.removal.draining import drain_all

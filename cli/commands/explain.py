@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain one object; 1 where it is a pod that has no place, or a workload with one."""
+    """Explain one object; 1 if it is a pod without a place, or a workload with one."""
     meant = explain_code(arguments.target)
     if meant is not None:
         return _shown(meant, arguments)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.ledger.object_keys import DecisionKey
 
 _SHORT: Final = re.compile(r"\b(ip-[0-9-]+)\.[a-z0-9.-]+")
-"""Node names are long, and all of a cluster have the same ending."""
+"""Shortens node names: they are long, and all of a cluster have the same suffix."""
 
 _EXAMPLES: Final = """examples:
   fleetwright log --cluster prod --since 24h
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List decisions, the oldest first; negative where a cluster's ledger could not be read."""
+    """List decisions, the oldest first; negative if a cluster's ledger could not be read."""
     from cli.answers.plan_document import API_VERSION
     from cli.ledger.decisions import refuse_none
     from cli.ledger.opening import opened_ledger

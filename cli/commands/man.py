@@ -21,7 +21,7 @@ _EPILOG: Final = """examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Nothing to choose."""
+    """Add no arguments."""
     parser.epilog = _EPILOG
 
 

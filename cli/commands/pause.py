@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Set the kill switches. A switch that is set to `stop` is not loosened."""
+    """Set the kill switches. A switch that is set to `stop` stays at `stop`."""
     from cli.switching import switch_to
 
     return switch_to(arguments, Mode.STOP if arguments.everything else Mode.PAUSE_DISRUPTION)

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Plan once. The answer is negative where a pod stays unschedulable."""
+    """Plan once; negative if a pod is unschedulable."""
     from cli.answers.plan_document import plan_document
     from cli.answers.plan_table import plan_names, plan_table, plan_wide
     from cli.inputs import read_inputs

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def replay_table(document: dict[str, Any]) -> str:
-    """The answer for people."""
+    """Format the answer for people."""
     parts = [f"{document['equal']} of {document['decisions']} decisions are the same, byte for byte"]
     for found in document["different"]:
         release = f"version {found['version']}{_build(found['code'], document['code'])}"
@@ -72,7 +72,7 @@ def replay_table(document: dict[str, Any]) -> str:
 
 
 def _build(decided_by: str | None, here: str) -> str:
-    """Words on the code that decided: other code may decide otherwise, the same may not."""
+    """Describe whether the same code decided: different code may decide differently, equal code must not."""
     if not decided_by:
         return ""
     if decided_by == here:

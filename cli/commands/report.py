@@ -1,4 +1,4 @@
-"""`fleetwright report`: what a period cost, for whom, against what, and what kept it from costing less."""
+"""`fleetwright report`: what a period cost, by cause and against baselines, and why it did not cost less."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _month(text: str) -> tuple[datetime, datetime]:
-    """First and last moment of a month; for argparse."""
+    """Parse a month to its first and last moment; for argparse."""
     try:
         first = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:

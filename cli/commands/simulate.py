@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play the scenario. The answer is negative where a violation or an orphan was found."""
+    """Play the scenario; negative if a violation or an orphan was found."""
     if not arguments.scenario.is_file():
         raise InputError("there is no such file", source=str(arguments.scenario))
     if arguments.compare and arguments.report is None:
@@ -104,7 +104,7 @@ def _make_folder(target: Path | None) -> None:
 
 @contextmanager
 def _ledger_folder(arguments: argparse.Namespace) -> Iterator[Path | None]:
-    """Yield where the ledger goes: a comparison needs one even where nobody asked to keep it."""
+    """Yield the ledger's folder; a comparison needs a temporary one if `--ledger` is not given."""
     if arguments.ledger is not None or not arguments.compare:
         yield arguments.ledger
         return
@@ -113,7 +113,7 @@ def _ledger_folder(arguments: argparse.Namespace) -> Iterator[Path | None]:
 
 
 def _comparison(ledger: Path) -> Comparison | None:
-    """Return the other lines of the page, None where the scenario gave nothing to decide."""
+    """Return the other lines of the page, None if the scenario had no decisions."""
     from cli.report.comparison import compared
     from cli.terminal.progress import progress
 
@@ -125,7 +125,7 @@ def _comparison(ledger: Path) -> Comparison | None:
 
 @contextmanager
 def _functions_kept_quiet() -> Iterator[None]:
-    """The functions print their log; standard output is reserved for the answer."""
+    """Redirect the functions' log: standard output is reserved for the answer."""
     with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -133,7 +133,7 @@ def _functions_kept_quiet() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator[Progress | None]:
-    """Show the progress of a longer run, where standard error is a terminal."""
+    """Show the progress of a longer run if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _items(documents: list[Document]) -> list[dict[str, Any]]:
-    """Return what is read of the objects, in canonical order. If an object is given several times, the last one counts."""
+    """Return the parts of the objects that decisions read, in canonical order. Of repeated objects, the last one counts."""
     from cli.cluster.lean_objects import lean
     from cli.manifests.inventory import kind_read
     from core.errors import InvalidInputError

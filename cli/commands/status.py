@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _all(arguments: argparse.Namespace) -> int:
-    """Observe every cluster; negative where one could not be read."""
+    """Observe every cluster; negative if one could not be read."""
     import time
 
     from cli.answers.plan_document import API_VERSION

@@ -1,4 +1,4 @@
-"""An AWS account as the checks see it: calls may be refused, and answers may be missing."""
+"""An AWS account for the checks: calls may be refused, and objects may be missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 PAGES_MAX: Final = 10
-"""Pages of a stack's resources, a hundred each: more than a stack may have."""
+"""The most pages of a stack's resources, a hundred each: more than a stack may have."""
 
 
 class NotAllowedError(Exception):
@@ -36,7 +36,7 @@ class Account:
         self.stack = stack
 
     def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
-        """Return the answer to a call; None where the named object does not exist.
+        """Return the answer to a call; None if the named object does not exist.
 
         Raises:
             NotAllowedError: If the credentials lack the permission.
@@ -61,7 +61,7 @@ class Account:
         return self.ask("cloudformation", "DescribeStacks", StackName=self.stack) is not None
 
     def provision(self) -> dict[str, Any]:
-        """Configuration of the deployed function `provision`; empty where there is none."""
+        """Configuration of the deployed function `provision`; empty if there is none."""
         more: dict[str, str] = {}
         for _ in range(PAGES_MAX):
             page = self.ask("cloudformation", "ListStackResources", StackName=self.stack, **more) or {}

@@ -1,4 +1,4 @@
-"""The checks, in the order in which a deployment would meet the problems. Each finding names its repair as a command."""
+"""The checks, in the order in which a deployment would run into the problems. Each finding has a repair command."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ UNRESERVED_MIN: Final = 100
 """Unreserved concurrency that Lambda requires to remain in the account."""
 
 SUBSCRIPTIONS_MAX: Final = 2
-"""Most subscription filters of a log group."""
+"""The most subscription filters of a log group."""
 
 MARKET_AGE_MAX: Final = timedelta(hours=2)
-"""Prices are read every hour."""
+"""The maximum age of the market: prices are read every hour."""
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:

@@ -13,7 +13,7 @@ class AccountFinding(NamedTuple):
     """The result of a check.
 
     Attributes:
-        mends: The repair command; empty where there is nothing to do.
+        mends: The repair command; empty if there is nothing to do.
     """
 
     check: str

@@ -13,7 +13,7 @@ EVERYWHERE: Final = "0.0.0.0/0"
 DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
 
 ENTRIES_MAX: Final = 200
-"""Most access entries that are checked; a cluster has one for each role or user of people and nodes."""
+"""The most access entries that are checked; a cluster has one for each role or user of people and nodes."""
 
 
 def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:

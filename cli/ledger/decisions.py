@@ -24,7 +24,7 @@ def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str]
     """Return the selected decisions, in order of time.
 
     Raises:
-        InputError: If an id names none, or several, or there is no decision at all.
+        InputError: If an id matches none or several, or there is no decision at all.
     """
     found = sorted(key for prefix in _prefixes(arguments) for key in _keys(place, prefix))
     found = [key for key in found if arguments.since is None or key.at >= arguments.since]
@@ -55,7 +55,7 @@ def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: a
 
 
 def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:
-    """The headers.
+    """Yield the headers of entries.
 
     Raises:
         InvalidInputError: If one cannot be read.
@@ -64,10 +64,10 @@ def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple
 
 
 def outcomes(place: LedgerStorage, arguments: argparse.Namespace) -> list[DecisionOutcome]:
-    """Return the outcomes of decisions, as far as they were written in that time.
+    """Return the outcomes of decisions that were written in that time.
 
     Raises:
-        InvalidInputError: If an object of the ledger is something else.
+        InvalidInputError: If an object of the ledger is not a list of outcomes.
     """
     keys = [key for prefix in _prefixes(arguments, OUTCOMES) for key in place.keys(prefix)]
     return [outcome for raw in place.get_all(keys) for outcome in decode_outcomes(raw)]

@@ -1,4 +1,4 @@
-"""Names the code that decides here, as the ledger names the code that decided."""
+"""Identifies the installed deciding code, in the form in which the ledger records it."""
 
 from __future__ import annotations
 

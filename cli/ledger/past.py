@@ -28,11 +28,11 @@ _NODE_KINDS: Final = ("node", "nodes", "nodeclaim", "nodeclaims")
 _POD_KINDS: Final = ("po", "pod", "pods")
 
 PAGE: Final = 32
-"""Decisions that are read together while searching back in time."""
+"""How many decisions are read together while searching back in time."""
 
 
 class PastExplanation(msgspec.Struct, frozen=True):
-    """The explanation, and the decision that it is from."""
+    """The explanation, and its decision."""
 
     explanation: Explanation
     entry: LedgerEntry
@@ -55,7 +55,7 @@ class PastTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_past(arguments: argparse.Namespace) -> PastExplanation:
-    """Return what the decision of `--decision` says about the target, or the last one about it before `--at`.
+    """Explain the target by the decision of `--decision`, or by the last one about it before `--at`.
 
     Raises:
         InputError: If there is none.

@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 
 
 class RecordedDecision(NamedTuple):
-    """One decision; `plan` where it is of `disrupt`."""
+    """One decision; `plan` is set for those of `disrupt`."""
 
     entry: LedgerEntry
     snapshot: Snapshot
@@ -28,20 +28,21 @@ class RecordedDecision(NamedTuple):
 
 
 REACHED_BACK: Final = timedelta(days=1)
-"""How far back the snapshot may lie that still held when a period began."""
+"""How much older than the period the snapshot may be that was current at its start."""
 
 
 class PeriodReader:
     """The selected observations.
 
-    With `reaches_back` it begins with what the cluster was at the requested time: nothing is recorded while nothing changes.
+    With `reaches_back` it begins with the snapshot that was current at the requested time: an unchanged cluster is not
+    recorded.
 
     Attributes:
         since: When the first observation was made.
         until: When the period ends: as requested, or with the last observation.
 
     Raises:
-        InputError: If there is none, or they are of several clusters.
+        InputError: If there are none, or they are of several clusters.
     """
 
     def __init__(self, place: LedgerStorage, arguments: argparse.Namespace, *, reaches_back: bool = False) -> None:
@@ -64,11 +65,11 @@ class PeriodReader:
         return len(self._keys)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        """Yield the observations. Raises InvalidInputError where one cannot be read."""
+        """Yield the observations. Raises InvalidInputError if one cannot be read."""
         return (decision.snapshot for decision in self.decisions())
 
     def decisions(self) -> Iterator[RecordedDecision]:
-        """The looks with what was decided. Raises InvalidInputError where one cannot be read."""
+        """Yield the snapshots with the decisions. Raises InvalidInputError if one cannot be read."""
         for key in self._keys:
             entry, raw = self._reader.entry(key.key)
             documents = self._reader.documents(entry, raw)

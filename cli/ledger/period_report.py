@@ -20,7 +20,7 @@ from core.model.snapshot import Snapshot
 
 
 def report_of_period(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
-    """The report that the arguments ask for; `steps` counts the decisions.
+    """Return the requested report; `steps` counts the decisions.
 
     Raises:
         InputError: If the ledger has nothing of that time.

@@ -19,7 +19,7 @@ from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting
 
 BOUND_EVERY: Final = timedelta(minutes=15)
-"""Of snapshots that follow each other faster, one in this time is proven: a proof takes as long as a plan for all pods."""
+"""The shortest time between snapshots with a bound: a proof takes as long as a plan for all pods."""
 
 
 class _Bounds:
@@ -29,7 +29,7 @@ class _Bounds:
         self._last: datetime | None = None
 
     def of(self, snapshot: Snapshot) -> int | None:
-        """Return it, None for a snapshot that is left out."""
+        """Return the bound, None for a snapshot that is left out."""
         if self._last is not None and snapshot.now - self._last < BOUND_EVERY:
             return None
         self._last = snapshot.now
@@ -37,7 +37,7 @@ class _Bounds:
 
 
 def shadow_report(arguments: argparse.Namespace, steps: Steps) -> JsonObject:
-    """The report that the arguments ask for; `steps` counts the looks.
+    """Return the requested report; `steps` counts the snapshots.
 
     Raises:
         InputError: If the ledger has nothing of that time.

@@ -17,11 +17,11 @@ S3_SCHEME: Final = "s3://"
 _HINT: Final = "--profile says whose permissions are used: s3:ListBucket and s3:GetObject on the bucket are needed"
 
 THREADS: Final = 16
-"""Parallel reads from a bucket: each takes some 30 ms, nearly all of it waiting."""
+"""Parallel reads from a bucket: each takes some 30 ms, mostly waiting."""
 
 
 class LedgerStorage(Protocol):
-    """Objects by name."""
+    """Storage of objects by name."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class FolderLedger:
 
     def get(self, key: str) -> bytes:
         """One object. Raises InvalidInputError where there is none."""
-        if ".." in key.split("/"):  # entries name others, and somebody else's ledger may name any file
+        if ".." in key.split("/"):  # entries name other objects, and a foreign ledger may name any file
             raise InvalidInputError("is outside of the ledger", subject=key)
         try:
             return (self._folder / key).read_bytes()
@@ -70,7 +70,7 @@ class FolderLedger:
 
 
 class BucketLedger:
-    """A ledger in S3. Reads and lists, nothing else."""
+    """A ledger in S3, which is only listed and read."""
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class BucketLedger:
         return body
 
     def get_all(self, keys: Iterable[str]) -> Iterable[bytes]:
-        """Several, in their order, many at once."""
+        """Return several objects in order, with parallel reads."""
         with ThreadPoolExecutor(THREADS) as pool:
             yield from pool.map(self.get, keys)
 

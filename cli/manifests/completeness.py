@@ -26,12 +26,12 @@ _NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
 
 
 def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_by_annotation: bool) -> str:
-    """Return a warning about what the input of a cluster lacks, empty where nothing does or where it is not a cluster's.
+    """Return a warning about kinds that a cluster's input lacks, empty if it lacks none or is not from a cluster.
 
     Args:
         command: The command.
         present: The objects of the input by kind.
-        ours_by_annotation: Whether some node names its claim itself, so NodeClaims are not needed.
+        ours_by_annotation: Whether a node names its claim itself, so that NodeClaims are not needed.
     """
     if not present.get(kinds.NODES):
         return ""

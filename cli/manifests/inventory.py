@@ -20,16 +20,16 @@ _LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
-"""Closer than kinds of other groups are to ours: ClusterRole, PodMonitor, NodeMetrics."""
+"""Similarity above which a kind is a misspelling; kinds of other groups are below: ClusterRole, PodMonitor, NodeMetrics."""
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
 class Inventory:
-    """What was read, decoded: `objects[resource][i]` came from `documents[resource][i]`.
+    """The decoded input: `objects[resource][i]` comes from `documents[resource][i]`.
 
     Attributes:
-        total: How many objects were given, of whichever kind.
-        skipped: Kind → how many objects of it were ignored, because we do not read that kind.
+        total: How many objects of all kinds were given.
+        skipped: Kind that we do not read → how many of its objects were ignored.
         repeated: Objects that were given more than once; the last one counts.
     """
 
@@ -54,7 +54,7 @@ class Inventory:
 
 
 def skipped_kinds(counts: Mapping[str, int]) -> str:
-    """A line about objects that are not read: how many of which kind, and what a misspelt kind probably means."""
+    """Return a line about ignored objects: how many of which kind, and what a misspelt kind probably means."""
     named = []
     for kind, count in sorted(counts.items()):
         near = difflib.get_close_matches(kind, _KINDS, n=1, cutoff=_ALIKE)
@@ -66,7 +66,7 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
     """Decode the objects and expand the workloads to their pods.
 
     Raises:
-        InputError: If an object cannot be decoded; names file, document, object and field.
+        InputError: If an object cannot be decoded; the error names file, document, object and field.
     """
     inventory = Inventory()
     given = _in_present_form(list(documents))

@@ -1,4 +1,4 @@
-"""Reads manifests from files, folders and standard input: YAML or JSON, several documents a file, lists unfolded."""
+"""Reads manifests from files, folders and standard input: YAML or JSON, with several documents per file and lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_INPUT: Final = "-"
 _ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 _LISTS_DEEP_MAX: Final = 16
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escaped surrogate. Python's reader lets one half pass alone, which no file and no terminal takes."""
+"""An escaped surrogate. Python's reader accepts a single half, which cannot be written to files or terminals."""
 
 
 class Document:
@@ -31,7 +31,7 @@ class Document:
     Attributes:
         source: The file it came from, `-` for standard input.
         index: The index of its document in that file, from 0.
-        item: Its place in a list that was unfolded, such as `items[3]`; empty otherwise.
+        item: Its path in an expanded list, such as `items[3]`; empty otherwise.
         object: The object as written; timestamps are text.
     """
 
@@ -45,28 +45,28 @@ class Document:
 
     @property
     def kind(self) -> str:
-        """Its kind, empty where it has none."""
+        """Its kind, empty if it has none."""
         kind = self.object.get("kind")
         return kind if isinstance(kind, str) else ""
 
     @property
     def name(self) -> str:
-        """Its name, empty where it has none."""
+        """Its name, empty if it has none."""
         return self._of_metadata("name")
 
     @property
     def namespace(self) -> str:
-        """Its namespace; `default` where it names none, also for kinds that have no namespace."""
+        """Its namespace; `default` if it names none, also for cluster-scoped kinds."""
         return self._of_metadata("namespace") or "default"
 
     @property
     def subject(self) -> str:
-        """The object as people name it: `Pod shop/cart-0`."""
+        """The object for people: `Pod shop/cart-0`."""
         namespace, name = self._of_metadata("namespace"), self.name or "without a name"
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
     def error(self, problem: str) -> InputError:
-        """An error that names this document and, where `problem` does not do so already, this object."""
+        """Return an error that names this document and, unless `problem` already does, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
         given = self.source if self.source == STANDARD_INPUT else shlex.quote(self.source)
         hint = f"`fleetwright validate -f {given}` lists every problem of every object"
@@ -87,7 +87,7 @@ def read(paths: Sequence[str]) -> list[Document]:
 
 
 def read_text(path: str) -> str:
-    """The text of one file or of standard input.
+    """Return the text of one file or of standard input.
 
     Raises:
         InputError: If it cannot be read or is not UTF-8.
@@ -114,10 +114,10 @@ def _decompressed(raw: bytes, source: str) -> bytes:
 
 
 def parse(text: str, source: str) -> list[Document]:
-    """The objects in a text; `source` is what errors call it.
+    """Return the objects in a text; errors call it `source`.
 
     Raises:
-        InputError: If a document cannot be read or is no object.
+        InputError: If a document cannot be read or is not an object.
     """
     found: list[Document] = []
     for index, value in enumerate(_values(text, source)):
@@ -130,7 +130,7 @@ def parse(text: str, source: str) -> list[Document]:
 
 
 def files_in(path: str) -> list[str]:
-    """The files that a path stands for: itself, or what a folder holds at any depth, in sorted order.
+    """Return the files of a path: itself, or a folder's files at any depth, in sorted order.
 
     Raises:
         InputError: If there is no such file or folder.
@@ -168,7 +168,7 @@ def _values(text: str, source: str) -> Iterator[Any]:
 
 
 def _json_values(text: str) -> list[Any]:
-    """The values one after the other. Raises ValueError, RecursionError."""
+    """Yield the consecutive JSON values. Raises ValueError, RecursionError."""
     decoder, position, values = json.JSONDecoder(parse_constant=_refuse_constant), 0, []
     while position < len(text):
         if text[position].isspace():
@@ -211,7 +211,7 @@ def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
             problem = f"is a {_name_of(item)}, not an object"
             raise InputError(problem, source=document.source, index=document.index, place=path)
         if inner_kind and "kind" not in item:
-            item = {"apiVersion": document.object.get("apiVersion", "v1"), "kind": inner_kind, **item}  # noqa: PLW2901 - items of a typed list carry no kind of their own
+            item = {"apiVersion": document.object.get("apiVersion", "v1"), "kind": inner_kind, **item}  # noqa: PLW2901 - items of a typed list have no kind
         yield from _unfolded(Document(document.source, document.index, item, path), depth=depth + 1)
 
 

@@ -1,4 +1,4 @@
-"""Finds the region that manifests name, whose built-in instance types and prices answer a question about them."""
+"""Finds the region that manifests name, whose built-in instance types and prices are used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 
 
 def named_region(documents: Iterable[Document]) -> str | None:
-    """Return the one region with built-in prices that Nodes and NodePools name; None where they name none or several."""
+    """Return the only region with built-in prices that Nodes and NodePools name; None if they name none or several."""
     named = {region for document in documents for region in _named_in(document)}
     if not named:
         return None
@@ -24,7 +24,7 @@ def named_region(documents: Iterable[Document]) -> str | None:
 
 
 def _named_in(document: Document) -> Iterator[str]:
-    """The regions of one object, whatever its form: `validate` also asks for objects that are not well formed."""
+    """Return the regions of one object, which may be malformed: `validate` calls this for all objects."""
     if document.kind == "Node":
         yield from _regions(labels.REGION, [_at(document.object, "metadata", "labels", labels.REGION)])
     elif document.kind == "NodePool":

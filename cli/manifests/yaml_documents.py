@@ -1,7 +1,7 @@
 """Reads YAML documents as plain data, like Kubernetes' tools; several times faster than PyYAML's own construction.
 
 Built from libyaml's events: PyYAML spends most of its time on nodes and on resolving each scalar again, and manifests repeat
-the same few scalars by the thousand. Text that looks like a date stays text, and keys are always text.
+the same few scalars by the thousand. Text that looks like a date remains text, and keys are always text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCALARS_MAX: Final = 65536
 
 _ALIASED_FREE: Final = 8 << 20
 _ALIASED_RATIO: Final = 8
-"""What aliases may stand for: 8 MiB of text, and eight times the text that holds them. Ten lines can stand for gigabytes."""
+"""The most text that aliases may expand to: 8 MiB, plus eight times the document's text. Ten lines can expand to gigabytes."""
 
 _JSON_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
 
@@ -29,11 +29,11 @@ Next = Callable[[], Any]
 
 
 def documents(text: str) -> Iterator[Any]:
-    """The documents of a text one by one, None for an empty one.
+    """Yield the documents of a text, None for an empty one.
 
     Raises:
-        yaml.YAMLError: If the text is no YAML from there on, or its aliases stand for far more text than it has; mostly with a
-            mark that says where.
+        yaml.YAMLError: If the text is not YAML from there on, or its aliases expand to far more text than it has; mostly with a
+        mark of the position.
     """
     events = yaml.parse(text, Loader=_BASE)
     advance = events.__next__
@@ -45,7 +45,7 @@ def documents(text: str) -> Iterator[Any]:
 
 
 class _Anchors:
-    """Values with a name, and the length of the text that each stands for, aliases within it included."""
+    """Anchored values, and the length of the text that each expands to, including its aliases."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -53,23 +53,23 @@ class _Anchors:
         self._aliased = 0
 
     def forget(self) -> None:
-        """Forget the names: they end with their document. What aliases stand for is bounded for the whole text."""
+        """Drop the anchors at the end of their document. The bound on expansion applies to the whole text."""
         self._named.clear()
 
     def begin(self, start: Any) -> int:
-        """Note that a collection begins; return what `end` needs."""
+        """Record the start of a collection; return the input of `end`."""
         if start.anchor is not None:
             self._named[start.anchor] = None
         return self._aliased
 
     def end(self, start: Any, value: Any, end: Any, before: int) -> None:
-        """Give a value its name, if it has one."""
+        """Anchor a value, if it has a name."""
         if start.anchor is not None:
             length = end.end_mark.index - start.start_mark.index + self._aliased - before
             self._named[start.anchor] = value, length
 
     def value(self, alias: Any) -> Any:
-        """Return what an alias stands for. Raises yaml.YAMLError."""
+        """Return an alias's value. Raises yaml.YAMLError."""
         if alias.anchor not in self._named:
             problem = f"found undefined alias {alias.anchor!r}"
             raise yaml.composer.ComposerError(None, None, problem, alias.start_mark)
@@ -141,7 +141,7 @@ def _mapping(start: Any, advance: Next, anchors: _Anchors) -> dict[str, Any]:
 
 
 def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
-    """The mapping that `<<` names comes first; the mapping's own keys override it."""
+    """Merge the mapping of `<<` first; the mapping's own keys override it."""
     if not all(isinstance(other, dict) for other in merged):
         problem = "expected a mapping or a list of mappings for merging"
         raise yaml.constructor.ConstructorError(None, None, problem, start.start_mark)
@@ -153,7 +153,7 @@ def _merge(merged: list[Any], into: dict[str, Any], start: Any) -> None:
 
 
 class _Scalars(SafeConstructor, Resolver):
-    """PyYAML's rules for scalars, but for dates."""
+    """PyYAML's rules for scalars, except for dates."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
@@ -170,6 +170,6 @@ _SCALARS: Final = _Scalars()
 
 @lru_cache(maxsize=_SCALARS_MAX)
 def _plain(text: str) -> Any:
-    """What a scalar without quotes means."""
+    """Return the value of a scalar without quotes."""
     tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # PyYAML's stubs leave it bare
     return _SCALARS.construct_object(yaml.ScalarNode(tag, text))

@@ -1,1 +1,1 @@
-"""`drain --all`: finds everything that an installation made in a cluster and an account, and removes it."""
+"""`drain --all`: finds everything that an installation created in a cluster and an account, and removes it."""

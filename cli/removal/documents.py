@@ -15,7 +15,7 @@ from core.lifecycle.records import ClaimRecord
 def drain_document(
     cluster: str, remaining: RemainingResources, hindrances: Sequence[str], *, is_acting: bool
 ) -> JsonObject:
-    """Everything that is there, with `state` of claims running, draining or terminating."""
+    """Return everything that remains; the `state` of claims is running, draining or terminating."""
     known = {record.instance_id for record in remaining.claims}
     others = [f"Instance/{name}" for name in remaining.instances if name not in known]
     others += [f"{resource.kind}/{obj['metadata']['name']}" for resource, obj in remaining.objects]
@@ -33,7 +33,7 @@ def drain_document(
 
 
 def drain_table(document: JsonObject) -> str:
-    """What there is, what is in the way, and what to do next."""
+    """Format what remains, what prevents its removal, and what to do next."""
     rows = [
         tuple(item[key] for key in ("state", "subject", "node", "nodePool", "message")) for item in document["items"]
     ]
@@ -43,7 +43,7 @@ def drain_table(document: JsonObject) -> str:
 
 
 def remaining_names(document: JsonObject) -> str:
-    """Everything that is there, as kubectl names it."""
+    """Return everything that remains, as kubectl names it."""
     return "\n".join([item["subject"].lower() for item in document["items"]] + document["leftovers"])
 
 

@@ -1,4 +1,4 @@
-"""Lets every node of an installation go, and ends what it leaves: step by step, until nothing is left or time is up."""
+"""Drains every node of an installation and removes its objects, in rounds, until nothing remains or time is up."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from core.api.objects import JsonObject
 from lambdas.ports import DeniedError, PortError, TransientError
 
 ROUND: Final = timedelta(seconds=15)
-"""Between two rounds: each lists the claims, the instances and the objects; a node takes minutes to drain."""
+"""Time between two rounds: each lists claims, instances and objects; a node takes minutes to drain."""
 
 FAILURES_MAX: Final = 5
-"""Rounds in a row that may fail for a passing reason before the command gives up."""
+"""The most rounds in a row that may fail for a transient reason."""
 
 
 def drain_all(
     resources: OwnedResources, *, is_acting: bool, grace: timedelta | None, patience: timedelta
 ) -> tuple[JsonObject, bool]:
-    """Return what there is or was left, and whether that is nothing.
+    """Return what remains or would be removed, and whether that is nothing.
 
     Args:
-        resources: What is to end.
-        is_acting: Whether it ends; without it nothing is changed.
-        grace: How long a drain may take before its pods are deleted; None: as the NodePools say.
-        patience: How long to wait for the end. A later run goes on from there.
+        resources: The resources to remove.
+        is_acting: Whether to remove them; otherwise nothing is changed.
+        grace: How long a drain may take before its pods are deleted; None for the NodePools' own limits.
+        patience: How long to wait for the end. A later run continues from there.
 
     Raises:
-        InputError: If something cannot be read or may not be ended.
+        InputError: If something cannot be read or must not be removed.
     """
     cluster, clock = resources.cluster, resources.clock
     until, failures = clock.now() + patience, 0
@@ -60,7 +60,7 @@ def drain_all(
 
 
 def _step(resources: OwnedResources, remaining: RemainingResources, grace: timedelta | None) -> None:
-    """Do what can be done now. NodePools go first: without them nothing is launched for the pods that leave."""
+    """Take all possible steps now. NodePools are deleted first: without them nothing is launched for evicted pods."""
     resources.delete_node_pools(remaining)
     if grace is not None:
         resources.bound_drains(remaining, grace)

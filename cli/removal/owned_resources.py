@@ -1,4 +1,4 @@
-"""Lists what an installation made in the cluster and in the account, and removes it."""
+"""Lists and removes what an installation created in the cluster and in the account."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE_PREFIX: Final = "fleetwright/"
 _KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/termination"})
-"""Finalizers that only Karpenter takes off, so that an object would stay for ever without it."""
+"""Finalizers that only Karpenter removes, so that an object would remain forever without it."""
 
 
 class RemainingResources(msgspec.Struct, frozen=True):
@@ -49,17 +49,17 @@ class RemainingResources(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Whether a node of ours may still have pods."""
+        """Whether any of our nodes may still have pods."""
         return bool(self.claims or self.instances)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing is left."""
+        """Whether nothing remains."""
         return not (self.runs or self.objects or self.templates or self.profiles)
 
 
 class OwnedResources:
-    """Lists and removes what an installation made.
+    """Lists and removes what an installation created.
 
     Args:
         adapters: The functions' adapters, with the user's own permissions.
@@ -76,7 +76,7 @@ class OwnedResources:
         self._profiles = OwnedProfiles(iam, cluster=self.cluster, region=adapters.region)
 
     def hindrances(self) -> list[str]:
-        """Return what keeps the nodes from going now, each with what to do. Raises PortError."""
+        """Return what prevents the removal now, each with advice. Raises PortError."""
         found = []
         namespace = self._karpenter.namespace()
         theirs = sum(1 for obj in self._kubernetes.list(kinds.NODE_CLAIMS).items if not is_mirror(obj))
@@ -92,7 +92,7 @@ class OwnedResources:
         return found
 
     def observe(self) -> RemainingResources:
-        """Return what there is now. Raises PortError."""
+        """Return what remains now. Raises PortError."""
         claims = self._stores.claims.all()
         ours = {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self.cluster]}
         templates = self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=[ours], MaxResults=200)
@@ -111,7 +111,7 @@ class OwnedResources:
         self._delete(remaining, kinds.NODE_POOLS)
 
     def bound_drains(self, remaining: RemainingResources, grace: timedelta) -> None:
-        """Let no drain take longer than `grace` from its beginning: pods that are left then are deleted. Raises PortError."""
+        """Limit every drain to `grace` from its beginning: remaining pods are then deleted. Raises PortError."""
         for record in remaining.claims:
             deletion = record.deletion
             if deletion is None or deletion.terminated_at is not None:
@@ -119,14 +119,14 @@ class OwnedResources:
             deadline = deletion.asked_at + grace
             if deletion.deadline is None or deadline < deletion.deadline:
                 bounded = msgspec.structs.replace(deletion, deadline=deadline, is_final=True)
-                with suppress(ConflictError):  # a function has just written it: the next round does it
+                with suppress(ConflictError):  # a function has just written it: the next round tries again
                     self._stores.claims.change(record, msgspec.structs.replace(record, deletion=bounded))
 
     def clean(self, remaining: RemainingResources) -> None:
-        """End what no node needs any more; classes first, since `reconcile` makes a profile for each that there is.
+        """Remove what no node needs any more; classes first, since `reconcile` creates a profile for each existing one.
 
         Raises:
-            PortError: If a part could not be done; the next round goes on from there.
+            PortError: If a part failed; the next round continues from there.
         """
         for resource in (kinds.NODE_CLAIMS, kinds.EC2_NODE_CLASSES):
             self._delete(remaining, resource)
@@ -162,7 +162,7 @@ class OwnedResources:
                 self._free(resource, obj, _KARPENTERS | {labels.TERMINATION_FINALIZER})
 
     def _free(self, resource: Resource, obj: JsonObject, finalizers: frozenset[str]) -> None:
-        """Take these finalizers off; those of others stay, and keep the object."""
+        """Remove these finalizers; others stay and keep the object."""
         present = list(obj["metadata"].get("finalizers") or ())
         others = [name for name in present if name not in finalizers]
         if others != present:

@@ -14,7 +14,7 @@ from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
 
 HITS_MAX: Final = 500
-"""Most windows of one budget that are drawn; a month with an hourly window has more than can be read."""
+"""The most windows of one budget that are drawn; a month with an hourly window has more than are readable."""
 
 _SAME_STEP: Final = timedelta(seconds=5)
 _NAMED_MAX: Final = 3
@@ -30,7 +30,7 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bands(events: Happenings) -> tuple[Band, ...]:
-    """Windows first, then what happened at single moments, in order."""
+    """Return windows first, then single moments, in order."""
     return (*_windows(events), *_moments(events))
 
 
@@ -78,7 +78,7 @@ def _limit(budget: Mapping[str, Any]) -> str:
 
 
 def _moments(events: Happenings) -> list[Band]:
-    """Steps that are closer than five seconds are one, with all its words."""
+    """Return the moments; those closer than five seconds are joined with all their texts."""
     started = events[0][0]
     found: list[tuple[datetime, str, list[str]]] = []
     replicas: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""One row a command: decided, replaced, drained, gone, and why; one row a launch, one for what else was decided."""
+"""Builds one row per command (decided, replaced, drained, gone, and why), per launch, and per other decision."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     """One row.
 
     Attributes:
-        links: Moment, word and details of each step, in order.
-        nodes: Names of the nodes that it is about.
+        links: Time, label and details of each step, in order.
+        nodes: Names of its nodes.
     """
 
     at: datetime
@@ -39,12 +39,12 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def consolidated(lives: Iterable[NodeLifetime]) -> tuple[NodeLifetime, ...]:
-    """The nodes that were removed because they were empty or underutilized."""
+    """Return the nodes that were removed because they were empty or underutilized."""
     return tuple(life for life in lives if life.reason in _VOLUNTARY and life.ended is not None)
 
 
 def replacements(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> tuple[NodeLifetime, ...]:
-    """The nodes that consolidation launched: their claims carry the command's name."""
+    """Return the nodes that consolidation launched: their claims' names contain the command's id."""
     commands = {commands_by_claim(decisions).get(life.claim, "") for life in consolidated(lives)} - {""}
     return tuple(life for life in lives if _command_in(life.claim) in commands)
 
@@ -60,7 +60,7 @@ def commands_by_claim(decisions: Iterable[Decision]) -> dict[str, str]:
 
 
 def chains(lives: Sequence[NodeLifetime], decisions: Sequence[Decision]) -> list[Chain]:
-    """Every row, in order of time."""
+    """Return every row, in order of time."""
     commands = commands_by_claim(decisions)
     gone: dict[str, list[NodeLifetime]] = {}
     batches: dict[str, list[NodeLifetime]] = {}
@@ -144,6 +144,6 @@ def _names(found: Sequence[NodeLifetime]) -> str:
 
 
 def _command_in(claim: str) -> str:
-    """The middle of a claim's name: `general-f9a2a9a922-0` was launched by command f9a2a9a922."""
+    """Return the command in a claim's name: `general-f9a2a9a922-0` was launched by command f9a2a9a922."""
     parts = claim.rsplit("-", 2)
     return parts[1] if len(parts) == 3 else ""

@@ -1,4 +1,4 @@
-"""What the fleet would have cost an hour with Karpenter's moves, and the least that it could have: two lines of the page."""
+"""Computes two lines of the page: the fleet's hourly cost with Karpenter's moves, and its proven minimum."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from core.gc_pause import collector_paused
 from core.model.values.quantity import dollars
 
 PLAYED_MAX: Final = 160
-"""Decisions that are played, evenly chosen: a play takes about as long for each as a run of `disrupt`."""
+"""The most decisions that are played, evenly chosen: each takes about as long as a run of `disrupt`."""
 
 Steps = tuple[tuple[datetime, int], ...]
-"""Moments, and nano-dollars an hour from each on."""
+"""Times, and nano-dollars per hour from each on."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two other prices of the same time.
+    """Two other costs of the same period.
 
     Attributes:
         karpenter: The fleet of the same pods when nodes go by Karpenter's moves alone; our planner launches for both.
@@ -64,7 +64,7 @@ def sampled(steps: Steps, times: Sequence[datetime]) -> list[float | None]:
 
 
 def _chosen(decisions: Sequence[RecordedDecision]) -> list[RecordedDecision]:
-    """Return all of them, or so many at even distances with the last: between two a play sees nothing come or go."""
+    """Return all decisions, or `PLAYED_MAX` at even distances including the last."""
     if len(decisions) <= PLAYED_MAX:
         return list(decisions)
     return [decisions[(number + 1) * len(decisions) // PLAYED_MAX - 1] for number in range(PLAYED_MAX)]

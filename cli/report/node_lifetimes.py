@@ -1,4 +1,4 @@
-"""The life of every node: launched, ready, disrupted, gone, and the pods that it carried."""
+"""The lifetime of every node: launched, ready, disrupted, gone, and its pods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cli.report.series import Happenings
 
 
 class NodeLifetime:
-    """One instance and its node, from launch to end; what has not happened is None or empty.
+    """One instance and its node, from launch to end; events that did not happen are None or empty.
 
     Attributes:
         reason: Why it was disrupted, a code of `core.reasons`.
@@ -39,16 +39,16 @@ class NodeLifetime:
 
     @property
     def name(self) -> str:
-        """What people call it: its node, or its instance before it has joined."""
+        """Its name for people: its node, or its instance before it has joined."""
         return self.node or self.instance
 
     def cost(self, end: datetime) -> float:
-        """Dollars until it ended, or until `end`."""
+        """Return its cost in dollars until it ended, or until `end`."""
         return self.price * ((self.ended or end) - self.launched).total_seconds() / 3600
 
 
 def lives(events: Happenings) -> tuple[NodeLifetime, ...]:
-    """Every instance of the record in order of launch."""
+    """Return every instance of the record, in order of launch."""
     found = _Lives()
     for at, event, fields in events:
         found.see(at, event, fields)

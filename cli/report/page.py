@@ -1,6 +1,6 @@
 """The page: a paragraph, headline figures, charts and a timeline of nodes on one time axis, and every command with its chain.
 
-Charts are drawn by uPlot (MIT, `cli/assets/vendor`) at the device's width; text and tables are there without any script.
+Charts are drawn by uPlot (MIT, `cli/assets/vendor`) at the device's width; text and tables need no script.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
         summary: The SimulationSummary of the contract.
         events: The record: moment, event, fields.
         decisions: The functions' decisions, in order: at, function, kind, subject, reason, message.
-        comparison: What else the fleet might have cost, None where nobody asked.
+        comparison: The comparison, None if it was not requested.
     """
 
     summary: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render(story: Story) -> str:
-    """The whole page as one string of HTML; it loads nothing from anywhere."""
+    """Return the whole page as one string of self-contained HTML."""
     found = lives(story.events)
     gone, came = consolidated(found), replacements(found, story.decisions)
     lines = series.from_events(story.events, {n.instance for n in gone}, {n.instance for n in came})
@@ -213,7 +213,7 @@ def _data(story: Story, lines: series.Series, found: Sequence[NodeLifetime]) -> 
         data["minimum"] = sampled(story.comparison.minimum, lines.times)
     return json.dumps(data, separators=(",", ":")).replace(
         "<", "\\u003c"
-    )  # neither an end tag nor a comment begins in it
+    )  # so that neither an end tag nor a comment starts in it
 
 
 def _band(band: Band) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The paragraph at the top of the page, written from the data: what happened, what it cost, what is left."""
+"""Writes the paragraph at the top of the page: what happened, what it cost, what remains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VIOLATIONS: Final = (
 
 
 def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime], rows: Sequence[Chain]) -> str:
-    """A few sentences of plain text."""
+    """Return a few sentences of plain text."""
     sentences = [
         _pods(summary),
         _nodes(summary, lines),

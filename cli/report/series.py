@@ -21,7 +21,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: Capacity type → how many instances run.
         hourly: Dollars per hour of all running instances.
-        kept: The same without consolidation: no node that it removed had gone, and none that it launched had come.
+        kept: The same without consolidation: with the nodes that it removed, and without those that it launched.
         spent: Dollars spent so far.
     """
 
@@ -73,7 +73,7 @@ def from_events(
     consolidated: Collection[str] = (),
     replacements: Collection[str] = (),
 ) -> Series:
-    """Add the events up. Of changes closer together than a pixel the last one is kept, pending keeps its peak.
+    """Sum up the events. Of changes closer together than a pixel, the last one is kept; for pending pods, the peak.
 
     Args:
         events: The record.

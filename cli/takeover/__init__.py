@@ -1,1 +1,1 @@
-"""Nodes change hands between Karpenter and the functions: what `adopt` and `release` look at and do."""
+"""`adopt` and `release`: the transfer of nodes between Karpenter and the functions."""

@@ -1,4 +1,4 @@
-"""Makes claims of ours from Karpenter's NodeClaims, one after another; what is half done the next run completes."""
+"""Creates our claims from Karpenter's NodeClaims, one by one; the next run completes an interrupted adoption."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from lambdas.ports import ConflictError, Instance, JsonObject
 
 
 class AdoptionCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodeClaim, Node or instance of Karpenter's, and what becomes of it.
+    """One NodeClaim, Node or instance of Karpenter's, and the state of its adoption.
 
     Attributes:
         subject: Kind and name, as `NodeClaim/default-x7k2p`.
-        record: The claim that is ours, or would be; None where it is refused.
-        drift: Why its node counts as drifted once it is ours, empty where it does not.
+        record: Our present or future claim; None if adoption is refused.
+        drift: Why its node counts as drifted after adoption, empty if it does not.
     """
 
     subject: str
@@ -49,7 +49,7 @@ class AdoptionCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdoptionSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """All that Karpenter made in a cluster, and the EC2NodeClasses that carry its finalizer."""
+    """Everything that Karpenter created in a cluster, and the EC2NodeClasses with its finalizer."""
 
     candidates: tuple[AdoptionCandidate, ...]
     classes: tuple[str, ...]
@@ -62,7 +62,7 @@ class Adopter:
         self._environment = environment
 
     def survey(self) -> AdoptionSurvey:
-        """Look at everything of Karpenter's. Raises PortError."""
+        """Read everything of Karpenter's. Raises PortError."""
         environment = self._environment
         view, objects = environment.observe(), environment.node_claims()
         ids = {_instance_id(obj) for obj in objects.values()} - {""}
@@ -72,10 +72,10 @@ class Adopter:
         return AdoptionSurvey(candidates=candidates, classes=_kept_classes(view, objects, candidates))
 
     def adopt(self, candidate: AdoptionCandidate) -> None:
-        """Make one of them ours: first the row, which holds its share of the limits, then the marks on everything.
+        """Adopt one candidate: first store the row, which holds its share of the limits, then write the marks on all objects.
 
         Raises:
-            PortError: If a part could not be done; the next run goes on from there.
+            PortError: If a part failed; the next run continues from there.
         """
         record, instance, environment = candidate.record, candidate.instance, self._environment
         invariant(record is not None and instance is not None, f"{candidate.subject} is not to be adopted")
@@ -84,7 +84,7 @@ class Adopter:
         if candidate.standing is Standing.ADOPTABLE:
             record = self._stored(record)
         environment.tag(instance, ownership.our_tags(record, environment.cluster))
-        if record.node_name:  # one that has not registered gets everything when it does
+        if record.node_name:  # an unregistered node gets all marks at registration
             environment.patch(kinds.NODES, record.node_name, lambda node: {"metadata": _node_metadata(record, node)})
         environment.patch(
             kinds.NODE_CLAIMS,
@@ -93,7 +93,7 @@ class Adopter:
         )
 
     def free_class(self, name: str) -> None:
-        """Remove Karpenter's finalizer from an EC2NodeClass, which nobody else would. Raises PortError."""
+        """Remove Karpenter's finalizer from an EC2NodeClass, which only Karpenter would. Raises PortError."""
 
         def freed(obj: JsonObject) -> JsonObject:
             return {"metadata": ownership.class_made_ours(list((obj["metadata"].get("finalizers")) or ()))}
@@ -101,7 +101,7 @@ class Adopter:
         self._environment.patch(kinds.EC2_NODE_CLASSES, name, freed)
 
     def finish(self) -> None:
-        """Let no function rest on an older observation. Raises PortError."""
+        """Record a change, so that no function uses an older observation. Raises PortError."""
         self._environment.stores.changes.record(self._environment.clock.now())
 
     def _stored(self, record: ClaimRecord) -> ClaimRecord:
@@ -115,7 +115,7 @@ class Adopter:
 
 
 class _Observation:
-    """One observation of the cluster, from which every candidate is judged."""
+    """One observation of the cluster, by which all candidates are classified."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Observation:
         self._drift = DriftCheck(with_market(view, self._catalogue))
 
     def node_claims(self) -> Iterator[AdoptionCandidate]:
-        """Yield every NodeClaim by name, ours included."""
+        """Yield every NodeClaim by name, including ours."""
         for name, obj in sorted(self._objects.items()):
             try:
                 claim = translated(obj)

@@ -1,4 +1,4 @@
-"""The arguments of `adopt` and `release`, and their way from a cluster to the printed answer."""
+"""The arguments of `adopt` and `release`, and their execution up to the printed answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def configure_handover(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def hand_over(arguments: argparse.Namespace, name: str) -> int:
-    """Show what would change hands, or let it; negative where something is in the way or stays where it is."""
+    """Show the transfer, or carry it out; negative if something prevents it or remains."""
     from cli.cluster.installation import find_installation
     from cli.takeover.directions import adoption, release
     from cli.takeover.environment import open_environment

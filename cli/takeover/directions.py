@@ -1,4 +1,4 @@
-"""Both directions from the first look to the answer."""
+"""Both directions of the transfer, from the survey to the answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DUE = (Standing.ADOPTABLE, Standing.BEGUN)
 
 
 def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:
-    """Return what is or was adopted, and whether nothing is in the way or left over.
+    """Return what is adoptable or was adopted, and whether nothing prevents it or remains.
 
     Raises:
         InputError: If the cluster, the table or EC2 cannot be read.
@@ -40,7 +40,7 @@ def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[Json
 
 
 def release(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:
-    """Return what is or was released, and whether nothing is in the way or left over.
+    """Return what is releasable or was released, and whether nothing prevents it or remains.
 
     Raises:
         InputError: If the cluster, the table or EC2 cannot be read.
@@ -60,7 +60,7 @@ def release(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonO
 
 
 def _tried(document: JsonObject, act: Callable[[], None]) -> bool:
-    """Do what concerns all of them; whether it could be done. The answer says what to do otherwise."""
+    """Take a common step; return whether it succeeded. If not, the answer says what to do."""
     try:
         act()
     except PortError as error:

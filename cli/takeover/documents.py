@@ -17,7 +17,7 @@ RELEASABLE: Final = "releasable"
 def adoption_document(
     cluster: str, survey: AdoptionSurvey, hindrances: Sequence[str], *, is_acting: bool
 ) -> JsonObject:
-    """Everything of Karpenter's, with `state` refused, adoptable, begun or ours; later adopted or failed."""
+    """Return everything of Karpenter's; `state` is refused, adoptable, begun or ours, later adopted or failed."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Adoption",
@@ -30,7 +30,7 @@ def adoption_document(
 
 
 def release_document(cluster: str, survey: ReleaseSurvey, hindrances: Sequence[str], *, is_acting: bool) -> JsonObject:
-    """Everything of ours, with `state` kept or releasable; later released or failed."""
+    """Return everything of ours; `state` is kept or releasable, later released or failed."""
     return {
         "apiVersion": API_VERSION,
         "kind": "Release",

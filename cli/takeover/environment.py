@@ -1,4 +1,4 @@
-"""The cluster, the table and EC2 as both directions need them, and what keeps either from beginning."""
+"""The cluster, the table and EC2 for both directions of the transfer, and what prevents its start."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from cli.cluster.installation import Installation
 
 SETTLED_AFTER: Final = FRESH_FOR + longest(PATIENT)
-"""How long after `stop` nothing of ours acts: functions read the switch so often, and end a call that they have begun."""
+"""How long after `stop` no function acts any more: they reread the switch at this interval and finish calls in progress."""
 
 TRIES: Final = 5
-"""Attempts at a patch of an object that others write to: kubelets write to their Nodes every ten seconds."""
+"""The most attempts to patch an object against concurrent writes: kubelets write to their Nodes every ten seconds."""
 
 
 class TakeoverEnvironment:
@@ -56,7 +56,7 @@ class TakeoverEnvironment:
         self._ec2, self._ssm = ec2, ssm
 
     def hindrances(self) -> list[str]:
-        """Return what keeps nodes from changing hands now, each with what to do. Raises PortError."""
+        """Return what prevents the transfer now, each with advice. Raises PortError."""
         found = []
         namespace = self._karpenter.namespace()
         if namespace:
@@ -68,7 +68,7 @@ class TakeoverEnvironment:
         return [*found, switch] if switch else found
 
     def karpenter_runs(self) -> bool:
-        """Whether somebody holds Karpenter's Lease, asked at most every 30 seconds. Raises PortError."""
+        """Whether Karpenter's Lease is held, read at most every 30 seconds. Raises PortError."""
         return self._karpenter.is_there()
 
     def observe(self) -> ClusterState:
@@ -104,7 +104,7 @@ class TakeoverEnvironment:
             self._ec2.call("DeleteTags", Resources=[instance.instance_id], Tags=present)
 
     def patch(self, resource: Resource, name: str, patch_of: Callable[[Any], JsonObject]) -> None:
-        """Patch an object as it is at that moment; `patch_of(object)` returns the patch. Raises PortError."""
+        """Patch the current version of an object; `patch_of(object)` returns the patch. Raises PortError."""
         for attempt in range(1, TRIES + 1):
             present = self.kubernetes.get(resource, name)
             body = patch_of(present)
@@ -119,7 +119,7 @@ class TakeoverEnvironment:
                 return
 
     def _kill_switch(self) -> str:
-        """Return why the functions may still act, empty where they stand still."""
+        """Return why the functions may still act, empty if they are stopped."""
         name = self.settings.kill_switch_parameter
         if not name:
             return "the functions have no kill switch, so they cannot be kept from acting meanwhile: deploy the stack again"
@@ -158,7 +158,7 @@ def reporting_port_errors(cluster: str) -> Iterator[None]:
 
 
 def with_market(view: ClusterState, catalogue: Catalogue) -> Snapshot:
-    """Return the view's snapshot with instance types, which drift by image is judged by."""
+    """Return the view's snapshot with instance types, which the check of image drift needs."""
     return msgspec.structs.replace(view.snapshot, catalogue=catalogue)
 
 
@@ -172,7 +172,7 @@ def nodes_by_provider_id(nodes: Iterable[Node]) -> dict[str, tuple[Node, ...]]:
 
 
 def is_karpenters(tags: Mapping[str, str]) -> bool:
-    """Whether tags or labels say that Karpenter made it, and not we."""
+    """Whether tags or labels show that Karpenter created it, and not we."""
     return labels.NODEPOOL in tags and labels.CLAIM not in tags
 
 

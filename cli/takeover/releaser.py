@@ -1,4 +1,4 @@
-"""Makes NodeClaims of Karpenter's from our claims, one after another; what is half done the next run completes."""
+"""Creates Karpenter's NodeClaims from our claims, one by one; the next run completes an interrupted release."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from lambdas.ports import ConflictError, Instance, JsonObject, NotFoundError
 
 
 class Releasable(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of ours, or an instance that should have one.
+    """One of our claims, or an instance that should have one.
 
     Attributes:
         subject: Kind and name, as `NodeClaim/default-x7k2p`.
-        objection: Why it stays ours, None where it can be given away.
-        drift: Why its node counts as drifted now, empty where it does not; it stays so.
+        objection: Why it cannot be released, None if it can.
+        drift: Why its node counts as drifted before and after release, empty if it does not.
     """
 
     subject: str
@@ -45,7 +45,7 @@ class Releasable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleaseSurvey(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is ours in a cluster, and how many commands of disruption are under way, which are dropped."""
+    """Everything of ours in a cluster, and how many running disruption commands are dropped."""
 
     claims: tuple[Releasable, ...]
     commands: int
@@ -58,7 +58,7 @@ class Releaser:
         self._environment = environment
 
     def survey(self) -> ReleaseSurvey:
-        """Look at everything of ours. Raises PortError."""
+        """Read everything of ours. Raises PortError."""
         environment = self._environment
         view = environment.observe()
         instances = environment.instances(
@@ -68,10 +68,10 @@ class Releaser:
         return ReleaseSurvey(claims=claims, commands=len(view.commands))
 
     def begin(self) -> None:
-        """Drop commands under way, and let Karpenter write its own hashes again when it starts. Raises PortError.
+        """Drop running commands, and prepare hashes so that Karpenter rewrites them at its start. Raises PortError.
 
-        Karpenter does so where a NodePool or EC2NodeClass has another version than its own. Under our version, with a hash of
-        Karpenter's, all nodes would have drifted until it does: without a version nothing is compared.
+        Karpenter rewrites hashes if a NodePool or EC2NodeClass has another version than its own. With our version and a hash of
+        Karpenter's, all nodes would count as drifted until then; without a version, nothing is compared.
         """
         environment = self._environment
         for command in environment.stores.commands.all():
@@ -87,10 +87,10 @@ class Releaser:
                     environment.kubernetes.patch(resource, metadata["name"], {"metadata": {"annotations": {key: None}}})
 
     def release(self, found: Releasable) -> None:
-        """Give one away: first its NodeClaim, without which Karpenter ends the instance, last the row.
+        """Release one claim: its NodeClaim first, without which Karpenter terminates the instance, and its row last.
 
         Raises:
-            PortError: If a part could not be done; the next run goes on from there.
+            PortError: If a part failed; the next run continues from there.
         """
         environment, held = self._environment, found.held
         invariant(held is not None, f"{found.subject} is not to be released")
@@ -108,7 +108,7 @@ class Releaser:
         environment.stores.claims.forget(record)
 
     def _write_node_claim(self, held: HeldClaim, drift: str) -> str:
-        """Bring the NodeClaim to what Karpenter goes on from; return its UID."""
+        """Write the NodeClaim from which Karpenter continues; return its UID."""
         environment, record = self._environment, held.record
         if held.node_claim is None:
             with suppress(ConflictError):
@@ -124,7 +124,7 @@ class Releaser:
         return str(environment.kubernetes.get(kinds.NODE_CLAIMS, record.name)["metadata"]["uid"])
 
     def _give_up(self, record: ClaimRecord) -> None:
-        """Forget a claim that was never launched: its NodeClaim would be an order to Karpenter."""
+        """Delete a claim that was never launched: its NodeClaim would be an order to Karpenter."""
         environment = self._environment
         with suppress(NotFoundError):
             environment.kubernetes.patch(kinds.NODE_CLAIMS, record.name, {"metadata": {"finalizers": None}})
@@ -166,7 +166,7 @@ class Releaser:
 
 
 def _strangers(view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
-    """Return instances with our tag that no claim knows: Karpenter would end them, as they have no NodeClaim."""
+    """Return instances with our tag but without a claim: Karpenter would terminate them, as they have no NodeClaim."""
     named = {record.instance_id for record in view.claims.values()}
     awaited = {name for name, record in view.claims.items() if record.machine is None}
     return [
@@ -188,7 +188,7 @@ def _node_of(record: ClaimRecord, nodes_of: dict[str, tuple[Node, ...]]) -> Node
 
 
 def _node_patch(written: Any, node_claim: tuple[str, str]) -> JsonObject:
-    """Return the patch that makes a Node Karpenter's and takes our taints off it."""
+    """Return the patch that transfers a Node to Karpenter and removes our taints."""
     metadata = written.metadata
     owners = [msgspec.to_builtins(owner) for owner in metadata.owner_references]
     patch: JsonObject = {

@@ -1,4 +1,4 @@
-"""Carries a change of hands out, one node after another, and says what became of each."""
+"""Carries out a transfer node by node, and reports the result of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_turn(
 ) -> bool:
     """Act on each subject, and write its new state into its part of the answer; return whether all went well.
 
-    It ends early where Karpenter has come back, or where a permission is missing: the next would fail alike.
+    It stops early if Karpenter is running again or a permission is missing: the next subject would fail too.
     """
     is_well = True
     for part, subject in due:

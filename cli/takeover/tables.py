@@ -15,13 +15,13 @@ _OURS: Final = "ours"
 
 
 def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """What would be ours, what not and why, and what to do next."""
+    """Format what can be adopted, what not and why, and what to do next."""
     parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_adoption(document)]
     return output.wrapped("\n\n".join(part for part in parts if part))
 
 
 def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """What would be Karpenter's, what not and why, and what to do next."""
+    """Format what can be released, what not and why, and what to do next."""
     parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_release(document)]
     return output.wrapped("\n\n".join(part for part in parts if part))
 
@@ -31,7 +31,7 @@ all_of_release = partial(release_table, shows_all=True)
 
 
 def subject_names(document: JsonObject) -> str:
-    """The objects, as kubectl names them."""
+    """Return the objects as kubectl names them."""
     return "\n".join(item["subject"].lower() for item in document["items"])
 
 

@@ -1,1 +1,1 @@
-"""Standard output and error: formats, colour, progress, text that no terminal obeys."""
+"""Standard output and error: formats, colour, progress, and escaping of control characters."""

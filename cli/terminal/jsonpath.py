@@ -32,7 +32,7 @@ def filled(template: str, document: Any) -> str:
 
 
 def _split(template: str) -> list[tuple[str, bool]]:
-    """The template in pieces, and whether each is an expression."""
+    """Split the template into pieces, with whether each is an expression."""
     pieces, end = list[tuple[str, bool]](), 0
     for match in _PARTS.finditer(template):
         pieces += [(template[end : match.start()], False), (match.group(1).strip(), True)]
@@ -41,7 +41,7 @@ def _split(template: str) -> list[tuple[str, bool]]:
 
 
 def _rendered(parts: list[tuple[str, bool]], document: Any) -> tuple[str, list[tuple[str, bool]]]:
-    """The text up to the `end` that closes these parts, and the parts from there on."""
+    """Return the text up to the matching `end`, and the parts after it."""
     text = list[str]()
     while parts:
         (piece, is_expression), *rest = parts
@@ -67,7 +67,7 @@ def _values(expression: str, document: Any) -> str:
 
 
 def _found(expression: str, document: Any) -> Iterator[Any]:
-    """The values that a path leads to; `@` is the item of a range."""
+    """Return the values at a path; `@` is the item of a range."""
     from jsonpath_ng.exceptions import JSONPathError
     from jsonpath_ng.ext.parser import parse
 

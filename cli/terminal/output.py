@@ -19,11 +19,11 @@ from core.api.objects import JsonObject
 Text = Callable[[JsonObject], str]
 
 WIDTH_MAX: Final = 100
-"""Columns of a line for people where no terminal says otherwise: fits beside an editor, and in a ticket."""
+"""The default line width for people if no terminal defines it: it fits beside an editor, and in a ticket."""
 
 _TERMINAL_MIN: Final = 60
 _TERMINAL_MAX: Final = 200
-"""A sentence over more columns than these is hard to read."""
+"""The maximum line width: longer lines are hard to read."""
 
 JSONPATH: Final = "jsonpath="
 FORMS: Final = ("table", "wide", "name", "json", "yaml")
@@ -40,9 +40,9 @@ def show(
     Args:
         document: The answer.
         form: One of `FORMS`, or `jsonpath=TEMPLATE`.
-        as_table: The answer for people.
-        as_wide: The same with every column; the table where there is none.
-        names: One object a line as `kind/name`; the answer's kind where there is none.
+        as_table: Formats the answer for people.
+        as_wide: Formats it with all columns; None for the table.
+        names: Returns one object per line as `kind/name`; None for the answer's kind.
     """
     if form == "json":
         text = json.dumps(document, indent=2, ensure_ascii=False)
@@ -68,7 +68,7 @@ def line_width() -> int:
 
 
 def as_yaml(document: JsonObject) -> str:
-    """The document as YAML, keys in their order."""
+    """Format the document as YAML, with keys in order."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -79,7 +79,7 @@ def as_yaml(document: JsonObject) -> str:
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[int] = ()) -> str:
     """Format columns under their headings, numbers to the right.
 
-    The widest texts are wrapped until a line fits the width; columns in `whole` are not.
+    The widest texts are wrapped until a line fits the width, except columns in `whole`.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
     numeric = [
@@ -104,23 +104,23 @@ def wrapped(text: str) -> str:
 
 
 def rfc3339(moment: datetime) -> str:
-    """A moment in UTC, with fractions of a second where it has any."""
+    """Format a time in UTC, with fractions of a second if it has any."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def several(values: Sequence[str], shown: int = 3) -> str:
-    """Return the first few of a list and how many more there are."""
+    """Return the first few values of a list and the number of the others."""
     rest = len(values) - shown
     return ", ".join(values[:shown]) + (f" +{rest}" if rest > 0 else "")
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun: `1 node`, `2 nodes`."""
+    """Return a number with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:
-    """The same widths with the widest made narrower until a line fits, none below its least."""
+    """Return the widths with the widest ones reduced until a line fits, none below its minimum."""
     excess = sum(widths) + 2 * (len(widths) - 1) - line_width()
     while excess > 0:
         spare, widest = max(
@@ -134,7 +134,7 @@ def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:
 
 
 def _broken(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
-    """The lines of one row."""
+    """Return the lines of one row."""
     columns = [
         textwrap.wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True)
     ]

@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Steps:
-    """Counts what is done of work that consists of so many parts; of 0 where nobody knows.
+    """Counts finished parts of work.
 
     Attributes:
         done: How many parts are done.
-        total: Of how many.
+        total: The number of parts, 0 if unknown.
     """
 
     def __init__(self, total: int) -> None:
@@ -30,7 +30,7 @@ class Steps:
         self.total = total
 
     def over(self, parts: Iterable[T]) -> Iterator[T]:
-        """Yield the parts; each is done when the next is asked for."""
+        """Yield the parts; each counts as done when the next is requested."""
         for part in parts:
             yield part
             self.done += 1
@@ -38,9 +38,9 @@ class Steps:
 
 @contextmanager
 def progress(what: str, total: int = 0) -> Iterator[Steps]:
-    """Show the activity, how much of it is done and its duration once it takes over two seconds.
+    """Show the activity, its progress and its duration once it takes over two seconds.
 
-    Only where standard error is a terminal. What is yielded counts the parts.
+    Nothing is shown if standard error is not a terminal. The yielded object counts the parts.
     """
     steps = Steps(total)
     if not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Decides about colour: on a terminal, unless `--color`, NO_COLOR or TERM=dumb say otherwise."""
+"""Decides about colour: it is on for terminals, unless `--color`, NO_COLOR or TERM=dumb override that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODES: Final[Mapping[str, str]] = {
 
 
 class Style:
-    """Paints text, or leaves it as it is."""
+    """Paints text, or returns it unchanged."""
 
     def __init__(self, *, is_on: bool = False) -> None:
         self.is_on = is_on
@@ -35,14 +35,14 @@ class Style:
         self.is_on = when == ALWAYS or (when == AUTO and is_terminal and allowed)
 
     def painted(self, text: str, *codes: str) -> str:
-        """The text in these colours; no meaning may lie in the colour alone."""
+        """Return the text in these colours; colour alone must not carry meaning."""
         return "".join(_CODES[code] for code in codes) + text + _RESET if self.is_on and text else text
 
 
 style: Final = Style()
-"""Of this process' standard output."""
+"""The style of this process' standard output."""
 
 
 def choose_style(when: str) -> None:
-    """Decide for standard output as it is now."""
+    """Decide for the current standard output."""
     style.choose(when, os.environ, is_terminal=sys.stdout.isatty())

@@ -1,1 +1,1 @@
-"""What `fleetwright validate` finds: faults of fields, unknown fields, values that match nothing, dangling names."""
+"""The checks of `fleetwright validate`: invalid fields, unknown fields, values that match nothing, dangling references."""

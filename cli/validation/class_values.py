@@ -1,4 +1,4 @@
-"""Finds values of an EC2NodeClass that its schema lets pass and that AWS refuses when the first node is launched."""
+"""Finds values of an EC2NodeClass that its schema allows but AWS refuses at the first launch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED: Final = ("role", "instanceProfile")
 
 
 def refused_values(document: Document) -> Iterator[Finding]:
-    """Errors for what can never work, warnings for what EC2 refuses today."""
+    """Return errors for values that can never work, warnings for those that EC2 refuses today."""
     obj = document.object
     if kind_of(obj) != "EC2NodeClass" or group_and_version(obj) != (labels.AWS_GROUP, "v1"):
         return

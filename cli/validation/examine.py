@@ -1,4 +1,4 @@
-"""Every finding of every object of the input, in the input's order."""
+"""Collects all findings about all objects, in the order of the input."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Whether an object can be read does not depend on the time."""
+"""A placeholder time: readability of an object does not depend on it."""
 
 
 def examine(
     documents: Sequence[Document], texts: Mapping[str, str], catalogue: Catalogue, *, is_lenient: bool
 ) -> list[Finding]:
-    """Every finding.
+    """Return all findings.
 
     Args:
         documents: The objects.
         texts: Source → its text, for lines and columns.
-        catalogue: What requirements are held against.
-        is_lenient: Unknown fields are warnings.
+        catalogue: The catalogue against which requirements are checked.
+        is_lenient: Whether unknown fields are warnings.
     """
     of_all = _of_all(documents)
     positions = {source: Positions(text) for source, text in texts.items()}
@@ -58,7 +58,7 @@ def examine(
 
 
 def _repeated_keys(document: Document, positions: Mapping[str, Positions]) -> Iterator[Finding]:
-    """YAML forbids a key that is there twice, and readers differ in which one they take; told once a document."""
+    """Report repeated keys once per document: YAML forbids them, and readers differ in which one they use."""
     if document.source not in positions or document.item not in ("", "items[0]"):
         return
     for key, (line, column) in positions[document.source].repeated_keys(document.index):
@@ -68,7 +68,7 @@ def _repeated_keys(document: Document, positions: Mapping[str, Positions]) -> It
 
 
 def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
-    """Findings that only the whole input shows, by the identity of their document."""
+    """Return findings that need the whole input, by the identity of their document."""
     found: dict[int, list[Finding]] = {}
     for finding in (*dangling_references(documents), *repeated_objects(documents)):
         found.setdefault(id(finding.document), []).append(finding)
@@ -76,7 +76,7 @@ def _of_all(documents: Sequence[Document]) -> dict[int, list[Finding]]:
 
 
 class _Examination:
-    """What every document is held against."""
+    """The checks of every document."""
 
     def __init__(self, catalogue: Catalogue, provided: frozenset[str], is_lenient: bool) -> None:
         self._catalogue = catalogue
@@ -85,7 +85,7 @@ class _Examination:
         self._is_lenient = is_lenient
 
     def of_one(self, document: Document) -> Iterator[Finding]:
-        """The findings of one document; of two about one field the first counts."""
+        """Return the findings of one document; of several about one field, the first counts."""
         if conversion.is_old(document.object):
             yield finding_in(document, Code.OLD_VERSION, "apiVersion", _old(document), severity=Severity.WARNING)
         lost = list(unmatched_values(document, self._known))
@@ -107,7 +107,7 @@ class _Examination:
 
 
 def _faults(document: Document) -> Iterable[Finding]:
-    """What Karpenter's schemas and rules refuse; for other kinds what would keep a plan from reading them."""
+    """Return violations of Karpenter's schemas and rules; for other kinds, problems that prevent reading them."""
     found = problems(document.object)
     if found:
         return [
@@ -138,7 +138,7 @@ def _faults(document: Document) -> Iterable[Finding]:
 
 
 def _bad_schedules(document: Document) -> Iterator[Finding]:
-    """The API server's pattern lets `0 25 * * *` pass; the parser that decides about budgets does not."""
+    """Return invalid schedules: the API server's pattern allows `0 25 * * *`, which the parser of budgets refuses."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool":
         return
     disruption = mapping(mapping(document.object.get("spec")).get("disruption"))

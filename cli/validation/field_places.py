@@ -1,4 +1,4 @@
-"""Knows where a field belongs that stands in the wrong place: further down, in the other object, or under its former name."""
+"""Finds where a misplaced field belongs: deeper, in another object, or under a newer name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _RENAMED: Final = {
     "amiSelector": "spec.amiSelectorTerms",
     "launchTemplate": "spec.userData, spec.blockDeviceMappings and spec.metadataOptions",
 }
-"""Fields of older versions → where v1 keeps what they said."""
+"""Fields of older versions → their place in v1."""
 
 _GROUP_OF_REFERENCE: Final = ("nodeClassRef", "apiVersion")
 _OTHERS: Final = {"NodePool": "EC2NodeClass", "EC2NodeClass": "NodePool"}
 
 
 def right_place(obj: dict[str, Any], location: Location) -> str:
-    """Return where an unknown field belongs, as a path; empty where nothing of its name is known in one place."""
+    """Return where an unknown field belongs, as a path; empty unless exactly one place has a field of its name."""
     if location[-2:] == _GROUP_OF_REFERENCE:
         return "group"
     name = str(location[-1])
@@ -47,7 +47,7 @@ def right_place(obj: dict[str, Any], location: Location) -> str:
 
 @cache
 def _places(kind: str, group: str, name: str) -> tuple[str, ...]:
-    """Every place in which a kind has a field of this name, outside of lists."""
+    """Return every place where a kind has a field of this name, outside of lists."""
     model = next((found for key, found in MODELS.items() if (key[0], key[2]) == (group, kind)), None)
     spec = dict(parts(model)).get("spec") if model is not None else None
     return tuple(path_of(place) for place in _fields(spec, ("spec",)) if place[-1] == name) if spec else ()

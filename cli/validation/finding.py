@@ -1,4 +1,4 @@
-"""One thing that is wrong with one object of the input, and where in its file it stands."""
+"""A finding: one problem of one object of the input, and its position in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Severity(StrEnum):
 
 
 class Code(StrEnum):
-    """What kind of fault a finding is: a closed list that programs may read."""
+    """The category of a finding: a closed list for programs."""
 
     INVALID_VALUE = "InvalidValue"
     UNKNOWN_FIELD = "UnknownField"
@@ -45,19 +45,19 @@ MEANINGS: Final = {
     "carries, an annotation in a place where nobody reads it, a selector that does not match the pod's own labels.",
     Code.DUPLICATE: "An object is in a file, or a key in a mapping, more than once; the last one counts here.",
 }
-"""Code → what it means, for the reference page."""
+"""Code → its meaning, for the reference page."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault.
+    """One finding.
 
     Attributes:
-        document: The document that the object stands in.
-        kind, name: The object's, as the document spells them.
+        document: The object's document.
+        kind, name: The object's kind and name, as the document spells them.
         field: The field's path such as `spec.template.spec.requirements[0].operator`; of an older version its path in v1.
         message: What is wrong, as the end of a sentence that the field begins.
-        suggestion: What was probably meant, empty where nothing is near.
-        line, column: Where the field stands in the file, from 1; None where the text does not tell.
+        suggestion: What was probably meant, empty if nothing is similar.
+        line, column: The field's position in the file, from 1; None if unknown.
     """
 
     document: Document
@@ -73,7 +73,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def object(self) -> str:
-        """The object as programs name it: `NodePool/default`."""
+        """The object for programs: `NodePool/default`."""
         return f"{self.kind}/{self.name}"
 
     @property
@@ -92,7 +92,7 @@ def finding_in(
     suggestion: str = "",
     subject: tuple[str, str] | None = None,
 ) -> Finding:
-    """A finding about a document's object, or about `subject` (kind and name) where that is another."""
+    """Return a finding about a document's object, or about another `subject` (kind and name)."""
     kind, name = subject or document.subject.split(" ", 1)
     return Finding(
         document=document,
@@ -107,7 +107,7 @@ def finding_in(
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that is spelled most like `word`, empty where none is near; case counts for nothing."""
+    """Return the known word with the spelling most similar to `word`, empty if none is similar; case is ignored."""
     by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.lower(), sorted(by_lower), n=1)
     return by_lower[close[0]] if close else ""

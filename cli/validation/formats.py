@@ -1,4 +1,4 @@
-"""Findings for people and for programs: lines, our JSON, and the forms that CI systems show beside the code."""
+"""Formats findings for people and programs: lines, our JSON, and formats that CI systems show beside the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def as_lines(findings: Sequence[Finding], *, objects: int) -> str:
 
 
 def as_document(findings: Sequence[Finding]) -> JsonObject:
-    """The answer that programs read."""
+    """Return the answer for programs."""
     errors, warnings = _counts(findings)
     return {
         "apiVersion": API_VERSION,
@@ -76,7 +76,7 @@ def _line(finding: Finding) -> str:
     subject = f"{finding.kind} {finding.name or 'without a name'}"
     field = style.painted(finding.field, "yellow" if is_warning else "red")
     line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
-    return line.replace("\n", "\\n")  # a line of its own could be a workflow command of the CI that shows it
+    return line.replace("\n", "\\n")  # a separate line could be a workflow command of the CI that shows it
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:

@@ -1,4 +1,4 @@
-"""Keys of labels that are spelled almost like those of nodes, and keys that Karpenter has given up."""
+"""Label keys with almost the spelling of nodes' keys, and keys that Karpenter no longer uses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cli.validation.finding import nearest
 from core import labels
 
 KNOWN_KEYS: Final = tuple(sorted({*labels.WELL_KNOWN, *labels.ALIASES, labels.HOSTNAME, labels.ZONE_ID}))
-"""Labels that nodes have without anyone asking."""
+"""Labels that all nodes have."""
 
 _DOMAINS: Final = tuple(sorted({key.partition("/")[0] for key in KNOWN_KEYS} | {labels.CORE_GROUP, labels.AWS_GROUP}))
-"""A key in another domain is the user's own, however it is spelled."""
+"""Domains of nodes' labels. A key in another domain is the user's own, whatever its spelling."""
 
 
 def nearest_label(key: str, provided: Collection[str] = ()) -> str:
-    """Return the label of nodes that a key probably means; empty where it is one, or is the user's own.
+    """Return the node label that a key probably means; empty if it is one, or is the user's own.
 
     Args:
         key: A key as written.

@@ -1,4 +1,4 @@
-"""Holds the labels that pods and NodePools ask of nodes against those that nodes carry."""
+"""Checks the labels that pods and NodePools require of nodes against those that nodes have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def provided_labels(documents: Sequence[Document]) -> frozenset[str]:
-    """The keys that NodePools and Nodes of the input give to nodes."""
+    """Return the keys that NodePools and Nodes of the input give to nodes."""
     found: set[str] = set()
     for document in documents:
         obj = document.object
@@ -39,7 +39,7 @@ def provided_labels(documents: Sequence[Document]) -> frozenset[str]:
 
 
 def label_findings(document: Document, known: KnownValues, provided: frozenset[str]) -> Iterator[Finding]:
-    """Warnings for keys that are spelled almost like a label of nodes, and for values that no node has."""
+    """Return warnings for keys with almost the spelling of a node label, and for values that no node has."""
     if kind_of(document.object) == "NodePool" and is_ours(document.object) and not is_old(document.object):
         for index, entry in enumerate(sequence(_at(document.object, _POOL))):
             yield from _of_key(document, mapping(entry), (*_POOL, index, "key"), known, frozenset())
@@ -74,7 +74,7 @@ def _of_key(
         is_bare = "/" not in key
         values = {str(value) for value in sequence(entry.get("values"))}
         if is_bare and not values & known.of(meant):
-            meant = ""  # a short key with values of its own is somebody's own label
+            meant = ""  # a short key with other values is a user's own label
     if meant:
         yield finding_in(document, code, path_of(at), message, severity=Severity.WARNING, suggestion=meant)
 

@@ -1,4 +1,4 @@
-"""Finds what the API server refuses in a pod template, and what it accepts but nobody meant."""
+"""Finds problems that the API server refuses in a pod template, and accepted values that are hardly intended."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _containers(template: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _odd(name: str, value: str) -> str:
-    """Why an amount is hardly what was meant; empty for others."""
+    """Return why an amount is hardly intended; empty for plausible ones."""
     if name in ("memory", "ephemeral-storage") and _MILLI.fullmatch(value):
         return f"{value} is thousandths of a byte; {value[:-1]}Mi is mebibytes"
     if name in ("memory", "ephemeral-storage") and value.isdecimal() and 0 < int(value) < 1 << 20:

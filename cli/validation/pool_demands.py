@@ -1,4 +1,4 @@
-"""Finds NodePools whose demands leave no instance type, and limits on resources that no instance type has."""
+"""Finds NodePools whose requirements exclude all instance types, and limits on resources that no instance type has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
-    """An error where requirements that something meets one by one leave no instance type together, or too few values."""
+    """Return an error if requirements that can be met separately together exclude all instance types or leave too few values."""
     pool = _pool_in(document)
     if pool is None or _depends_on_absent(pool, catalogue):
         return
@@ -53,7 +53,7 @@ def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
-    """A warning for each limit on a resource that no instance type has: it never stops a launch."""
+    """Return a warning for each limit on a resource that no instance type has: it never stops a launch."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
         return
     known = {*_ALWAYS_COUNTED, *(name for one in catalogue.default for name in one.capacity)}
@@ -71,7 +71,7 @@ def idle_limits(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def _pool_in(document: Document) -> NodePool | None:
-    """The NodePool as it would be with a class that is ready; None where the document holds no NodePool that can be read."""
+    """Return the NodePool as if its class were ready; None if the document is not a readable NodePool."""
     if not is_ours(document.object) or kind_of(document.object) != "NodePool" or is_old(document.object):
         return None
     try:
@@ -82,7 +82,7 @@ def _pool_in(document: Document) -> NodePool | None:
 
 
 def _depends_on_absent(pool: NodePool, catalogue: Catalogue) -> bool:
-    """Whether the answer depends on what is not in the input: the class's images, zone ids, reservations of the account."""
+    """Whether the result depends on data outside the input: the class's images, zone ids, reservations of the account."""
     required = {requirement.key: requirement for requirement in pool.requirements}
     if labels.OS in required and pool.node_class.name not in catalogue.by_node_class:
         return True

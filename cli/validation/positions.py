@@ -16,16 +16,16 @@ Position = tuple[int, int]
 
 
 class Positions:
-    """Finds fields in one text. The text is parsed on first use, since most files have no fault."""
+    """Finds fields in one text. The text is parsed on first use, since most files have no findings."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._roots: list[Any] | None = None
 
     def of(self, index: int, path: str) -> Position | None:
-        """Line and column, from 1, of a field of the document with this index.
+        """Return line and column, from 1, of a field of the document with this index.
 
-        A field that is missing has the position of the nearest object around it; None where the text tells nothing.
+        A missing field has the position of the nearest enclosing object; None if the position is unknown.
         """
         roots = self._parsed()
         node = roots[index] if index < len(roots) else None
@@ -42,7 +42,7 @@ class Positions:
         return mark.line + 1, mark.column + 1
 
     def repeated_keys(self, index: int) -> Iterator[tuple[str, Position]]:
-        """Keys that a mapping of the document has more than once, each with the place of the later one."""
+        """Return keys that a mapping of the document repeats, each with the position of the repetition."""
         roots = self._parsed()
         waiting = [roots[index]] if index < len(roots) and roots[index] is not None else []
         seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""Finds names that refer to nothing: a NodePool whose EC2NodeClass is not in the input."""
+"""Finds dangling references: a NodePool whose EC2NodeClass is not in the input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELD: Final = "spec.template.spec.nodeClassRef.name"
 
 
 def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
-    """An error where other EC2NodeClasses are in the input, a warning where none is: they may be kept elsewhere."""
+    """Return an error if the input has other EC2NodeClasses; otherwise a warning, since they may be elsewhere."""
     present = {name_of(doc.object) for doc in documents if doc.kind in ("EC2NodeClass", "AWSNodeTemplate")}
     for document in documents:
         wanted = _class_of(document)
@@ -32,7 +32,7 @@ def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
 
 
 def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
-    """A warning for each object but the first of one kind, namespace and name in a file: variants have files of their own."""
+    """Return a warning for each repetition of kind, namespace and name in a file; variants belong in separate files."""
     first: dict[tuple[str, ...], Document] = {}
     for document in documents:
         if not document.name:
@@ -45,7 +45,7 @@ def repeated_objects(documents: Sequence[Document]) -> Iterator[Finding]:
 
 
 def _class_of(document: Document) -> str:
-    """The EC2NodeClass that a NodePool names, empty for other objects."""
+    """Return the EC2NodeClass that a NodePool names, empty for other objects."""
     if group_and_version(document.object)[0] != labels.CORE_GROUP or kind_of(document.object) != "NodePool":
         return ""
     try:

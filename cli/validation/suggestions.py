@@ -1,4 +1,4 @@
-"""Guesses what a refused value or key was meant to be."""
+"""Suggests the probably intended value or key for a refused one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def probably_meant(document: Document, field: str) -> str:
-    """Return the allowed value that is spelled most like the one in a field; empty where the field has no closed list.
+    """Return the allowed value with the spelling most similar to the field's; empty if the field has no closed list.
 
-    For a requirement's key it is the label that nodes carry, for an unknown kind or version the known one.
+    For a requirement's key it is a node label, for an unknown kind or version the known one.
     """
     obj = document.object
     if conversion.is_old(obj):
@@ -38,7 +38,7 @@ def probably_meant(document: Document, field: str) -> str:
 
 
 def _known_kind(obj: dict[str, Any]) -> str:
-    """The version of a known kind, or the kind that is spelled alike."""
+    """Return the version of a known kind, or the kind with a similar spelling."""
     kind = kind_of(obj)
     versions = [f"{group}/{version}" for group, version, known in MODELS if known == kind]
     return versions[0] if versions else nearest(kind, (known for _, _, known in MODELS))

@@ -33,18 +33,18 @@ TEMPLATES: Final[Mapping[str, Location]] = {
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "PodTemplate": ("template",),
 }
-"""Where a workload keeps the template of its pods."""
+"""The path of a workload's pod template."""
 
 _WORKLOAD_GROUPS: Final = ("", "apps", "batch", "extensions")
 Unknown = tuple[Location, str]
-"""Where an unknown field stands, and the known field that is spelled most like it."""
+"""The path of an unknown field, and the known field with the most similar spelling."""
 
 
 def unknown_fields(document: Document, *, is_lenient: bool) -> Iterator[Finding]:
-    """A finding for each field that is not known; older versions of Karpenter's objects are not looked at.
+    """Return a finding for each unknown field; older versions of Karpenter's objects are not checked.
 
-    In the pod template of a workload each is an error. In other objects a field that is spelled like a known one, or that is
-    known in another place, is an error; any other may be of a newer version than this release knows: a warning.
+    In the pod template of a workload each is an error. In other objects, a field with a spelling similar to a known one, or
+    known in another place, is an error; any other is a warning, since it may be of a newer version.
     """
     is_template = document.kind in TEMPLATES
     for location, suggestion in _found(document):

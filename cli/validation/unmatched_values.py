@@ -31,7 +31,7 @@ _PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spe
 
 
 class KnownValues:
-    """The values that labels of nodes can have, by key; keys of the user's own are not among them."""
+    """The possible values of node labels, by key, without users' own keys."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         found: dict[str, set[str]] = {key: set(values) for key, values in _CLOSED.items()}
@@ -46,11 +46,11 @@ class KnownValues:
         self._regions = {match.group(1) for zone in found.get(labels.ZONE, ()) if (match := _ZONE.fullmatch(zone))}
 
     def of(self, key: str) -> frozenset[str]:
-        """The values of a label, empty where the catalogue does not know the label."""
+        """Return the values of a label, empty if the catalogue does not have the label."""
         return self._values.get(labels.normalized(key), frozenset())
 
     def is_elsewhere(self, key: str, value: str) -> bool:
-        """Whether the value is a zone of a region that the catalogue is not about."""
+        """Whether the value is a zone of another region than the catalogue's."""
         if labels.normalized(key) != labels.ZONE or _REGION.fullmatch(value) or _ZONE_ID.fullmatch(value):
             return False
         match = _ZONE.fullmatch(value)
@@ -58,7 +58,7 @@ class KnownValues:
 
 
 def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding]:
-    """An error where operator In leaves nothing that exists, a warning for single values among others that do."""
+    """Return an error if operator In matches no existing value, a warning for single values that do not exist."""
     place = _PLACES.get(kind_of(document.object))
     if place is None:
         return
@@ -72,7 +72,7 @@ def unmatched_values(document: Document, known: KnownValues) -> Iterator[Finding
 def unmatched_entry(
     document: Document, entry: Mapping[str, Any], place: Location, known: KnownValues
 ) -> Iterator[Finding]:
-    """The same for one entry: a key with an operator and values."""
+    """Return the findings of one entry: a key with an operator and values."""
     key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
     exist = known.of(key)
     if operator in _BOUNDS and len(values) == 1:

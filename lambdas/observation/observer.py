@@ -83,7 +83,7 @@ class Observer:
         self._clock = clock
 
     def judging(self, cloud: CloudProvider) -> Observer:
-        """Return an observer that resolves edited EC2NodeClasses and checks NodePools itself: pods need not wait for `reconcile`."""
+        """Return an observer that resolves edited EC2NodeClasses and checks NodePools without waiting for `reconcile`."""
         return Observer(
             self._kubernetes,
             self._catalogues,

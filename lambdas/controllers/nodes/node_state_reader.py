@@ -185,7 +185,7 @@ class NodeStateReader:
         return self._lists.recent(selector) if is_waiting else self._lists.since(selector, self._begun)
 
     def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
-        """Return the claim's node by the name that EKS derives from the instance: a rebuilt claim may lack the name of an old node."""
+        """Return the claim's node by the name that EKS derives from the instance, which a rebuilt claim may lack."""
         seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
         return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
