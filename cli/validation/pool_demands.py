@@ -26,7 +26,7 @@ _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
-    """Return an error if requirements that can be met separately together exclude all instance types or leave too few values."""
+    """Return an error if separately satisfiable requirements together exclude all instance types or leave too few values."""
     pool = _pool_in(document)
     if pool is None or _depends_on_absent(pool, catalogue):
         return

@@ -34,7 +34,7 @@ class DocumentedCode(StrEnum):
         """
         found = next((member for member in cls if member == text), default)
         if found is None:
-            raise ValueError(f"{text!r} is no {cls.__name__}")
+            raise ValueError(f"{text!r} is not a {cls.__name__}")
         return found
 
     @property

@@ -10,26 +10,26 @@ class EvictionReason(ReasonCode):
 
     POD_DISRUPTION_BUDGET = (
         "PodDisruptionBudget",
-        "A PodDisruptionBudget lets no pod of its application go.",
-        "Give the workload a replica to spare, or loosen the budget.",
+        "A PodDisruptionBudget allows no eviction of its workload's pods.",
+        "Give the workload a spare replica, or loosen the budget.",
     )
     SEVERAL_BUDGETS = (
         "SeveralPodDisruptionBudgets",
         "More than one PodDisruptionBudget selects it, which Kubernetes' eviction API refuses.",
-        "Leave one budget that selects the pod.",
+        "Keep only one budget that selects the pod.",
     )
-    THROTTLED = ("Throttled", "The API server has too much to do.")
+    THROTTLED = ("Throttled", "The API server is overloaded.")
     WEBHOOK_FAILED = (
         "WebhookFailed",
-        "An admission webhook fails or refuses.",
+        "An admission webhook fails or refuses the request.",
         "Repair the webhook that the message names, or exempt evictions from it.",
     )
-    SERVER_ERROR = ("ServerError", "The API server answers with an error.")
+    SERVER_ERROR = ("ServerError", "The API server returned an error.")
     NO_REPLY = ("NoReply", "The API server does not answer.")
     DENIED = (
         "Denied",
-        "The API server does not permit it.",
-        "Compare the function's Kubernetes group with the reference.",
+        "The API server denied the request.",
+        "Compare the permissions of the function's Kubernetes group with docs/reference/permissions.md.",
     )
 
 
@@ -38,49 +38,52 @@ class HeldPodReason(ReasonCode):
 
     DO_NOT_DISRUPT = (
         "DoNotDisrupt",
-        "The pod carries karpenter.sh/do-not-disrupt.",
-        "Remove the annotation when the work that it protects is done.",
+        "The pod has the annotation karpenter.sh/do-not-disrupt.",
+        "Remove the annotation when the protected work is done.",
     )
-    TERMINATING = ("Terminating", "The pod is being deleted and has not ended yet.")
+    TERMINATING = ("Terminating", "The pod is being deleted but has not ended yet.")
     NOT_ASKED = ("NotAsked", "Pods of an earlier tier have to leave first.")
 
 
 class DrainReason(ReasonCode):
     """Results of a drain."""
 
-    SLOW = ("DrainSlow", "No pod has left the node for 5 minutes; its pods' events say why.")
+    SLOW = ("DrainSlow", "No pod has left the node for 5 minutes; the events of its pods say why.")
     BLOCKED = (
         "DrainBlocked",
         "No pod has left the node for 15 minutes.",
-        "Read the message: it names the pod that stays.",
+        "Read the message: it names the pod that blocks the drain.",
     )
     LASTING = (
         "DrainLasting",
-        "No pod has left the node for an hour; it is given back where it may stay.",
-        "Read the message: it names the pod that stays.",
+        "No pod has left the node for an hour; the drain is cancelled if the node may stay.",
+        "Read the message: it names the pod that blocks the drain.",
     )
     ALARMING = (
         "DrainAlarming",
-        "No pod has left the node for a day, and it must go.",
-        "Move or delete the pod that the message names; only a person can.",
+        "No pod has left the node for a day, and the node must be removed.",
+        "Move or delete the pod that the message names.",
     )
     NO_ROOM_TO_GIVE_BACK = (
         "LimitReached",
-        "The drain cannot be given back: the NodePool is gone, invalid, or its limits have no room any more.",
+        "The drain cannot be cancelled: the NodePool is gone or invalid, or its limits have no room for the node.",
     )
     DEADLINE_REACHED = (
         "TerminationGracePeriodElapsed",
-        "The time of the node is up, so the pod was deleted without asking any budget.",
+        "The node's terminationGracePeriod has elapsed, so the pod was deleted regardless of budgets.",
     )
-    SURGE_RESTART = ("SurgeRestart", "The pod's Deployment is restarted, so that its new pod is up elsewhere first.")
+    SURGE_RESTART = (
+        "SurgeRestart",
+        "The pod's Deployment is restarted, so that its new pod starts on another node first.",
+    )
     SURGE_REFUSED = (
         "SurgeRefused",
         "The pod's Deployment is not restarted, although its owner allows it; the message says why.",
-        "Use the strategy RollingUpdate with maxSurge of 1 and maxUnavailable 0.",
+        "Use the strategy RollingUpdate with maxSurge 1 and maxUnavailable 0.",
     )
     SURGE_DENIED = (
         "SurgeDenied",
-        "The API server does not permit the restart of the pod's Deployment.",
-        "Compare the function's Kubernetes group with the reference.",
+        "The API server denied the restart of the pod's Deployment.",
+        "Compare the permissions of the function's Kubernetes group with docs/reference/permissions.md.",
     )
-    SURGE_FAILED = ("SurgeFailed", "The pod's Deployment could not be restarted; it is tried again.")
+    SURGE_FAILED = ("SurgeFailed", "The pod's Deployment could not be restarted; the restart is retried.")

@@ -19,18 +19,18 @@ class PodReason(ReasonCode):
     )
     INVALID_POD = (
         "InvalidPod",
-        "A field of the pod cannot be read, or selects nodes by a text that no label can have; the message names it.",
+        "A field of the pod is unreadable, or selects nodes by an impossible label; the message names the field.",
         "Correct the field in the pod's template.",
     )
     OPTED_OUT = (
         "OptedOut",
-        "The pod asks for nodes without karpenter.sh/nodepool, which no NodePool makes.",
-        "Nothing, if another system launches nodes for it; else remove that term from its node affinity.",
+        "The pod requires nodes without the label karpenter.sh/nodepool, which no NodePool launches.",
+        "Nothing, if another system launches nodes for it; otherwise remove that term from its node affinity.",
     )
     RESTRICTED_LABEL = (
         "RestrictedLabel",
-        "The pod selects nodes by a label that users may neither set nor select.",
-        "Select by a well-known label or by one of your own.",
+        "The pod selects nodes by a restricted label, which users may neither set nor select.",
+        "Select by a well-known label or one of your own.",
     )
     UNSUPPORTED_AFFINITY = (
         "UnsupportedAffinity",
@@ -39,8 +39,8 @@ class PodReason(ReasonCode):
     )
     UNSUPPORTED_RESOURCE_CLAIM = (
         "UnsupportedResourceClaim",
-        "The pod has resource claims (DRA), which are not planned for.",
-        "Run it on nodes that are there already, or ask for an extended resource of a device plugin.",
+        "The pod has resource claims (DRA), which are not supported.",
+        "Run it on existing nodes, or request an extended resource of a device plugin.",
     )
     VOLUME_CLAIM_MISSING = (
         "VolumeClaimMissing",
@@ -59,7 +59,7 @@ class PodReason(ReasonCode):
     )
     VOLUME_CLAIM_UNBOUND = (
         "VolumeClaimUnbound",
-        "A PersistentVolumeClaim has to be bound first and is not.",
+        "A PersistentVolumeClaim of the pod is unbound and has to be bound first.",
         "Check the provisioner of its StorageClass; with volumeBindingMode WaitForFirstConsumer it need not be bound first.",
     )
     VOLUME_MISSING = (
@@ -69,78 +69,78 @@ class PodReason(ReasonCode):
     )
     STORAGE_CLASS_MISSING = (
         "StorageClassMissing",
-        "A claim names a StorageClass that does not exist, or none and there is no default.",
+        "A claim names a StorageClass that does not exist, or names none and there is no default.",
         "Create the StorageClass, or make one the default.",
     )
     VOLUMES_DISAGREE = (
         "VolumesDisagree",
-        "No node can be where all volumes of the pod are.",
-        "Move the volumes into one zone.",
+        "No node can attach all volumes of the pod: they are in different places.",
+        "Move the volumes to one zone.",
     )
     TAINT_NOT_TOLERATED = (
         "TaintNotTolerated",
-        "Every NodePool that could run the pod has a taint that it does not tolerate.",
+        "Every NodePool that could run the pod has a taint that the pod does not tolerate.",
         "Add a toleration to the pod, or a NodePool without the taint.",
     )
     REQUIREMENT_NOT_MET = (
         "RequirementNotMet",
-        "No NodePool has instance types with the labels that the pod demands.",
+        "No NodePool has instance types with the labels that the pod requires.",
         "Loosen the pod's node selector or affinity, or the requirements of a NodePool.",
     )
     NO_OFFERING_FITS = (
         "NoOfferingFits",
         "No instance type that the pod may use is large enough for it and the DaemonSets' pods.",
-        "Lower the pod's requests, or admit larger instance types in a NodePool.",
+        "Lower the pod's requests, or allow larger instance types in a NodePool.",
     )
     NO_OFFERING_AVAILABLE = (
         "NoOfferingAvailable",
-        "Instance types would do, but none of their offerings is available where the pod may run.",
-        "Wait: offerings that EC2 refused are tried again after minutes; more zones, types or capacity types help sooner.",
+        "Suitable instance types exist, but none of their offerings is available where the pod may run.",
+        "Wait some minutes: refused offerings are retried. More zones, types or capacity types help sooner.",
     )
     LAUNCH_DENIED = (
         "LaunchDenied",
         "EC2 denies launches from the EC2NodeClass: a permission, a quota, or something that the class names.",
-        "The message has EC2's code and what to do; condition LaunchDenied of NodePool and EC2NodeClass says the same.",
+        "Follow the advice in the message, or in condition LaunchDenied of the NodePool and EC2NodeClass.",
     )
     HOST_PORT_TAKEN = (
         "HostPortTaken",
-        "A DaemonSet's pod takes the host port on every node that could be launched.",
+        "A DaemonSet's pod uses the host port on every node that could be launched.",
         "Give the pod or the DaemonSet another host port.",
     )
     ATTACH_LIMIT = (
         "AttachLimit",
         "No instance type can attach as many volumes as the pod has.",
-        "Spread the volumes over more pods, or admit instance types that attach more.",
+        "Spread the volumes over more pods, or allow instance types that attach more.",
     )
     LIMIT_REACHED = (
         "LimitReached",
-        "A node would do, but the limits of the NodePool leave no room for one.",
-        "Raise spec.limits of the NodePool, or wait for other nodes of it to go.",
+        "A new node could run the pod, but the limits of the NodePool have no room for one.",
+        "Raise spec.limits of the NodePool, or wait until other nodes of it are gone.",
     )
     QUOTA_REACHED = (
         "QuotaReached",
-        "A node would do, but a vCPU quota of EC2 leaves no room for one; the message has its code.",
-        "Ask Service Quotas for more, or admit another capacity type or families with a quota of their own in the NodePool.",
+        "A new node could run the pod, but a vCPU quota of EC2 has no room for one; the message has its code.",
+        "Request an increase in Service Quotas, or allow another capacity type or other families in the NodePool.",
     )
     MIN_VALUES_NOT_MET = (
         "MinValuesNotMet",
-        "Too few kinds of instance types are left for the minValues of the NodePool.",
-        "Lower minValues, or admit more instance types in the NodePool.",
+        "Too few instance types remain to meet the minValues of the NodePool.",
+        "Lower minValues, or allow more instance types in the NodePool.",
     )
     TOPOLOGY_SPREAD = (
         "TopologySpread",
-        "Any place would break a topology spread constraint.",
-        "Admit more zones in a NodePool, or raise maxSkew.",
+        "Every possible place would violate a topology spread constraint.",
+        "Allow more zones in a NodePool, or raise maxSkew.",
     )
     POD_AFFINITY = (
         "PodAffinity",
-        "No place is near the pods that the pod must be near.",
+        "No possible place is near the pods that its affinity requires.",
         "Check that those pods run, and where; a zone without capacity for this pod cannot be chosen.",
     )
     POD_ANTI_AFFINITY = (
         "PodAntiAffinity",
-        "Any place is too near pods that must be kept apart.",
-        "Admit more zones in a NodePool, or prefer the distance instead of requiring it.",
+        "Every possible place is near pods that its anti-affinity excludes.",
+        "Allow more zones in a NodePool, or make the anti-affinity preferred instead of required.",
     )
 
 

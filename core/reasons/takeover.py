@@ -13,26 +13,29 @@ class AdoptionReason(ReasonCode):
         "The NodeClaim cannot be read.",
         "Correct the field that the message names.",
     )
-    OTHER_PROVIDER = ("OtherProvider", "Its nodeClassRef names no EC2NodeClass, so another provider launched it.")
+    OTHER_PROVIDER = (
+        "OtherProvider",
+        "Its nodeClassRef does not name an EC2NodeClass, so another provider launched it.",
+    )
     NOT_LAUNCHED = (
         "NotLaunched",
         "No instance was launched for it.",
-        "Delete the NodeClaim and remove its finalizer: pods that wait get a node of ours.",
+        "Delete the NodeClaim and remove its finalizer: waiting pods get a node from Fleetwright.",
     )
     BEING_DELETED = (
         "BeingDeleted",
-        "Karpenter was removing it, and an object that is being deleted takes no finalizer of ours.",
-        "Start Karpenter until it is gone, or drain the node, terminate its instance and remove the finalizers.",
+        "Karpenter was removing it, and an object that is being deleted accepts no new finalizer.",
+        "Run Karpenter until it is gone, or drain the node, terminate its instance and remove the finalizers.",
     )
     NODE_POOL_NOT_FOUND = (
         "NodePoolNotFound",
-        "Its NodePool does not exist or is being deleted, so its node would be drained and ended.",
-        "Create the NodePool, or end the node.",
+        "Its NodePool does not exist or is being deleted, so its node would be drained and terminated.",
+        "Create the NodePool, or terminate the node.",
     )
     NODE_CLASS_NOT_FOUND = (
         "NodeClassNotFound",
         "Its EC2NodeClass does not exist or is being deleted.",
-        "Create the EC2NodeClass, or end the node.",
+        "Create the EC2NodeClass, or terminate the node.",
     )
     INSTANCE_NOT_FOUND = (
         "InstanceNotFound",
@@ -46,22 +49,22 @@ class AdoptionReason(ReasonCode):
     )
     NAME_TAKEN = (
         "NameTaken",
-        "A claim of ours has this name and another instance.",
+        "A Fleetwright claim has this name but another instance.",
         "Report it with the output of `fleetwright status`: names of claims are unique.",
     )
     NOT_JOINED = (
         "NotJoined",
-        "Its node did not join in 15 minutes, so it would be ended as soon as it is ours.",
+        "Its node did not join within 15 minutes, so it would be terminated right after adoption.",
         "Terminate the instance and delete the NodeClaim, or find out why the node does not join.",
     )
     SEVERAL_NODES = (
         "SeveralNodes",
         "Several Nodes have its provider id.",
-        "Delete the Nodes that are left over.",
+        "Delete the obsolete Nodes.",
     )
     NO_NODE_CLAIM = (
         "NoNodeClaim",
-        "It carries Karpenter's tags or labels and has no NodeClaim, so what it was launched for is not known.",
+        "It has Karpenter's tags or labels but no NodeClaim, so its plan is unknown.",
         "Drain the node if there is one, and terminate the instance.",
     )
 
@@ -71,31 +74,31 @@ class ReleaseReason(ReasonCode):
 
     LEAVING = (
         "Leaving",
-        "Its node is being removed, and an object that is being deleted takes no finalizer of Karpenter's.",
-        "`fleetwright resume`, wait until the node is gone, then pause and release again.",
+        "Its node is being removed, and an object that is being deleted accepts no new finalizer.",
+        "Run Run `fleetwright resume`, wait until the node is gone, then pause and release again.",
     )
     LAUNCHING = (
         "Launching",
-        "Its instance was launched and is not stored in its claim yet.",
-        "`fleetwright resume`, wait until the node is ready, then pause and release again.",
+        "Its instance was launched but is not stored in its claim yet.",
+        "Run Run `fleetwright resume`, wait until the node is ready, then pause and release again.",
     )
     NOT_IN_TABLE = (
         "NotInTable",
-        "The instance carries our tag and its claim is not in the table.",
-        "`fleetwright resume`: `reconcile` rebuilds the claim within minutes; then pause and release again.",
+        "The instance has Fleetwright's tag, but its claim is not in the table.",
+        "Run Run `fleetwright resume`: `reconcile` rebuilds the claim within minutes; then pause and release again.",
     )
     GONE = (
         "Gone",
         "Its instance or its Node no longer exists.",
-        "`fleetwright resume` until the claim is gone, then pause and release again.",
+        "Run `fleetwright resume`, wait until the claim is gone, then pause and release again.",
     )
     POOL_NOT_FOUND = (
         "NodePoolNotFound",
-        "Its NodePool does not exist, so its node is to end.",
-        "Create the NodePool, or `fleetwright resume` until the node is gone.",
+        "Its NodePool does not exist, so its node will be terminated.",
+        "Create the NodePool, or run `fleetwright resume` until the node is gone.",
     )
     OTHER_NODE_CLAIM = (
         "OtherNodeClaim",
         "A NodeClaim of its name belongs to another instance.",
-        "Delete that NodeClaim if nothing runs for it.",
+        "Delete that NodeClaim if its instance does not run.",
     )

@@ -10,33 +10,33 @@ from core.reasons.code import ReasonCode
 class TerminationReason(ReasonCode):
     """Code of `commands[].reason` of a disruption plan, of a claim's deletion and of events during its removal."""
 
-    EMPTY = ("Empty", "No pod on the node would miss it.")
+    EMPTY = ("Empty", "No pod on the node needs another place.")
     UNDERUTILIZED = ("Underutilized", "Its pods fit elsewhere, or a cheaper node holds them.")
     DRIFTED = ("Drifted", "It no longer matches its NodePool or EC2NodeClass.")
     UNHEALTHY = (
         "Unhealthy",
-        "A condition of the node or a status check of EC2 has been bad for long; budgets cannot name this reason.",
-        "Look at the node that the message names if it happens often.",
+        "A condition of the node or a status check of EC2 has failed for long; budgets cannot name this reason.",
+        "Examine the node that the message names if this happens often.",
     )
     EXPIRED = ("Expired", "It is older than expireAfter.")
     EXPIRED_FORCEFULLY = (
         "ExpiredForcefully",
-        "It is older than expireAfter, and its NodePool lets such nodes go whatever budgets and pods say.",
-        "Take the annotation `fleetwright.dev/expiry` off the NodePool if budgets are to count.",
+        "It is older than expireAfter, and its NodePool removes such nodes regardless of budgets and pods.",
+        "Remove the annotation `fleetwright.dev/expiry` from the NodePool if budgets should apply.",
     )
     SCHEDULED_CHANGE = (
         "ScheduledChange",
-        "AWS retires or restarts the instance on a date days ahead; the node is removed within budgets.",
+        "AWS will retire or restart the instance in some days; the node is removed within budgets.",
     )
     SCHEDULED_CHANGE_DUE = (
         "ScheduledChangeDue",
-        "AWS retires or restarts the instance within hours; the node is removed regardless of budgets.",
-        "Read what kept it before: `ScheduledChangeBlocked`.",
+        "AWS will retire or restart the instance within hours; the node is removed regardless of budgets.",
+        "Read the earlier decisions `ScheduledChangeBlocked` for what blocked its removal.",
     )
-    NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool is gone, and its nodes go with it.")
-    SCALED_DOWN = ("ScaledDown", "Its NodePool has more nodes than `spec.replicas` asks for.")
-    NODE_DELETED = ("NodeDeleted", "The Node was deleted; its pods are evicted like others.")
-    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "The NodeClaim was deleted; its pods are evicted like others.")
+    NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool was deleted, so its nodes are removed.")
+    SCALED_DOWN = ("ScaledDown", "Its NodePool has more nodes than `spec.replicas`.")
+    NODE_DELETED = ("NodeDeleted", "The Node was deleted; its pods are evicted normally.")
+    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "The NodeClaim was deleted; its pods are evicted normally.")
     INSTANCE_GONE = (
         "InstanceGone",
         "EC2 no longer has the instance.",
@@ -44,28 +44,28 @@ class TerminationReason(ReasonCode):
     )
     REGISTRATION_TIMEOUT = (
         "RegistrationTimeout",
-        "The instance did not join the cluster in 15 minutes.",
+        "The instance did not join the cluster within 15 minutes.",
         "Check the node role's access entry, subnets, security groups, user data and the instance's console output.",
     )
     INITIALIZATION_TIMEOUT = (
         "InitializationTimeout",
-        "The node joined and did not become ready for pods in 15 minutes.",
-        "The message says what it waits for: a taint, a resource, the kubelet.",
+        "The node joined but did not become ready for pods within 15 minutes.",
+        "Read the message: the node waits for the removal of a taint, a resource, or the kubelet.",
     )
-    SPOT_INTERRUPTED = ("SpotInterrupted", "EC2 takes the spot instance back within two minutes.")
+    SPOT_INTERRUPTED = ("SpotInterrupted", "EC2 reclaims the spot instance within two minutes.")
     RESERVATION_INTERRUPTED = (
         "CapacityReservationInterrupted",
-        "The owner of its interruptible capacity reservation takes the instance back within two minutes.",
+        "The owner of its interruptible capacity reservation reclaims the instance within two minutes.",
     )
     CAPACITY_BLOCK_ENDS = (
         "CapacityBlockEnds",
         "Its capacity block ends within 40 minutes; EC2 terminates its instances half an hour before the end.",
-        "Extend the block, or let the NodePool admit other capacity, so that the pods have somewhere to go.",
+        "Extend the block, or allow other capacity in the NodePool for its pods.",
     )
     REBALANCE_RECOMMENDED = (
         "RebalanceRecommended",
-        "EC2 says that the spot instance is at an elevated risk of interruption.",
-        "REBALANCE_POLICY says whether nodes go for this.",
+        "EC2 reports an elevated risk of interruption for the spot instance.",
+        "Set REBALANCE_POLICY to `drain` or `ignore` to choose whether such nodes are drained.",
     )
     INSTANCE_STOPPED = (
         "InstanceStopped",
@@ -79,19 +79,19 @@ class TerminationReason(ReasonCode):
     )
     REPLACEMENT_UNUSED = (
         "ReplacementUnused",
-        "The command that it was launched for was given up, and no pod needs it.",
+        "The command that it was launched for was abandoned, and no pod needs it.",
     )
     REPLACEMENT_NOT_READY = (
         "ReplacementNotReady",
-        "The command that it was launched for was given up because it did not become ready in time.",
-        "Read why it did not join or become ready.",
+        "The command that it was launched for was abandoned because it did not become ready in time.",
+        "Find out why it did not join or become ready.",
     )
     UNKNOWN_INSTANCE = (
         "UnknownInstance",
-        "An instance with our tag belongs to no claim, and none can be rebuilt for it.",
+        "An instance with Fleetwright's tag belongs to no claim, and none can be rebuilt for it.",
         "Check that the NodePool and EC2NodeClass that its tags name exist.",
     )
-    OTHER = ("Other", "Another version of the functions stored a reason that this one does not know.")
+    OTHER = ("Other", "The reason was stored by another version of the functions and is unknown to this one.")
 
     @classmethod
     def stored(cls, text: str) -> TerminationReason:
