@@ -77,7 +77,7 @@ def test_codes_stored_by_another_version_can_be_read() -> None:
     """A renamed code must not make a row unreadable."""
     assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
     assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
-    with pytest.raises(ValueError, match="'Nonsense' is no PodReason"):
+    with pytest.raises(ValueError, match="'Nonsense' is not a PodReason"):
         PodReason.of("Nonsense")
 
 
