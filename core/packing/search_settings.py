@@ -1,4 +1,4 @@
-"""Every tuning constant of the search for cheaper nodes, grouped by algorithm.
+"""Every tuning constant of the search for cheaper nodes and of a fleet's target, grouped by algorithm.
 
 A name means the same in every group: `*_relative` is a share of a cost, price or capacity; `*_max` and `*_min` bound a count;
 `stop_gap_relative` is the cost over the bound at which an algorithm stops. What has no other source was chosen on the
@@ -303,6 +303,33 @@ class RepackSettings(msgspec.Struct, frozen=True):
     claim_types_min: int = 30
 
 
+class TargetSettings(msgspec.Struct, frozen=True):
+    """Which nodes of a fleet stay, and where the pods of the others go (`core.packing.target`, ADR 44)."""
+
+    # Rounds in which types join that the dual prices found so far do not price in: each raises the bound.
+    rounds_max: int = 6
+    # Types that join in one round.
+    added_types_max: int = 12
+    # Taken off the bound for what floating point may have gained.
+    bound_slack_relative: float = 1e-9
+    # Cells of nearly equal pods that the program tells apart: it is solved in a third of a second then.
+    cells_max: int = 120
+    # How finely sizes are distinguished, in steps for each factor of two: the first that keeps within cells_max.
+    size_steps_per_doubling: tuple[float, ...] = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
+    # Share of fluid room that counts: whole pods never fill a node entirely.
+    fill_share: float = 0.985
+    # Types that nearly pay, for each set of pods that may use the same types.
+    next_best_types: int = 10
+    # The cheapest types for CPU and for memory alone: which of them is short depends on the room that is filled up.
+    cheapest_types: int = 3
+    # How like a gap must be to a pod, tried in turn: one that the program meant for a new machine, or for a group without room.
+    likeness_min: tuple[float, ...] = (0.97, 0.9)
+    # Weight of a node's free room beside its likeness to the pod: of two equally like nodes, the fuller one is filled.
+    fullness_weight: float = 0.1
+    # Likeness compares CPU and memory: places for pods are hardly ever what is short.
+    shape_resources: int = 2
+
+
 class SearchSettings(msgspec.Struct, frozen=True):
     """All groups of settings; `DEFAULT_SETTINGS` is the only instance outside of tests."""
 
@@ -323,6 +350,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
     stages: StageSettings = msgspec.field(default_factory=StageSettings)
     optimizer: OptimizerSettings = msgspec.field(default_factory=OptimizerSettings)
     repack: RepackSettings = msgspec.field(default_factory=RepackSettings)
+    target: TargetSettings = msgspec.field(default_factory=TargetSettings)
 
 
 DEFAULT_SETTINGS: Final = SearchSettings()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from msgspec.structs import replace
 
 from core.packing.problem import Floats, Ints
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import FleetProblem, PodCells
 from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, free_room_worth
-from core.packing.target.target_settings import JOINING_MAX, ROUNDS_MAX, SLACK_RELATIVE
+
+_SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 def fleet_bound(problem: FleetProblem, types: Ints) -> int:
@@ -26,16 +30,16 @@ def fleet_bound(problem: FleetProblem, types: Ints) -> int:
                       host_caps=required)  # fmt: skip
     cells, best = PodCells.of(problem), 0.0
     requests = cells.least_requests(problem)
-    for _ in range(ROUNDS_MAX):
+    for _ in range(_SETTINGS.rounds_max):
         found = KeepOrDrain(problem, cells, types, requests).solve(TargetRules(fill=1.0))
         proven, shares = _proven(problem, cells, requests, found)
         best = max(best, proven)
-        joining = np.setdiff1d(np.argsort(shares, kind="stable")[:JOINING_MAX], types)
-        joining = joining[shares[joining] < 1 - SLACK_RELATIVE]
+        joining = np.setdiff1d(np.argsort(shares, kind="stable")[: _SETTINGS.added_types_max], types)
+        joining = joining[shares[joining] < 1 - _SETTINGS.bound_slack_relative]
         if not joining.size:
             break
         types = np.union1d(types, joining)
-    return max(0, int(best * (1 - SLACK_RELATIVE) / DOLLARS))
+    return max(0, int(best * (1 - _SETTINGS.bound_slack_relative) / DOLLARS))
 
 
 def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: FleetTarget) -> tuple[float, Floats]:

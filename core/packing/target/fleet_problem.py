@@ -8,7 +8,9 @@ import msgspec
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
-from core.packing.target.target_settings import CELLS_MAX, STEPS_PER_DOUBLING
+from core.packing.search_settings import DEFAULT_SETTINGS
+
+_SETTINGS: Final = DEFAULT_SETTINGS.target
 
 NO_GROUP: Final = -1
 """A node that takes no pods."""
@@ -100,8 +102,8 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
         pattern = np.unique(places, axis=0, return_inverse=True)[1].ravel() if len(places) else np.zeros(0)
         sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
         cell = np.arange(len(problem.requests), dtype=np.int64)
-        for steps in STEPS_PER_DOUBLING:
-            if len(cell) == 0 or cell.max() < CELLS_MAX:
+        for steps in _SETTINGS.size_steps_per_doubling:
+            if len(cell) == 0 or cell.max() < _SETTINGS.cells_max:
                 break
             keys = np.column_stack([pattern, np.floor(sizes * steps)])
             cell = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)

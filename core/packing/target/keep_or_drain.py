@@ -20,8 +20,10 @@ import numpy as np
 
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
 from core.packing.problem import Bools, Floats, Ints
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
-from core.packing.target.target_settings import FILL
+
+_SETTINGS: Final = DEFAULT_SETTINGS.target
 
 DOLLARS: Final = 1e-9
 """Dollars in a nano-dollar: the program counts in dollars, so that its coefficients are of one order."""
@@ -38,7 +40,7 @@ class TargetRules(msgspec.Struct, frozen=True, eq=False):
         drains_max: [pool], how many of its nodes may go.
     """
 
-    fill: float = FILL
+    fill: float = _SETTINGS.fill_share
     keep_discount: float = 0.0
     is_gated: bool = False
     pools: Ints = msgspec.field(default_factory=lambda: np.zeros(0, dtype=np.int64))

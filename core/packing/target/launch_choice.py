@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from core.packing.problem import Ints, PackingProblem
 from core.packing.relaxation.fluid_lp import FluidSolution
-from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
+from core.packing.search_settings import DEFAULT_SETTINGS
+
+_SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
@@ -18,9 +22,9 @@ def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
     patterns, pattern = np.unique(problem.allowed.T, axis=0, return_inverse=True)
     for number in range(len(patterns)):
         same = np.flatnonzero(pattern.ravel() == number)
-        near.append(same[np.argsort(-value_per_price[same], kind="stable")[:NEXT_BEST]])
+        near.append(same[np.argsort(-value_per_price[same], kind="stable")[: _SETTINGS.next_best_types]])
         near.append(same[np.argsort(problem.prices[same], kind="stable")[:1]])
         for resource in range(min(2, problem.capacity.shape[1])):
             unit_prices = problem.prices[same] / np.maximum(problem.capacity[same, resource], 1)
-            near.append(same[np.argsort(unit_prices, kind="stable")[:CHEAPEST_EACH]])
+            near.append(same[np.argsort(unit_prices, kind="stable")[: _SETTINGS.cheapest_types]])
     return np.unique(np.concatenate(near)).astype(np.int64)

@@ -7,13 +7,15 @@ run out together (the measure of likeness is the cosine, over resources scaled b
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.fleet_problem import FleetProblem
-from core.packing.target.target_settings import FULLNESS_WEIGHT, GAPS, SHAPE_RESOURCES
+
+_SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 class Seat(NamedTuple):
@@ -83,7 +85,7 @@ class SeatFilling:
             here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
             found += self._put(int(item), int(self._bound[item] - (self._drained - self._left)[item]), here, -1.0)
         found += self._fill(free, wanted - first, members)
-        for alike in GAPS:
+        for alike in _SETTINGS.likeness_min:
             for item in largest[(self._left[largest] > 0) & ~is_capped[largest]]:
                 here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
                 found += self._put(int(item), int(self._left[item]), here, alike)
@@ -132,7 +134,7 @@ class SeatFilling:
             if not near.size:
                 break
             most = pods if once else min(pods, len(near) // 3 + 1)
-            best = near[np.argsort(FULLNESS_WEIGHT * size[near] - like[near], kind="stable")[: max(1, most)]]
+            best = near[np.argsort(_SETTINGS.fullness_weight * size[near] - like[near], kind="stable")[: max(1, most)]]
             amounts = _cut(np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best)))), pods)
             chosen, placed = here[best[: len(amounts)]], int(amounts.sum())
             self._free[chosen] -= amounts[:, None] * request
@@ -144,7 +146,7 @@ class SeatFilling:
         return seats
 
     def _shape(self, amounts: Ints | Floats) -> Floats:
-        shape: Floats = amounts[:, :SHAPE_RESOURCES] / self._scale[:SHAPE_RESOURCES]
+        shape: Floats = amounts[:, : _SETTINGS.shape_resources] / self._scale[: _SETTINGS.shape_resources]
         return shape
 
 

@@ -1,22 +1,23 @@
-"""The tuning constants of the search are in one place, those of a fleet's target in another."""
+"""The tuning constants of the search and of a fleet's target are in one place."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.search_settings import DEFAULT_SETTINGS, FluidSettings, TargetSettings
 
 ROOT = Path(__file__).parents[3]
 MODULES = [
     path
     for folder in ("core/packing", "core/scheduling/optimization")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if path.name not in ("search_settings.py", "target_settings.py")
+    if path.name != "search_settings.py"
 ]
 
 
@@ -69,3 +70,13 @@ def test_names_say_what_they_bound(group: msgspec.structs.FieldInfo) -> None:
             assert 0 < value < 0.1, field.name
         elif field.name.endswith("_max") and isinstance(value, int):
             assert value >= 1, field.name
+
+
+@pytest.mark.parametrize("group", [DEFAULT_SETTINGS.fluid, DEFAULT_SETTINGS.target], ids=["fluid", "target"])
+def test_sizes_are_distinguished_finely_first(group: FluidSettings | TargetSettings) -> None:
+    """The first step that keeps within the bound is used."""
+    assert all(finer > coarser for finer, coarser in pairwise(group.size_steps_per_doubling))
+
+
+def test_gaps_are_filled_with_the_most_similar_pods_first() -> None:
+    assert all(1 >= first > second > 0 for first, second in pairwise(DEFAULT_SETTINGS.target.likeness_min))

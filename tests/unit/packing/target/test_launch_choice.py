@@ -8,7 +8,6 @@ from core.packing.problem import PackingProblem
 from core.packing.relaxation.fluid_lp import relax
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.packing.target.launch_choice import promising
-from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
 
 
 def test_the_types_of_the_relaxation_are_few() -> None:
@@ -23,4 +22,4 @@ def test_the_types_of_the_relaxation_are_few() -> None:
     fluid = relax(problem, DEFAULT_SETTINGS)
     chosen = promising(problem, fluid)
     assert set(np.flatnonzero(fluid.machines > 1e-6)) <= set(chosen)
-    assert len(chosen) <= NEXT_BEST + 2 * CHEAPEST_EACH + 3
+    assert len(chosen) <= DEFAULT_SETTINGS.target.next_best_types + 2 * DEFAULT_SETTINGS.target.cheapest_types + 3
