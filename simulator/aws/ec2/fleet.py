@@ -17,7 +17,7 @@ import msgspec
 from core import labels
 from simulator.aws.ec2.filters import tags_of
 from simulator.aws.ec2.instances import Instance, Instances, Subnet
-from simulator.aws.ec2.launch_checks import LaunchChecks
+from simulator.aws.ec2.launch_checks import LaunchChecks, check_tags
 from simulator.aws.ec2.network import Network
 from simulator.aws.ec2.reservations import BLOCK, INTERRUPTIBLE, Reservations
 from simulator.aws.ec2.templates import Template
@@ -90,6 +90,7 @@ class Fleets:
             if known != content:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
             return copy.deepcopy(answer)
+        check_tags(request)
         if request.get("DryRun"):
             self._choices(
                 request, labels.ON_DEMAND, request["TargetCapacitySpecification"]["DefaultTargetCapacityType"]

@@ -10,12 +10,23 @@ from simulator.aws.ec2.network import Network
 from simulator.aws.ec2.placement_groups import PlacementGroups
 from simulator.aws.ec2.templates import Template
 from simulator.aws.ec2.vcpu_quotas import VcpuQuotas
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
 
 USER_DATA_MAX: Final = 16384
 """EC2's limit on user data, in bytes before encoding."""
 
+TAGS_MAX: Final = 50
+"""EC2's limit on a resource's tags."""
+
 _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+def check_tags(request: Mapping[str, Any]) -> None:
+    """Raise AwsError where the request gives a resource more tags than EC2 takes."""
+    for given in request.get("TagSpecifications") or ():
+        if len(given["Tags"]) > TAGS_MAX:
+            raise AwsError("TagLimitExceeded", f"A {given['ResourceType']} may have {TAGS_MAX} tags at most")
 
 
 class LaunchChecks:

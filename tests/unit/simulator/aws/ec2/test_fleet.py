@@ -236,3 +236,16 @@ def test_new_images_are_what_an_alias_resolves_to(bench: Bench) -> None:
     assert values[0] == "ami-0new"
     images = bench.ec2.describe_images(ImageIds=values)["Images"]
     assert sorted(image["Architecture"] for image in images) == ["arm64", "x86_64"]
+
+
+@pytest.mark.parametrize(("tags", "code"), [(50, ""), (51, "TagLimitExceeded")])
+def test_instances_have_fifty_tags_at_most(tags: int, code: str) -> None:
+    """If this failed, no simulated world would show that a class has more tags than EC2 takes with ours."""
+    listed = [{"Key": f"tag-{number}", "Value": "x"} for number in range(tags)]
+    given = [{"ResourceType": "instance", "Tags": listed}]
+    if not code:
+        assert Bench().fleet(("m5.large", "zone-a"), TagSpecifications=given)["Instances"]
+        return
+    with pytest.raises(ClientError) as refused:
+        Bench().fleet(("m5.large", "zone-a"), TagSpecifications=given)
+    assert refused.value.response["Error"]["Code"] == code
