@@ -23,6 +23,13 @@ SMALL: Final = 40
 """A fleet with at most this many candidates is small: rounding is coarse, and the scheduler evaluates a choice in
 milliseconds."""
 
+MEDIUM: Final = 200
+"""A fleet with more candidates is left as the program has rounded it: the scheduler takes seconds for a choice."""
+
+FAR_PERCENT: Final = 130
+"""A choice that costs so much of the program's solution is far from it: rules that the program does not know, such as spreads
+over zones, keep many nodes. Fragmented fleets with few rules are within 128 before their new nodes are packed."""
+
 CHOICES_MAX: Final = 160
 """The most choices that are evaluated for a small fleet."""
 
@@ -77,11 +84,13 @@ class TargetSearch:
         meant = ProgramSeats(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
-        portion = budget.portion(0.5 if len(keeps) <= SMALL else 1)
+        is_small = len(keeps) <= SMALL
+        has_starts = is_small or (len(keeps) <= MEDIUM and _is_far(self.realizations.of(keeps, meant, None), solved))
+        portion = budget.portion(0.5 if has_starts else 1)
         best = min(nothing, self.realizations.of(keeps, meant, portion), key=_goal)
         budget.steps += portion.steps
-        if len(keeps) <= SMALL:
-            best = self._climbed(best, meant, keeps, budget, drains_max)
+        if has_starts:
+            best = self._climbed(best, meant, keeps, budget, drains_max, is_small=is_small)
         problem = self.fleet.rows.problem
         values = solved.cell_values[PodCells.of(problem).cell] / DOLLARS
         return FoundTarget(best, meant, problem.prices - problem.loads @ values)
@@ -118,14 +127,16 @@ class TargetSearch:
         keeps: Bools,
         budget: SearchBudget,
         drains_max: dict[str, int] | None,
+        *,
+        is_small: bool,
     ) -> Realization:
-        """Return the best of a few initial choices, improved by one node at a time."""
+        """Return the best of a few initial choices, in a small fleet improved by one node at a time."""
         asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
-        for number, choice in enumerate(self._starts(keeps)):
+        for number, choice in enumerate(self._starts(keeps, is_small=is_small)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
             best = self._better(best, choice, meant, asked, drains_max, portion)
             budget.steps += portion.steps if portion is not None else 0
-        improved = True
+        improved = is_small
         while improved and self.realizations.asked < CHOICES_MAX and not budget.is_spent:
             before = best
             for node in range(len(keeps)):
@@ -155,12 +166,12 @@ class TargetSearch:
         asked.add(found.keeps.tobytes())
         return min(best, found, key=_goal)
 
-    def _starts(self, keeps: Bools) -> Iterator[Bools]:
-        """Yield the program's choice without the nodes that must go, then no nodes at all, then all nodes but one."""
+    def _starts(self, keeps: Bools, *, is_small: bool) -> Iterator[Bools]:
+        """Yield all nodes but those that must go, then no node, then in a small fleet all nodes but one."""
         stay = ~self.fleet.must_go
         yield stay.copy()
         yield np.zeros_like(keeps)
-        for node in range(len(keeps)):
+        for node in range(len(keeps) if is_small else 0):
             alone = stay.copy()
             alone[node] = False
             yield alone
@@ -172,3 +183,7 @@ class TargetSearch:
 
 def _goal(found: Realization) -> tuple[int, bool, int, int]:
     return found.goal
+
+
+def _is_far(best: Realization, solved: FleetTarget) -> bool:
+    return best.cost * DOLLARS * 100 > solved.cost * FAR_PERCENT

@@ -1,17 +1,24 @@
-"""For a small fleet, the search finds what trying every choice finds."""
+"""For a small fleet, the search finds what trying every choice finds; a larger one under rules has more than one start."""
 
 from __future__ import annotations
 
 import itertools
 from random import Random
+from typing import Any
 
 import numpy as np
+import pytest
 
+from core import labels
+from core.disruption.target.planned_seats import ProgramSeats
 from core.disruption.target.realization import Realizations
+from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, TargetSearch
+from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.packing.search_budget import SearchBudget
-from tests.builders import a_node_of
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, SMALL, pod_on, world
+from core.packing.target.keep_or_drain import rounded
+from tests.builders import ZONES, a_node_of, a_pool, a_selector
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import fleet_of
 
 
@@ -34,3 +41,37 @@ def test_no_more_nodes_go_than_allowed() -> None:
     search = TargetSearch(fleet, "balanced", is_gated=True)
     found = search.found(SearchBudget(20), {"default": 1}).realization
     assert int((~found.keeps).sum()) == 1
+
+
+def fleet_under_rules(seed: int) -> TargetFleet:
+    """60 spot nodes over three zones and 16 services: plain, spread over zones, kept apart, and together in one zone."""
+    draw, pods = Random(seed), list[Pod]()  # noqa: S311 - a test's dice
+    nodes = [
+        a_node_of(draw.choice((MIDDLE, MIDDLE, LARGE)), f"n{n:02d}", zone=ZONES[n % 3], capacity_type=labels.SPOT)
+        for n in range(60)
+    ]
+    for service in range(16):
+        own = a_selector(app=f"a{service}")
+        rules: tuple[dict[str, Any], ...] = (
+            {},
+            {"spreads": (TopologySpread(labels.ZONE, 1, selector=own),)},
+            {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, own),)},
+            {"affinity": (PodAffinityTerm(labels.ZONE, own),)},
+        )
+        more = {"labels": {"app": f"a{service}"}, "cpu": f"{300 + service % 3 * 300}m", **rules[service % 4]}
+        places = [n for n in range(60) if service % 4 < 3 or n % 3 == service % 3]
+        draw.shuffle(places)
+        pods += [pod_on(f"n{n:02d}", f"a{service}-{n}", **more) for n in places[:10]]
+    return fleet_of(world(*nodes, pods=tuple(pods), node_pools=(a_pool("default", disruption=OPEN),)))
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7])
+def test_where_rules_keep_many_nodes_the_search_also_begins_with_none(seed: int) -> None:
+    """The program does not know spreads over zones: what it drains comes back node by node, more nodes than need stay."""
+    fleet = fleet_under_rules(seed)
+    search = TargetSearch(fleet, "balanced", is_gated=True)
+    solved = search.solved()
+    seats = ProgramSeats(fleet, solved.into, solved.machines, is_gated=True)
+    of_program = search.realizations.of(rounded(solved.stay), seats, None)
+    of_none = search.realizations.of(np.zeros(len(fleet.candidates), dtype=bool), seats, None)
+    assert search.found(SearchBudget(20)).realization.goal <= of_none.goal < of_program.goal
