@@ -15,6 +15,7 @@ from core.model.catalogue import OfferingKey
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.scheduling import schedule
+from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import STORE_ATTEMPTS, Launcher
 from lambdas.ports import (
     ConflictError,
@@ -43,7 +44,8 @@ class World:
         self.clock = FakeClock(NOW)
         self.rows, self.cloud, self.brakes = Rows(), FakeCloud(self.clock), FakeBrakes(self.clock)
         self.stores = self.rows.stores(self.brakes)
-        self.launcher = Launcher(self.cloud, self.stores, **{"cluster": "shop", **settings})
+        self.requests = LaunchRequests(self.cloud, self.stores, cluster="shop", **settings)
+        self.launcher = Launcher(self.requests, self.stores.claims, cluster="shop")
         pods = tuple(a_pod(name, cpu="1500m") for name in ("a", "b"))
         self.snapshot: Snapshot = a_snapshot(types=(TYPE,), pods=pods, node_pools=(a_pool(),))
         self.node_class = a_class_manifest(metadata={"generation": 1})
@@ -151,7 +153,7 @@ def test_tokens_differ_by_cluster_claim_attempt_and_maker(world: World) -> None:
         planned = schedule(world.snapshot).claims[0]
         if made_by:
             planned = msgspec.structs.replace(planned, annotations={labels.MADE_BY_HAND: made_by})
-        launcher = Launcher(world.cloud, world.stores, cluster=cluster)
+        launcher = Launcher(world.requests, world.stores.claims, cluster=cluster)
         record = launcher.record(planned, name, world.snapshot, NOW)
         assert isinstance(record, ClaimRecord)
         return record.token
@@ -248,7 +250,7 @@ class TestShared:
 
     def launched(self, world: World) -> list[ClaimRecord | None]:
         records = world.stored(shared=True)
-        answer = world.launcher.ask(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
+        answer = world.requests.ask(records, world.node_class, world.snapshot.catalogue, NOW, world.report)
         return [
             world.launcher.settle(record, answer, world.snapshot.catalogue, NOW, world.report) for record in records
         ]
