@@ -169,7 +169,11 @@ def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
 
 
 def _above_cheapest(price: int, cheapest: int) -> str:
-    return f"+{100 * (price - cheapest) // cheapest} %" if cheapest else f"+{dollars(price - cheapest):.4f} $/h"
+    """Below ten percent with a digit more: `+0 %` would say that the prices are the same."""
+    if not cheapest:
+        return f"+{dollars(price - cheapest):.4f} $/h"
+    tenths = 1000 * (price - cheapest) // cheapest
+    return f"+{tenths // 10}.{tenths % 10} %" if 0 < tenths < 100 else f"+{tenths // 10} %"
 
 
 def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:

@@ -18,7 +18,10 @@ _SAME: Final = 0.0005
 
 def report_table(document: JsonObject) -> str:
     """The report for a terminal."""
-    parts = [_head(document), output.table(("", "DOLLARS", "AGAINST WHAT WAS SPENT"), _against(document))]
+    parts = [
+        output.wrapped(_head(document)),
+        output.table(("", "DOLLARS", "AGAINST WHAT WAS SPENT"), _against(document)),
+    ]
     for name, rows in document["by"].items():
         parts.append(output.table((name.upper(), "DOLLARS", "SHARE"), _shares(rows, document["dollars"])))
     causes = _cause_rows(document)

@@ -14,7 +14,7 @@ _HEADINGS: Final = ("", "KARPENTER DID", "WE WOULD HAVE", "DIFFERENCE")
 
 def shadow_table(document: JsonObject) -> str:
     """The report for a terminal."""
-    parts = [_head(document), output.table(_HEADINGS, _rows(document)), _worse_text(document)]
+    parts = [output.wrapped(_head(document)), output.table(_HEADINGS, _rows(document)), _worse_text(document)]
     return "\n\n".join([*parts, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])
 
 
@@ -40,7 +40,7 @@ def _head(document: JsonObject) -> str:
     share = "" if difference["share"] is None else f" ({difference['share']:+.1%})"
     minimum = document["provenMinimum"]
     proven = ""
-    if minimum is not None:
+    if minimum is not None and minimum["spentMeanwhile"]:
         least, spent = f"{minimum['dollars']:,.4f}", f"{minimum['spentMeanwhile']:,.4f}"
         proven = f"; of ${spent} in {minimum['hours']:,.2f} h any fleet must spend ${least}"
     return (

@@ -55,7 +55,7 @@ def what_if_table(document: JsonObject) -> str:
     """Format the difference for a terminal."""
     rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
     lost, gained = document["difference"]["podsLost"], document["difference"]["podsGained"]
-    parts = [_head(document), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
+    parts = [output.wrapped(_head(document)), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
     parts += [f"without a place now: {output.several(lost, _NAMED_MAX)}"] if lost else []
     parts += [f"with a place now: {output.several(gained, _NAMED_MAX)}"] if gained else []
     return "\n\n".join([*parts, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])

@@ -49,9 +49,12 @@ class OpenProposals:
 
     def one(self, wanted: str) -> Proposal:
         """Return the proposal with that id, or the only one whose id begins with it."""
+        if len(wanted) < _ID_SHOWN_MIN:
+            hint = f"give {_ID_SHOWN_MIN} characters of its id"
+            raise InputError(f"{wanted!r} is too short to name a proposal", hint=hint)
         known = self.all()
         alike = [found for found in known if found.id == wanted] or [
-            found for found in known if found.id.startswith(wanted) and len(wanted) >= _ID_SHOWN_MIN
+            found for found in known if found.id.startswith(wanted)
         ]
         if len(alike) != 1:
             problem = f"{len(alike)} proposals begin with {wanted!r}" if alike else f"there is no proposal {wanted!r}"

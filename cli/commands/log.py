@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _SHORT: Final = re.compile(r"\b(ip-[0-9-]+)\.[a-z0-9.-]+")
 """Shortens node names: they are long, and all of a cluster have the same suffix."""
 
+_HEADINGS: Final[tuple[str, ...]] = ("TIME (UTC)", "ID", "WHAT", "WHY", "MOVES", "$/H", "STATE")
+_NARROW: Final[tuple[str, ...]] = ("TIME (UTC)", "ID", "WHAT AND WHY", "$/H")
+
 _EXAMPLES: Final = """examples:
   fleetwright log --cluster prod --since 24h
   fleetwright log --all --since 24h --acts --region eu-west-1,us-east-1
@@ -111,7 +114,7 @@ def log_table(document: dict[str, Any]) -> str:
         f"{output.counted(len(rows), 'decision')}: {launched:.4f} $/h launched, {saved:.4f} $/h saved with "
         f"{output.counted(moves, 'moved pod')}"
     )
-    headings: tuple[str, ...] = ("TIME (UTC)", "ID", "WHAT", "WHY", "MOVES", "$/H", "STATE")
+    headings = _NARROW if _is_narrow() else _HEADINGS
     if any("cluster" in line for line in document["entries"]):
         headings = ("CLUSTER", *headings)
         rows = [(line["cluster"], *row) for line, row in zip(document["entries"], rows, strict=True)]
@@ -121,7 +124,15 @@ def log_table(document: dict[str, Any]) -> str:
 
 def _row(line: dict[str, Any]) -> tuple[object, ...]:
     time, what = str(line["time"])[5:19].replace("T", " "), _SHORT.sub(r"\1", line["what"])
-    return time, line["id"], what, line["reason"], line["moves"], line["hourly"], line["state"]
+    if not _is_narrow():
+        return time, line["id"], what, line["reason"], line["moves"], line["hourly"], line["state"]
+    moves = f", {output.counted(line['moves'], 'moved pod')}" if line["moves"] else ""
+    return time, line["id"], f"{what} [{line['reason']}]{moves}, {line['state']}", line["hourly"]
+
+
+def _is_narrow() -> bool:
+    """Whether seven columns would leave too little for what was decided."""
+    return output.line_width() < output.WIDTH_MAX
 
 
 def _entry(line: LogEntry) -> dict[str, Any]:

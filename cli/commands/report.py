@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cli import arguments as shared
-from cli.errors import DONE
+from cli.errors import DONE, InputError
 from cli.ledger.arguments import add_recorded_period
 from cli.terminal import output
 from cli.terminal.printable import write_stdout
@@ -48,6 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
+    if arguments.month is not None and (arguments.since is not None or arguments.until is not None):
+        raise InputError("--month is a whole month: leave out --from and --to")
     if arguments.month is not None:
         arguments.since, arguments.until = arguments.month
     with progress("reading the ledger") as steps, collector_paused():

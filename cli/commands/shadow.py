@@ -23,7 +23,7 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    parser.add_argument("what", choices=("report",), help="report: plays what was recorded forward")
+    parser.add_argument("what", choices=("report",), metavar="report", help="report: plays what was recorded forward")
     add_recorded_period(parser, begins="--since", ends="--until")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"

@@ -88,7 +88,11 @@ def _keys(place: LedgerStorage, prefix: str) -> list[DecisionKey]:
 def _named(found: Sequence[DecisionKey], wanted: str) -> DecisionKey:
     """Return the decision with that id, or the only one whose id begins with it."""
     alike = [key for key in found if key.id == wanted] or [key for key in found if key.id.startswith(wanted)]
-    if len(alike) == 1 and len(wanted) >= _ID_SHOWN_MIN:
+    if len(wanted) < _ID_SHOWN_MIN:
+        raise InputError(
+            f"{wanted!r} is too short to name a decision", hint=f"give {_ID_SHOWN_MIN} characters of its id"
+        )
+    if len(alike) == 1:
         return alike[0]
     problem = f"{len(alike)} decisions begin with {wanted!r}" if alike else f"there is no decision {wanted!r}"
     raise InputError(problem, hint="`fleetwright log --ledger …` lists them")

@@ -45,7 +45,7 @@ class PastTarget(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
     def __str__(self) -> str:
-        return repr(self.node or self.pod)
+        return repr(self.pod or self.node)
 
     def is_in(self, entry: LedgerEntry) -> bool:
         """Whether a decision is about it."""

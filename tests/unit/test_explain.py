@@ -32,6 +32,16 @@ def test_a_pod_without_a_place_learns_what_each_pool_lacks() -> None:
     assert "hint: nearest miss in general: m5.large lacks" in text
 
 
+@pytest.mark.parametrize(
+    ("price", "says"), [(40, "+0 %"), (40.1, "+0.2 %"), (43.9, "+9.7 %"), (44.5, "+11 %"), (80, "+100 %")]
+)
+def test_a_price_that_is_a_little_higher_is_not_called_the_same(price: float, says: str) -> None:
+    """`0.6160 $/h (+0 %)` stood beside 0.6120 $/h."""
+    cheapest, other = a_type("m1", price=0.1), a_type("m2", price=price / 400)
+    text = str(explain_pod(a_snapshot(types=(cheapest, other), pods=(pod := a_pod(),)), pod))
+    assert f"next best: m2 {price / 1000:.4f} $/h ({says})" in text
+
+
 def test_without_any_pool_the_reason_stands_alone() -> None:
     """There is nothing to compare."""
     pod = a_pod()

@@ -121,6 +121,18 @@ def test_an_empty_selection_says_what_there_is(
     assert says in capsys.readouterr().err
 
 
+def test_an_id_of_one_letter_is_too_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said `1 decisions begin with '8'`, and did not take it."""
+    assert main(["replay", "--ledger", a_ledger(tmp_path), "8"]) == 2
+    assert "'8' is too short to name a decision\nhint: give 4 characters of its id" in capsys.readouterr().err
+
+
+def test_a_month_and_a_beginning_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The month was reported, and the beginning passed over."""
+    assert main(["report", "--ledger", a_ledger(tmp_path), "--month", "2026-11", "--from", "3d"]) == 2
+    assert "leave out --from and --to" in capsys.readouterr().err
+
+
 def test_many_days_are_listed_together(
     aws: boto3.Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
