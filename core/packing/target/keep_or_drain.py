@@ -55,7 +55,6 @@ class FleetTarget(msgspec.Struct, frozen=True, eq=False):
         stay: [node], between zero and one.
         into: [item, group], pods that move into the free room of a group's nodes.
         machines: New machines.
-        margins: [node], dollars per hour that keeping the node costs more than draining it; below zero it stays.
         cell_values: [cell], duals of the cells' rows: what one more pod would cost.
         room_values: [group, resource], duals of free room, per unit of `scale`.
         type_values: [type, resource], duals of the machines' capacity, per unit of `scale`.
@@ -66,7 +65,6 @@ class FleetTarget(msgspec.Struct, frozen=True, eq=False):
     stay: Floats
     into: Floats
     machines: float
-    margins: Floats
     cell_values: Floats
     room_values: Floats
     type_values: Floats
@@ -154,7 +152,7 @@ class KeepOrDrain:
         values, duals = program.column_values(), program.row_duals()
         if len(values) < len(costs):  # no solution: pods that nothing could hold; all stay
             values, duals = np.concatenate([np.ones(nodes), np.zeros(len(costs) - nodes)]), np.zeros(len(lower))
-        return self._target(values, duals, prices - moves, rules)
+        return self._target(values, duals, rules)
 
     def _rows(self, rules: TargetRules) -> tuple[Floats, Floats]:
         """Lower and upper bounds of all rows."""
@@ -217,7 +215,7 @@ class KeepOrDrain:
         entries.put(row + cell, node, self._loads[node, cell].astype(float))
         entries.put(row + self._new_cell, self._starts[3] + np.arange(len(self._new_cell)), 1.0)
 
-    def _target(self, values: Floats, duals: Floats, costs: Floats, rules: TargetRules) -> FleetTarget:
+    def _target(self, values: Floats, duals: Floats, rules: TargetRules) -> FleetTarget:
         problem, cells, starts = self.problem, self.cells, self._starts
         stay = np.clip(values[: starts[1]], 0, 1)
         by_cell = np.zeros((len(cells.members), problem.group_free.shape[0]))
@@ -227,9 +225,6 @@ class KeepOrDrain:
         of_types = duals[self._type_row : self._host_row].reshape(len(self.types), len(self._resource))
         type_values[self.types] = np.maximum(of_types, 0)
         cell_values = np.maximum(duals[: self._room_row], 0)
-        # The reduced cost of stay[n]: price - move - Σ_c load[n, c] v_c - fill · Σ_r free[n, r] u_{g, r}. Below zero,
-        # staying is cheaper than having its pods elsewhere at the dual prices v and u.
-        margins = costs - self._loads @ cell_values - rules.fill * free_room_worth(problem, room_values)
         shares = self._shares(stay, by_cell.sum(axis=1), is_gated=rules.is_gated)
         into = by_cell[cells.cell] * shares[:, None]
         machines = np.maximum(values[starts[1] : starts[2]], 0)
@@ -241,7 +236,6 @@ class KeepOrDrain:
             stay=stay,
             into=into,
             machines=float(machines.sum()),
-            margins=margins,
             cell_values=cell_values,
             room_values=room_values,
             type_values=type_values,

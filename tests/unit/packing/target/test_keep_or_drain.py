@@ -57,9 +57,3 @@ def test_no_more_nodes_of_a_pool_go_than_allowed() -> None:
 def test_pods_that_need_a_host_each_keep_as_many_hosts() -> None:
     fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[1, 1, 1], machines={9: 5}, host_caps=np.array([1]))
     assert rounded(solved(fleet).stay).all()
-
-
-def test_a_margin_is_the_saving_of_a_leaving_node() -> None:
-    """The machine costs a quarter of a dollar a pod, so the node with two pods is 2.5 more expensive than that."""
-    found = solved(a_fleet([[2]], free=[0], prices=[3], machines={4: 1}))
-    assert found.margins.tolist() == [pytest.approx(2.5)]

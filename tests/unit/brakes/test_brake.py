@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from core.brakes.brake import ACTIONS, STOPS, Action, Brake, BrakeKind, EngagedBrakes, action_of
-from core.brakes.kill_switch import kill_switch
 from core.reasons.termination import TerminationReason
 
 
@@ -58,22 +57,6 @@ def test_zones_are_reported_once_each() -> None:
 )
 def test_each_termination_reason_is_one_action(reason: str, action: Action) -> None:
     assert action_of(reason) is action
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("run", None),
-        (" RUN\n", None),
-        ("pause-disruption", BrakeKind.PAUSE),
-        ("stop", BrakeKind.STOP),
-        ("", BrakeKind.UNREADABLE),
-        ("halt", BrakeKind.UNREADABLE),
-    ],
-)
-def test_the_kill_switch_says_run_or_holds_back(text: str, kind: BrakeKind | None) -> None:
-    brake = kill_switch(text, "/fleetwright/prod/mode")
-    assert (brake.kind if brake else None) == kind
 
 
 def test_only_pools_whose_breaker_is_half_open_are_probed() -> None:

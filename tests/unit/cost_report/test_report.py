@@ -1,0 +1,44 @@
+"""Each dollar appears once in each table of a report."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.cost_report.node_shares import IDLE
+from core.cost_report.report import NAMESPACE, UNSEEN, ReportBuilder, ReportedDecision
+from core.model.plan import Blocked, DisruptionCost, DisruptionPlan
+from tests.builders import NOW
+from tests.unit.cost_report.period_for_tests import HOUR, a_life, a_look
+
+
+def test_every_table_sums_to_the_total_including_costs_without_an_observation() -> None:
+    builder = ReportBuilder([a_life(hours=2), a_life("i-unseen", hours=1)], NOW, NOW + 4 * HOUR)
+    builder.see(ReportedDecision(a_look()))
+    found = builder.report()
+    assert found.cost == 300_000_000
+    assert found.by[NAMESPACE] == {"shop": 100_000_000, UNSEEN: 100_000_000, "data": 50_000_000, IDLE: 50_000_000}
+    assert all(sum(rows.values()) == found.cost for rows in found.by.values())
+    assert found.on_demand == 300_000_000
+
+
+def test_idle_capacity_is_charged_to_what_kept_the_node_and_the_minimum_to_its_time() -> None:
+    plan = DisruptionPlan(
+        now=NOW, blocked=(Blocked("node-1", "DoNotDisrupt", "pod shop/a"),), cost=DisruptionCost(lower_bound=80_000_000)
+    )
+    builder = ReportBuilder([a_life()], NOW, NOW + 2 * HOUR)
+    builder.see(ReportedDecision(a_look(), plan))
+    builder.see(ReportedDecision(a_look(hours=1)))
+    found = builder.report()
+    ((cause, idle),) = found.causes
+    assert (cause.reason, cause.message, idle) == ("DoNotDisrupt", "pod shop/a", found.idle)
+    assert found.minimum is not None
+    assert (found.idle, found.minimum.cost, found.minimum.spent) == (50_000_000, 160_000_000, 200_000_000)
+
+
+@pytest.mark.parametrize("gone_after", [None, 3])
+def test_an_instance_older_than_the_ledger_is_known_from_snapshots(gone_after: int | None) -> None:
+    builder = ReportBuilder([], NOW, NOW + 4 * HOUR)
+    builder.see(ReportedDecision(a_look()))
+    if gone_after is not None:
+        builder.see(ReportedDecision(a_look(hours=gone_after, node_claims=(), nodes=(), pods=())))
+    assert builder.report().cost == (gone_after or 4) * 100_000_000
