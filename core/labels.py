@@ -194,6 +194,9 @@ ALIASES: Final = {
 
 RESTRICTED_DOMAINS: Final = (CORE_GROUP,)
 
+_KEPT_FROM_KUBELETS: Final = ("kubernetes.io", "k8s.io")
+"""Label domains that a kubelet may not set on its own node (NodeRestriction); we set them once it has registered."""
+
 
 def normalized(key: str) -> str:
     """Return the present form of the key: deprecated aliases are replaced, all others returned unchanged."""
@@ -209,7 +212,14 @@ def is_restricted(key: str) -> bool:
     """Whether users may not set or select this label (Karpenter, restricted labels)."""
     if key in WELL_KNOWN:
         return False
-    if key == HOSTNAME:
-        return True
+    return key == HOSTNAME or _is_within(RESTRICTED_DOMAINS, key)
+
+
+def is_kept_from_kubelets(key: str) -> bool:
+    """Whether a kubelet may not set this label on its own node, so that pods may rely on it."""
+    return _is_within(_KEPT_FROM_KUBELETS, key)
+
+
+def _is_within(domains: tuple[str, ...], key: str) -> bool:
     domain = key.partition("/")[0] if "/" in key else ""
-    return any(domain == r or domain.endswith("." + r) for r in RESTRICTED_DOMAINS)
+    return any(domain == found or domain.endswith("." + found) for found in domains)

@@ -13,10 +13,6 @@ from core.errors import InvalidInputError
 from core.model.values.label_syntax import is_label_key, labels_fault, shown
 from core.model.values.taints import EFFECTS, UNREGISTERED, Taint
 
-_KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
-"""Label domains that the kubelet may not set on its own node (NodeRestriction); they are set once it has registered."""
-
-
 _DNS_HOST: Final = 10
 """Host part of the DNS address in the Services' range: 10.100.0.10, or fd30::a (EKS)."""
 
@@ -114,7 +110,7 @@ def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> 
     if fault:
         raise InvalidInputError(fault, field="labels")
     own = dict(node_labels) if syncs_taints else {**node_labels, labels.DO_NOT_SYNC_TAINTS: "true"}
-    return {key: own[key] for key in sorted(own) if not _is_forbidden(key)}
+    return {key: own[key] for key in sorted(own) if not labels.is_kept_from_kubelets(key)}
 
 
 def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
@@ -139,8 +135,3 @@ def read_taint(text: str) -> Taint:
     if not is_taint:
         raise InvalidInputError(f"{shown(text)} is not a taint of the form key=value:Effect", field="taints")
     return Taint(key, effect, value)
-
-
-def _is_forbidden(key: str) -> bool:
-    domain = key.partition("/")[0] if "/" in key else ""
-    return any(domain == suffix or domain.endswith("." + suffix) for suffix in _KUBELET_MAY_NOT_SET)

@@ -2,7 +2,7 @@
 
 The instance's tags name the claim, the NodePool, the EC2NodeClass and the drift hashes. The rest of the claim's plan is written
 to its node at registration; if it cannot be read there, the NodePool's current template is used. A node may change its own
-annotations, so nothing that identifies a claim is read from them.
+annotations, so nothing that identifies a claim is read from them, nor taints and labels that keep pods apart.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
         name=name,
         node_pool=pool.name,
         node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", class_name),
-        labels={**spec.labels, **of_pool, labels.NODECLASS: class_name},
+        labels={**_vouched(spec.labels, node, pool), **of_pool, labels.NODECLASS: class_name},
         annotations=dict(sorted((annotations | hashes | by_hand).items())),
-        taints=pool.taints if spec.taints is None else spec.taints,
+        taints=spec.taints if by_hand and spec.taints is not None else pool.taints,
         startup_taints=spec.startup_taints,
         requirements=spec.requirements,
         resources=spec.resources,
@@ -154,6 +154,15 @@ def _spec(node: Node | None) -> ClaimSpec | None:
         return msgspec.json.decode(written, type=ClaimSpec) if written else None
     except msgspec.MsgspecError:
         return None
+
+
+def _vouched(found: Mapping[str, str], node: Node | None, pool: NodePool) -> dict[str, str]:
+    """Return the labels without those that a kubelet may not set, unless the node has them already or the NodePool sets them.
+
+    A node writes its own annotations: with the labels in them it could attract pods that trust such labels.
+    """
+    known = {**template_labels(pool), **(node.labels if node is not None else {})}
+    return {k: value for k, value in found.items() if not labels.is_kept_from_kubelets(k) or known.get(k) == value}
 
 
 def _spec_of_pool(node: Node | None, pool: NodePool) -> ClaimSpec:

@@ -50,6 +50,33 @@ def test_a_node_cannot_claim_an_identity() -> None:
     assert plan.annotations[labels.NODEPOOL_HASH] == "1"
 
 
+TENANT = "node-restriction.kubernetes.io/tenant"
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "of_node", "expected"),
+    [({}, {}, None), ({TENANT: "bank"}, {}, "bank"), ({}, {TENANT: "bank"}, "bank"), ({TENANT: "shop"}, {}, None)],
+)
+def test_a_node_cannot_give_itself_a_label_that_kubelets_may_not_set(
+    of_pool: dict[str, str], of_node: dict[str, str], expected: str | None
+) -> None:
+    """Pods of a tenant trust such a label: our rights would put on the node what its own rights do not allow."""
+    forged = a_record(plan=a_plan(labels={**PLAN.labels, TENANT: "bank"}))
+    node = a_node(annotations=claim_annotations(forged), labels={**a_node().labels, **of_node})
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default"}, node, a_pool(labels=of_pool))
+    assert (plan.labels.get(TENANT), plan.labels["team"]) == (expected, "a")
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_node_cannot_drop_the_taints_of_its_node_pool(*, by_hand: bool) -> None:
+    """Only the taints of a NodeClaim that was made by hand are kept nowhere else; its instance's tag says that it was."""
+    forged = a_record(plan=a_plan(annotations={labels.MADE_BY_HAND: "uid"}, taints=()))
+    tags = {labels.NODECLASS: "default", **({labels.MADE_BY_HAND: "uid"} if by_hand else {})}
+    dedicated = (Taint("dedicated", "bank", "NoSchedule"),)
+    plan = rebuilt_plan("c", tags, a_node(annotations=claim_annotations(forged)), a_pool(taints=dedicated))
+    assert plan.taints == (() if by_hand else dedicated)
+
+
 def test_without_a_node_the_current_template_is_used() -> None:
     pool = a_pool(expire_after=timedelta(days=2))
     assert rebuilt_plan("c", {}, None, pool).expire_after == timedelta(days=2)
