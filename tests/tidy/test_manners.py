@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "lambdas", "simulator", "cli", "infra", "benchmarks")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
-MODULE_LINES_MAX = 400
+MODULE_LINES_MAX = 380
 FUNCTION_LINES_MAX = 45
 CROWDED: dict[str, int] = {}
 

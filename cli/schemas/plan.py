@@ -1,0 +1,82 @@
+"""The answer of `plan`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from cli.schemas.answer import JsonAnswer, PricesAnswer
+
+
+class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A node to launch: instance types cheapest first, resources as Kubernetes quantities, price in dollars an hour.
+
+    `commitment` names what covers it, and is missing where nothing does.
+    """
+
+    name: str
+    node_pool: str
+    labels: dict[str, str]
+    taints: list[dict[str, str]]
+    startup_taints: list[dict[str, str]]
+    requirements: list[dict[str, Any]]
+    instance_types: list[str]
+    zones: list[str]
+    capacity_types: list[str]
+    resources: dict[str, str]
+    pods: list[str]
+    price: float
+    commitment: str = ""
+
+
+class BindingAnswer(msgspec.Struct, kw_only=True):
+    """A pod expected on a node that exists."""
+
+    pod: str
+    node: str
+
+
+class UnschedulableAnswer(msgspec.Struct, kw_only=True):
+    """A pod without a place; `reason` is one of the documented codes, explained on `page`."""
+
+    pod: str
+    reason: str
+    message: str
+    page: str = ""
+
+
+class PlanCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Dollars an hour of the new nodes; the proven minimum and the open share are null where none was computed.
+
+    `spotHourly`: of those that are launched on spot where it can be had.
+    """
+
+    hourly: float
+    lower_bound: float | None
+    gap: float | None
+    spot_hourly: float = 0.0
+
+
+class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Seconds; null under `--improve-iterations`, which promises the same bytes.
+
+    `stoppedBy` is `time` where the clock cut the search short, so that the answer may depend on the machine.
+    """
+
+    decode_seconds: float | None
+    solve_seconds: float | None
+    stopped_by: Literal["time", "iterations"] | None = None
+
+
+class PlanAnswer(JsonAnswer):
+    """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
+
+    kind: Literal["Plan"]
+    now: str
+    node_claims: list[NewNodeAnswer]
+    bindings: list[BindingAnswer]
+    unschedulable: list[UnschedulableAnswer]
+    cost: PlanCostAnswer
+    timing: TimingAnswer
+    prices: PricesAnswer
