@@ -43,7 +43,9 @@ def test_the_reason_is_shown_on_the_pod_and_the_node() -> None:
     (node,) = lab.kubernetes.names(kinds.NODES)
     told = {(e["involvedObject"]["kind"], e["involvedObject"]["name"]): e["message"] for e in events(lab)}
     assert set(told) == {("Pod", "p"), ("Node", node)}
-    assert all("a PodDisruptionBudget lets no pod of its application go" in message for message in told.values())
+    assert all(
+        "a PodDisruptionBudget allows no eviction of its workload's pods" in message for message in told.values()
+    )
 
 
 def test_blocked_drains_are_counted() -> None:
