@@ -25,8 +25,8 @@ class ClaimBuilder:
     def __init__(self, context: SchedulingContext, scope: RepackScope, settings: RepackSettings) -> None:
         self._context = context
         self._scope = scope
-        self._types: Callable[[RequirementId, TypeMask, Vector], TypeMask] = memo(
-            partial(_types, scope.template, settings)
+        self._near_cheapest: Callable[[RequirementId, TypeMask], TypeMask] = memo(
+            partial(_near_cheapest, scope.template, settings)
         )
 
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
@@ -45,13 +45,17 @@ class ClaimBuilder:
             claim.add_pod(pod, self._context.pod_groups.of(pod))
         return claim
 
+    def _types(self, reqs: RequirementId, allowed: TypeMask, used: Vector) -> TypeMask:
+        """Return types that hold the pods, limited to those near the cheapest and those that minValues need."""
+        types = self._scope.template.types
+        return self._near_cheapest(reqs, types.room.survivors(types.mask(reqs) & allowed, used))
 
-def _types(
-    template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, allowed: TypeMask, used: Vector
+
+def _near_cheapest(
+    template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, left: TypeMask
 ) -> TypeMask:
-    """Return types that hold the pods, limited to those near the cheapest and those that minValues need; none if too few."""
+    """Return those of these types near the cheapest and those that minValues need; none if too few."""
     types, min_values = template.types, template.min_values
-    left = types.room.survivors(types.mask(reqs) & allowed, used)
     priced = types.offerings.in_price_order(left, reqs)
     if not priced or unmet(types, left, min_values):
         return NO_TYPES

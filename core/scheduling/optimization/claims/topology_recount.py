@@ -12,13 +12,16 @@ from core.scheduling.topology.domain_counts import DomainCounts
 
 
 def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
-    """Return the counts of every topology group, without pods of nodes that the plan removes."""
+    """Return the counts of every topology group, without pods of nodes that the plan removes.
+
+    Which types a claim may become decides nothing, so claims of equal requirements share a profile.
+    """
     domain_counts = DomainCounts(context.topology, solution.state.domain_counts.vanished)
     for pod, position in solution.bound:
         domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)
     profiles = ClaimProfiles()
     for number, claim in enumerate(solution.claims):
-        profile = profiles.of(claim.template, claim.reqs, claim.allowed)
+        profile = profiles.of(claim.template, claim.reqs, claim.template.mask)
         signatures = {signature.index: signature for signature in claim.signatures}
         for index, count in Counter(signature.index for signature in claim.signatures).items():
             domain_counts.record_on_claim(signatures[index], profile, number, count)

@@ -66,15 +66,13 @@ class ItemExtraction:
 
         A pod with hostname affinity moves together with all pods that it follows, and stays if any of them stays.
         """
-        pod_groups = [self._context.pod_groups.of(pod) for pod in claim.pods]
-        followed = frozenset[int]().union(*(self._hostname_caps.followed(pod_group) for pod_group in pod_groups))
+        followed = frozenset[int]().union(*map(self._hostname_caps.followed, dict.fromkeys(claim.pod_groups)))
         fixed: list[Pod] = []
         together: list[tuple[PackingItem | None, Pod]] = []
         alone: list[MovablePods] = []
-        for pod, pod_group in zip(claim.pods, pod_groups, strict=True):
+        for pod, pod_group in zip(claim.pods, claim.pod_groups, strict=True):
             item = self._item(claim, scope, pod_group)
-            affinities = (*pod_group.signature.selected_by, *self._hostname_caps.followed(pod_group))
-            if followed and not followed.isdisjoint(affinities):
+            if followed and not followed.isdisjoint(self._affinities(pod_group)):
                 together.append((item, pod))
             elif item is None:
                 fixed.append(pod)
@@ -87,6 +85,10 @@ class ItemExtraction:
         if joined is not None:
             found.append(MovablePods(joined, [pod for _, pod in together]))
         return found + alone
+
+    def _affinities(self, pod_group: PodGroup) -> tuple[TopologyGroupId, ...]:
+        """The groups that count such a pod, and the affinity groups that it follows."""
+        return (*pod_group.signature.selected_by, *self._hostname_caps.followed(pod_group))
 
     def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
         """Return a pod of the group as a separate item; None if it stays with the claim's other such pods.

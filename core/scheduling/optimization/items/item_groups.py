@@ -36,7 +36,7 @@ class LaunchOption(NamedTuple):
     allowed: TypeMask
 
 
-class ItemGroup(msgspec.Struct, frozen=True):
+class ItemGroup(msgspec.Struct, frozen=True, cache_hash=True):
     """Packing items that are equal for the solver.
 
     Attributes:

@@ -46,7 +46,8 @@ class ZoneSplit:
         grouping = ItemGrouping(counts, self._settings.repack)
         group_of = {item: grouping.of(item, self._option(item, item.reqs)) for item in counts}
         allocations = self._allocations(counts, options, group_of, grouping.hostname_capacity)
-        return _by_zone((allocations[group_of[one.item]].next_zone(), one) for one in movable)
+        of_item = {item: allocations[group] for item, group in group_of.items()}
+        return _by_zone((of_item[one.item].next_zone(), one) for one in movable)
 
     def _zone_options(self, item: PackingItem) -> ZoneOptions:
         """Return the zones in which some type has room for the item."""
@@ -101,13 +102,15 @@ class _ZoneAllocation:
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         """Start with the number of items of each zone."""
-        self._counts = counts
+        self._counts = {zone: count for zone, count in counts.items() if count}
         self._total = sum(counts.values())
-        self._allocated = dict.fromkeys(counts, 0)
+        self._allocated = dict.fromkeys(self._counts, 0)
         self._items = 0
 
     def next_zone(self) -> str:
         """Return the zone that is furthest behind its share, ties to the last name."""
+        if len(self._counts) == 1:
+            return next(iter(self._counts))
         self._items += 1
         behind = {
             zone: count * self._items - self._allocated[zone] * self._total
