@@ -73,7 +73,7 @@ fuzz: setup ## Random clusters and disruptions against the naive judges: CASES=2
 	$(BIN)/python -m tests.property.naive_manifests.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 
 SAMPLE ?= 500
-mutants: setup ## Deliberate faults in core and controllers, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
+mutants: setup ## Deliberate faults in core, controllers and command line, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --processes $(PROCESSES) --json build/mutants.json
 
 .PHONY: mutants-named

@@ -1,10 +1,10 @@
-"""How far a cost is from what is proven."""
+"""What a cost is an hour and a month, and how far it is from what is proven."""
 
 from __future__ import annotations
 
 import pytest
 
-from cli.answers.money import distance
+from cli.answers.money import a_month, distance, rate
 
 
 @pytest.mark.parametrize(
@@ -15,8 +15,22 @@ from cli.answers.money import distance
         (1.6, "the proven minimum is $1.6000 an hour, 25.0% above it"),
         (0.0000001, ""),
         (0.0, ""),
+        (0.2, "the proven minimum is $0.2000 an hour, 900.0% above it"),
+        (0.1999, ""),
+        (1.999, "which is the proven minimum"),
+        (1.9989, "the proven minimum is $1.9989 an hour, 0.1% above it"),
     ],
 )
 def test_only_a_bound_that_says_something_is_shown(lower_bound: float | None, told: str) -> None:
     """With a capacity reservation a plan was told to be 238596457.9% above its minimum."""
     assert distance(2.0, lower_bound) == told
+
+
+def test_a_month_has_the_hours_of_awss_price_pages() -> None:
+    assert a_month(0.1) == pytest.approx(73.0)
+    assert rate(0.2295) == "$0.2295 an hour, $168 a month"
+    assert rate(1234.5) == "$1,234.5000 an hour, $901,185 a month"
+
+
+def test_what_costs_nothing_is_not_compared() -> None:
+    assert distance(0.0, 0.0) == ""
