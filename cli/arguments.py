@@ -44,8 +44,8 @@ def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
     """
     if not objects and not arguments.allow_empty:
         raise InputError(
-            "the input holds no object: is it the right file, and is what comes before the pipe working?",
-            hint="--allow-empty takes an empty input for an answer",
+            "the input has no object: is it the right file, and does the command before the pipe work?",
+            hint="--allow-empty accepts an empty input",
         )
 
 

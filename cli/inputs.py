@@ -232,5 +232,5 @@ def builtin_or_given(arguments: argparse.Namespace, region: str, node_classes: S
         return builtin_catalogue(user_store(), region, node_classes)
     except InvalidInputError as error:
         file = f"{region}.json.gz"
-        hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your AWS rights: --catalog {file}"
+        hint = f"`fleetwright catalog fetch --region {region} --to {file}` reads them with your permissions: --catalog {file}"
         raise InputError(error.problem, source="--region", hint=hint) from error

@@ -21,7 +21,7 @@ NOTICED: Final = "functions notice within 15 seconds"
 def add_switches(parser: argparse.ArgumentParser) -> None:
     """Add the choice of clusters."""
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--cluster", metavar="NAME", help="an EKS cluster that the functions look after")
+    which.add_argument("--cluster", metavar="NAME", help="an EKS cluster that the functions manage")
     add_all(parser, which)
     parser.add_argument("--region", metavar="REGION", help="where they are (default: that of the credentials)")
     add_access(parser)
@@ -82,7 +82,7 @@ def switch_table(document: dict[str, Any]) -> str:
     switches = output.table(("CLUSTER", "WAS", "IS", "STOPS"), rows)
     kept = [change for change in document["switches"] if change["after"] != document["wanted"]]
     left = [
-        f"{change['cluster']} is left at {change['after']}, which holds back more: `fleetwright resume` releases it"
+        f"{change['cluster']} is left at {change['after']}, which is stricter: run `fleetwright resume` to release it"
         for change in kept
     ]
     parts = ["\n".join([switches, "", *(left or [NOTICED])]), unreadable_text(document["unreadable"])]

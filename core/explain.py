@@ -74,7 +74,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] |
             return _placed(pod, f"needs a new node, {claim.name}", _claim_lines(snapshot, claim))
     for binding in plan.bindings:
         if binding.pod == pod.key:
-            lines = ("nodes that exist come first: they cost nothing more", *_node_of_its_own(planner.offers(pod.key)))
+            lines = ("existing nodes come first: they cost nothing extra", *_node_of_its_own(planner.offers(pod.key)))
             return _placed(pod, f"fits on existing node {binding.node}", lines)
     lines = _pool_lines(finding) or (finding.message,)
     details = (*_meaning(PodReason, finding.reason), *lines, *_hint(finding), *_page(finding.reason))
@@ -102,7 +102,7 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             later = (f"it goes later, and saves {dollars(blocked.savings):.4f} $/h then",) if blocked.savings else ()
             details = (*meaning, *blocked.message.splitlines(), *later)
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
-    return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
+    return Explanation(subject=subject, outcome="stays: it has no NodeClaim", reason=NodeReason.NOT_MANAGED)
 
 
 def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
@@ -212,5 +212,5 @@ def _why_not_pending(snapshot: Snapshot, pod: Pod) -> str:
     if pod.is_daemon or pod.is_static:
         return "belongs to its node: nothing is launched for it"
     if snapshot.options.requires_unschedulable_mark and not pod.is_marked_unschedulable:
-        return "has not been given up by the scheduler yet"
+        return "has not been marked unschedulable by the scheduler yet"
     return "is not pending"

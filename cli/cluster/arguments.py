@@ -21,7 +21,7 @@ def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = Fal
         "--cluster",
         metavar="NAME",
         required=is_required,
-        help="an EKS cluster that the functions look after: its claims, commands and brakes count, too",
+        help="an EKS cluster that the functions manage: its claims, commands and brakes count, too",
     )
     add_access(parser)
 

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="DURATION", default=_PATIENCE, help="how long to wait (default: %(default)s)"
     )
-    parser.add_argument("--yes", action="store_true", help="act; without it nothing is changed")
+    parser.add_argument("--yes", action="store_true", help="carry it out; without it nothing is changed")
     shared.add_output(parser)
 
 
@@ -68,5 +68,5 @@ def _duration(option: str, given: str) -> timedelta:
 
     found = parse_duration(given)
     if found is None or found < timedelta(0):
-        raise InputError(f"{option}: {given!r} is no duration", hint="give one such as 0s, 10m or 1h30m")
+        raise InputError(f"{option}: {given!r} is not a duration", hint="use a duration such as 0s, 10m or 1h30m")
     return found

@@ -99,7 +99,7 @@ def _make_folder(target: Path | None) -> None:
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror or error}", source=str(target)) from error
+        raise InputError(f"cannot be created: {error.strerror or error}", source=str(target)) from error
 
 
 @contextmanager

@@ -182,7 +182,7 @@ def _json_values(text: str) -> list[Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no value of JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _yaml_values(text: str, source: str) -> Iterator[Any]:

@@ -66,7 +66,7 @@ def _next(document: JsonObject) -> str:
     if not claims and not others:
         lines.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
     elif document["acting"] and not document["hindrances"]:
-        lines.append("Time is up. What is left goes on by itself; run the command again to see it end and to clean up.")
+        lines.append("Time is up. The rest continues by itself; run the command again to watch it and to clean up.")
     elif not document["acting"]:
         lines.append(
             f"`fleetwright drain --cluster {cluster} --all --yes` ends {counted(len(claims), 'node')}, all NodePools and "

@@ -55,7 +55,7 @@ def drain_all(
         hint = "--profile says whose permissions count; docs/how-to/remove.md lists them. What is done stays done"
         raise InputError(f"cluster {cluster}: {error}", hint=hint) from error
     except PortError as error:
-        raise InputError(f"cluster {cluster}: {error}", hint="run this again, it goes on from here") from error
+        raise InputError(f"cluster {cluster}: {error}", hint="run this again: it continues from here") from error
     return drain_document(cluster, remaining, hindrances, is_acting=is_acting), remaining.is_nothing
 
 

@@ -21,7 +21,7 @@ def configure_handover(parser: argparse.ArgumentParser, name: str) -> None:
     )
     add_installation(parser, is_required=True)
     parser.add_argument("--region", metavar="REGION", help="where the cluster is (default: that of the credentials)")
-    parser.add_argument("--yes", action="store_true", help="act; without it nothing is changed")
+    parser.add_argument("--yes", action="store_true", help="carry it out; without it nothing is changed")
     shared.add_output(parser)
 
 

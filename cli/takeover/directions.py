@@ -64,6 +64,6 @@ def _tried(document: JsonObject, act: Callable[[], None]) -> bool:
     try:
         act()
     except PortError as error:
-        document["hindrances"].append(f"{error}; run this again, it goes on from here")
+        document["hindrances"].append(f"{error}; run this again: it continues from here")
         return False
     return True

@@ -35,7 +35,7 @@ def in_turn(
             }
             return False
         except PortError as error:
-            part |= {"state": FAILED, "message": f"{error}; run this again, it goes on from here"}
+            part |= {"state": FAILED, "message": f"{error}; run this again: it continues from here"}
             is_well = False
         else:
             part["state"] = done

@@ -72,9 +72,9 @@ def _next_of_adoption(document: JsonObject) -> str:
     lines += _hindrances(document)
     waiting = states["adoptable"] + states["begun"]
     if not document["acting"] and waiting:
-        lines.append(f"`fleetwright adopt --cluster {cluster} --yes` makes {counted(waiting, 'node')} ours.")
+        lines.append(f"Run `fleetwright adopt --cluster {cluster} --yes` to adopt {counted(waiting, 'node')}.")
     elif waiting or states["failed"]:
-        lines.append("What is left is as it was: run the command again.")
+        lines.append("The rest is unchanged: run the command again.")
     elif document["acting"]:
         lines.append(f"`fleetwright resume --cluster {cluster}` lets the functions look after them.")
     return "\n".join(lines)
@@ -89,7 +89,8 @@ def _next_of_release(document: JsonObject) -> str:
     left = sum(states.values()) - states["released"]
     if not document["acting"] and states["releasable"]:
         lines.append(
-            f"`fleetwright release --cluster {cluster} --yes` gives {counted(states['releasable'], 'node')} to Karpenter."
+            f"Run `fleetwright release --cluster {cluster} --yes` to release {counted(states['releasable'], 'node')} "
+            "to Karpenter."
         )
     elif document["acting"] and left:
         lines.append("Do not start Karpenter yet: it terminates instances with its tags that have no NodeClaim.")

@@ -36,7 +36,7 @@ MEANINGS: Final = {
     Code.INVALID_VALUE: "A field is missing, has a value that it cannot have, or contradicts another field.",
     Code.UNKNOWN_FIELD: "There is no such field: the API server drops or refuses it. An error in a workload's pod template "
     "and where a known field is spelled alike (a warning with `--lenient`), else a warning.",
-    Code.INVALID_CRON: "A budget's schedule is no cron schedule or never comes round; its budget then lets no node go.",
+    Code.INVALID_CRON: "A budget's schedule is not a cron schedule or never occurs; its budget then lets no node go.",
     Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
     Code.NOT_FOUND: "An object names another object that is not in the input.",
     Code.OLD_VERSION: "The object has an older version, which `fleetwright convert` writes in the present one, or uses a label "

@@ -55,7 +55,7 @@ def label_findings(document: Document, known: KnownValues, provided: frozenset[s
     for key, at in _topology_keys(spec, (*place, "spec")):
         meant = nearest_label(key, provided)
         if meant:
-            message = f"no node carries the label {key}, so the rule cannot be kept"
+            message = f"no node carries the label {key}, so the rule cannot be met"
             yield finding_in(
                 document, Code.NO_EFFECT, path_of(at), message, severity=Severity.WARNING, suggestion=meant
             )
@@ -66,10 +66,10 @@ def _of_key(
 ) -> Iterator[Finding]:
     key = str(entry.get("key") or "")
     if key in _FORMER_KEYS:
-        message = "is a label of an older version, which nodes do not carry"
+        message = "is a label of an older version, which nodes do not have"
         code, meant = Code.OLD_VERSION, _FORMER_KEYS[key]
     else:
-        message = "is a label of your own, which no instance type carries"
+        message = "is a label of your own, which no instance type has"
         code, meant = Code.NO_EFFECT, nearest_label(key, provided)
         is_bare = "/" not in key
         values = {str(value) for value in sequence(entry.get("values"))}

@@ -105,7 +105,7 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
     for former, present in _FORMER_ANNOTATIONS.items():
         if former in found:
             field = path_of((*place, "metadata", "annotations", former))
-            message = "is of an older version, and nobody reads it any more"
+            message = "is of an older version, and is ignored"
             yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
     if place and DO_NOT_DISRUPT in above and DO_NOT_DISRUPT not in found:

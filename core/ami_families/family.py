@@ -106,7 +106,7 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
         size = len(text.encode())
         if size > USER_DATA_BYTES_MAX:
             raise InvalidInputError(
-                f"user data comes to {size} bytes, EC2 takes {USER_DATA_BYTES_MAX}: shorten it", field="spec.userData"
+                f"user data has {size} bytes, EC2 accepts {USER_DATA_BYTES_MAX}: shorten it", field="spec.userData"
             )
         return text
 

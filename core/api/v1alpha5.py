@@ -71,7 +71,7 @@ def node_template(old: JsonObject) -> JsonObject:
     if spec.get("launchTemplate"):
         subject = f"AWSNodeTemplate {name_of(old)}"
         raise InvalidInputError(
-            "launch templates of one's own are gone since v1beta1; describe the nodes with userData and amiSelector",
+            "custom launch templates were removed in v1beta1; describe the nodes with userData and amiSelector",
             subject=subject,
             field="spec.launchTemplate",
         )

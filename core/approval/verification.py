@@ -44,7 +44,7 @@ class Verification:
         if isinstance(found, Refusal):
             return Refusal(CommandReason.PROPOSAL_LAPSED, found.message)
         if not _is_same(found, proposal.command):
-            return Refusal(CommandReason.PROPOSAL_LAPSED, "another command is right for its nodes by now")
+            return Refusal(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:

@@ -34,12 +34,12 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
     {
         Action.LAUNCH: "Claims for pending pods, and the launch of their instances.",
         Action.DISRUPT: "Consolidation and drift: deciding, verifying and starting a command.",
-        Action.EXPIRE: "Letting go of nodes older than expireAfter, or days before AWS retires their instance.",
+        Action.EXPIRE: "Removing nodes that are older than expireAfter, or days before AWS retires their instance.",
         Action.REPAIR: "Replacing unhealthy nodes.",
-        Action.DELETED_POOL: "Letting go of nodes whose NodePool is gone.",
-        Action.END_UNKNOWN: "Terminating instances that carry our tags and that no claim knows.",
-        Action.EVACUATE: "Letting go of nodes that end anyway: interrupted, deleted by a user, without an instance.",
-        Action.DRAIN: "Evictions from a node that is being drained already, and its termination.",
+        Action.DELETED_POOL: "Removing nodes whose NodePool is gone.",
+        Action.END_UNKNOWN: "Terminating instances that have our tags but no claim.",
+        Action.EVACUATE: "Removing nodes that end anyway: interrupted, deleted by a user, or without an instance.",
+        Action.DRAIN: "Evictions from a node whose drain has begun, and its termination.",
     }
 )
 """Action → its description in one sentence."""
@@ -80,17 +80,17 @@ class BrakeKind(ReasonCode):
     )
     POOL_BREAKER = (
         "NodePoolBreakerOpen",
-        "New nodes of the NodePool do not join, so its working nodes are not given up.",
+        "New nodes of the NodePool do not join, so its working nodes are kept.",
         "Find out why new nodes do not join; the breaker closes when one does.",
     )
     POOL_PROBE = (
         "NodePoolBreakerHalfOpen",
-        "New nodes of the NodePool did not join; one command at a time tries whether they do now.",
+        "New nodes of the NodePool did not join; one command at a time is started as a test.",
         "Nothing: a node that joins closes the breaker.",
     )
     UNKNOWN_INSTANCES = (
         "UnknownInstances",
-        "Too many instances that no claim knows: the table may be lost, so nothing is ended.",
+        "Too many instances have no claim: the table may be lost, so nothing is terminated.",
         "Read the message: check the table and the NodePools.",
     )
 

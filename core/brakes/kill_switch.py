@@ -21,10 +21,10 @@ def kill_switch(text: str, parameter: str) -> Brake | None:
         case Mode.RUN:
             return None
         case Mode.STOP:
-            return Brake(BrakeKind.STOP, f"parameter {parameter} is {Mode.STOP}; set it to {Mode.RUN} to go on")
+            return Brake(BrakeKind.STOP, f"parameter {parameter} is {Mode.STOP}; set it to {Mode.RUN} to continue")
         case Mode.PAUSE_DISRUPTION:
             return Brake(
-                BrakeKind.PAUSE, f"parameter {parameter} is {Mode.PAUSE_DISRUPTION}; set it to {Mode.RUN} to go on"
+                BrakeKind.PAUSE, f"parameter {parameter} is {Mode.PAUSE_DISRUPTION}; set it to {Mode.RUN} to continue"
             )
         case _:
             modes = ", ".join(Mode)

@@ -79,7 +79,7 @@ def vcpu_quotas(raw: bytes) -> dict[str, int]:
     found = _part(raw, _Quotas).vcpu_quotas
     for code in sorted(found):
         if code not in CODES:
-            problem = f"{code!r} is no vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
+            problem = f"{code!r} is not a vCPU quota of EC2, use one of {', '.join(sorted(CODES))}"
             raise InvalidInputError(problem, subject="catalogue", field="vcpuQuotas")
     return found
 

@@ -64,14 +64,12 @@ def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -
     if objection:
         return Blocked(name, NodeReason.BUDGET, objection)
     if not disruption_pass.budgets.evictions_allowed([candidate]):
-        text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
+        text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this pass"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
     ceiling = disruption_pass.budgets.rate_objection(candidate)
     return Blocked(name, NodeReason.EVICTION_RATE, ceiling) if ceiling else None
 
 
 def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
-    waiting = Blocked(
-        candidate.name, NodeReason.NOT_TRIED, f"the round ended before node {candidate.name} was looked at"
-    )
+    waiting = Blocked(candidate.name, NodeReason.NOT_TRIED, f"the pass ended before node {candidate.name} was examined")
     return disruption_pass.refusals.get(candidate.name, waiting)

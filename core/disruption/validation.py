@@ -104,7 +104,7 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Dis
         return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
     if command.reason == TerminationReason.UNHEALTHY:
         is_ill = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
-        return "" if is_ill else f"node {candidate.name} is well again"
+        return "" if is_ill else f"node {candidate.name} is healthy again"
     rule = hindrance(candidate, fresh)
     if rule is not None:
         return rule.message
@@ -211,5 +211,5 @@ def _lost_type(simulation: Simulation, command: Command) -> str:
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]
         if lost:
-            return f"instance type {lost[0]} would no longer do for replacement {claim.name}"
+            return f"instance type {lost[0]} no longer suits replacement {claim.name}"
     return ""

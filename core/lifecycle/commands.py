@@ -52,12 +52,12 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
     """Return the next step of a command; the same record and facts give the same step."""
     leaving = tuple(name for name in record.command.claims if name in facts.claims)
     if not leaving:
-        return Abandon(CommandReason.CANDIDATES_GONE, "the nodes are gone already")
+        return Abandon(CommandReason.CANDIDATES_GONE, "its nodes are already gone")
     if record.phase is CommandPhase.VERIFYING:
         if now < record.verify_at:
-            return Wait(record.verify_at - now, "to be checked again before it starts")
+            return Wait(record.verify_at - now, "to be validated before it starts")
         if now - record.created_at > STALE_AFTER:
-            return Abandon(CommandReason.STALE, "it could not be checked in time")
+            return Abandon(CommandReason.STALE, "it could not be validated in time")
         return Verify()
     if now - record.created_at > time_limit(facts.queued):
         return Abandon(CommandReason.TIMEOUT, f"replacements were not ready within {time_limit(facts.queued)}")

@@ -108,11 +108,11 @@ def _check(spec: CapacityBufferSpec) -> None:
         if value is not None and value < 0:
             raise InvalidInputError(f"{value} is less than zero", field=field)
     if spec.pod_template_ref is not None and spec.scalable_ref is not None:
-        raise InvalidInputError("cannot stand beside podTemplateRef: keep one of them", field="spec.scalableRef")
+        raise InvalidInputError("cannot be combined with podTemplateRef: keep one of them", field="spec.scalableRef")
     if spec.pod_template_ref is not None and spec.replicas is None and spec.limits is None:
-        raise InvalidInputError("replicas or limits must say how much room to keep", field="spec.replicas")
+        raise InvalidInputError("replicas or limits must state how much room to keep", field="spec.replicas")
     if spec.provisioning_strategy != ACTIVE_CAPACITY:
-        problem = f"{spec.provisioning_strategy!r} is not carried out here, only {ACTIVE_CAPACITY}"
+        problem = f"{spec.provisioning_strategy!r} is not supported, only {ACTIVE_CAPACITY}"
         raise NotForUsError(problem, field="spec.provisioningStrategy")
 
 

@@ -49,7 +49,7 @@ _WATCHES: Final = (
     _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4, rolls_back=True),
     _Watch(
         name="denied",
-        says="AWS or the API server refuses for good: permission, quota or reference",
+        says="AWS or the API server refuses permanently: permission, quota or reference",
         of=2,
         periods=3,
         rolls_back=True,
@@ -62,7 +62,7 @@ _WATCHES: Final = (
         rolls_back=True,
     ),
     _Watch(name="held-back", says="a brake or budget of yours holds the functions back", of=2, periods=3),
-    _Watch(name="nodes-stay", says="nodes that are to go stay, and only a person can help", of=1, periods=1),
+    _Watch(name="nodes-stay", says="nodes that must be removed stay, and only a person can help", of=1, periods=1),
 )
 
 

@@ -32,8 +32,8 @@ OPERATIONS: Final = (
     Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
     Graph("Disrupted, expired, interrupted", ("CommandsStarted", "DecisionsExpire", "DecisionsInterrupt"), "Sum"),
     Graph("Launches refused for capacity, or denied", ("RefusedLaunches", "DeniedLaunches"), "Sum"),
-    Graph("Launches denied while pods wait, and for want of quota", ("LaunchDenials", "QuotaDenials")),
-    Graph("Drains that stand still", ("DrainsBlocked", "DrainsBlockedForADay")),
+    Graph("Launches denied while pods wait, and because of quotas", ("LaunchDenials", "QuotaDenials")),
+    Graph("Drains without progress", ("DrainsBlocked", "DrainsBlockedForADay")),
     Graph(
         "Calls, runs and searches that failed",
         ("PortErrors", "DeniedCalls", "FailedRuns", "FailedImprovements", "LedgerFailures"),

@@ -100,5 +100,5 @@ def keep_for(log_group: logs.LogGroup, days: int) -> None:
     """Set the retention: the library's list of retentions lags behind CloudWatch Logs; `infra.config` checks the number."""
     resource = log_group.node.default_child
     if not isinstance(resource, logs.CfnLogGroup):
-        raise TypeError(f"{log_group.node.path} is no log group of CloudFormation's")
+        raise TypeError(f"{log_group.node.path} is not a CloudFormation log group")
     resource.retention_in_days = days

@@ -41,7 +41,7 @@ class PrivateNetwork(Construct):
         """Put a function into the subnets."""
         resource = function.node.default_child
         if not isinstance(resource, lambda_.CfnFunction):
-            raise TypeError(f"{function.node.path} is no function of CloudFormation's")
+            raise TypeError(f"{function.node.path} is not a CloudFormation function")
         resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
             subnet_ids=list(self._config.subnets), security_group_ids=list(self.security_groups)
         )

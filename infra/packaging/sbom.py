@@ -28,7 +28,7 @@ def components(bundle: Bundle) -> Mapping[str, Any]:
 def _component(entry: str) -> Mapping[str, Any]:
     found = _ENTRY.match(entry)
     if found is None:
-        raise ValueError(f"{entry} is no pinned requirement")
+        raise ValueError(f"{entry} is not a pinned requirement")
     name, version = found["name"], found["version"]
     purl = f"pkg:pypi/{name}@{version}"
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}

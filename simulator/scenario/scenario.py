@@ -213,7 +213,7 @@ def _duration(value: Any, where: str) -> timedelta:
     else:
         found = parse_duration(value) if isinstance(value, str) else None
     if found is None or found < timedelta(0):
-        raise InvalidInputError(f"{value!r} is no duration such as 90s, 10m or 48h", field=where)
+        raise InvalidInputError(f"{value!r} is not a duration such as 90s, 10m or 48h", field=where)
     return found
 
 
@@ -221,7 +221,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no time in RFC 3339", field="spec.start") from error
+        raise InvalidInputError(f"{text!r} is not an RFC 3339 time", field="spec.start") from error
     return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

@@ -70,7 +70,7 @@ def test_in_a_live_cluster_the_scheduler_speaks_first() -> None:
     """It may be about to bind the pod."""
     pod = a_pod()
     snapshot = a_snapshot(types=(a_type(),), pods=(pod,), options=Options(requires_unschedulable_mark=True))
-    assert explain_pod(snapshot, pod).outcome == "has not been given up by the scheduler yet"
+    assert explain_pod(snapshot, pod).outcome == "has not been marked unschedulable by the scheduler yet"
 
 
 def test_a_node_that_goes_says_with_whom_and_what_for() -> None:
@@ -112,7 +112,7 @@ def test_a_pod_on_a_node_that_exists_is_told_what_its_own_would_cost() -> None:
     pod = a_pod("web")
     snapshot = a_snapshot(types=(kind,), pods=(pod,), nodes=(node,), node_claims=(claim,))
     assert explain_pod(snapshot, pod).details == (
-        "nodes that exist come first: they cost nothing more",
+        "existing nodes come first: they cost nothing extra",
         "a node of its own, next best: m of NodePool default 0.0400 $/h",
     )
 

@@ -141,7 +141,7 @@ class NodePoolSpec(ApiModel):
             f"!has(self.replicas) || !has(self.limits) || self.limits.all(name, name == '{NODES}')",
         ),
     )
-    changes = (Change("has(self.replicas) == has(oldSelf.replicas)", "replicas can neither be added nor taken away"),)
+    changes = (Change("has(self.replicas) == has(oldSelf.replicas)", "replicas can be neither added nor removed"),)
 
 
 class PoolMetadata(Metadata):

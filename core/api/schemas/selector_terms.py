@@ -124,7 +124,7 @@ class AmiTerm(ApiModel):
         Rule(
             ("alias",),
             _without_releases,
-            "of this family there is only the version latest",
+            "this family supports only the version latest",
             f"!has(self.alias) || !(self.alias.split('@')[0] in {_ONLY_LATEST}) || self.alias.find('@.*') == '@{LATEST}'",
         ),
         _alone("id", "alias", "tags", "name", "owner"),

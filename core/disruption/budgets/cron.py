@@ -93,7 +93,7 @@ def _parsed(text: str) -> Schedule:
     try:
         _iterator(schedule)
     except CronSimError as error:
-        raise InvalidInputError(f"{text!r} never comes round") from error
+        raise InvalidInputError(f"{text!r} never occurs") from error
     return schedule
 
 

@@ -158,7 +158,7 @@ def _kept(
     if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
         return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
     if claim is None:
-        return (Blocked(name, NodeReason.NOT_MANAGED, f"no NodeClaim stands behind node {name}"),)
+        return (Blocked(name, NodeReason.NOT_MANAGED, f"node {name} has no NodeClaim"),)
     if state.node is None:
         return (Blocked(name, NodeReason.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
     if not state.is_initialized:

@@ -58,7 +58,7 @@ def unplaced(simulation: Simulation) -> Refusal | None:
     if simulation.stranded:
         return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if simulation.displaces:
-        return Refusal(NodeReason.NO_CHEAPER_OPTION, "pods that are pending would need a new node in its stead")
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, "pending pods would then need a new node instead")
     return None
 
 

@@ -27,7 +27,7 @@ def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
     name, pool = candidate.name, candidate.pool
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
-        text = f"NodePool {pool.name} keeps {pool.replicas} nodes, whatever they are used for"
+        text = f"NodePool {pool.name} keeps {pool.replicas} nodes, regardless of their use"
         return Blocked(name, NodeReason.STATIC_POOL, text)
     if after is None:
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
@@ -49,7 +49,9 @@ def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         return Blocked(name, NodeReason.RECENTLY_MOVED, why)
     if not candidate.is_priced:
         stated = candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)"
-        text = f"node {name} (instance type {stated}) has no known type, zone and capacity type, so no price to beat"
+        text = (
+            f"node {name} (instance type {stated}) has no known type, zone and capacity type, so its price is unknown"
+        )
         return Blocked(name, NodeReason.UNKNOWN_INSTANCE_TYPE, text)
     return None
 
@@ -58,4 +60,4 @@ def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
     """Return what keeps an empty node."""
     if name not in disruption_pass.buffer_nodes:
         return None
-    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")
+    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer uses the room of node {name}")

@@ -51,12 +51,14 @@ class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
         return code.startswith(self.code) if self.begins else code == self.code
 
 
-_MORE_OFFERINGS: Final = "Wait, or admit more instance types, zones or capacity types in the NodePool."
-_RESERVATION: Final = "Wait, or enlarge the capacity reservation; pods get other capacity where the NodePool admits it."
-_PERMISSION: Final = "Permit the action that the message names in the role of the functions, or lift what denies it."
+_MORE_OFFERINGS: Final = "Wait, or allow more instance types, zones or capacity types in the NodePool."
+_RESERVATION: Final = "Wait, or enlarge the capacity reservation; pods get other capacity if the NodePool allows it."
+_PERMISSION: Final = (
+    "Permit the action that the message names in the functions' role, or remove the policy that denies it."
+)
 _IMAGE: Final = "Correct amiSelectorTerms of the EC2NodeClass, or share the image with this account."
 _NETWORK: Final = (
-    "Correct the selector terms of the EC2NodeClass: what they found before is gone or does not belong here."
+    "Correct the selector terms of the EC2NodeClass: what they selected is gone or is not in this account."
 )
 _TEMPLATE: Final = "Nothing: launch templates are created again. If it persists, find out who deletes them."
 _SUPPORT: Final = "Ask AWS Support: the account may not launch this now."
@@ -101,7 +103,7 @@ RULES: Final = (
     LaunchErrorRule(
         code="MaxSpotInstanceCountExceeded",
         remembered=Remembered.QUOTA,
-        advice="Raise the spot vCPU quota in Service Quotas, or admit on-demand in the NodePool.",
+        advice="Raise the spot vCPU quota in Service Quotas, or allow on-demand in the NodePool.",
     ),
     LaunchErrorRule(
         code="InstanceLimitExceeded",
@@ -165,7 +167,7 @@ RULES: Final = (
         LaunchErrorRule(
             code=code,
             remembered=Remembered.REQUEST,
-            advice="Correct blockDeviceMappings of the EC2NodeClass, or admit instance types that go with it.",
+            advice="Correct blockDeviceMappings of the EC2NodeClass, or allow instance types that support it.",
         )
         for code in ("InvalidBlockDeviceMapping", "EncryptedVolumesNotSupported")
     ),
@@ -177,7 +179,7 @@ RULES: Final = (
     LaunchErrorRule(
         code="UnsupportedOperation",
         remembered=Remembered.REQUEST,
-        advice="Correct the field of the EC2NodeClass that the message is about, or admit other instance types.",
+        advice="Correct the field of the EC2NodeClass that the message names, or allow other instance types.",
     ),
     LaunchErrorRule(
         code="InvalidUserData.",
@@ -188,18 +190,18 @@ RULES: Final = (
     LaunchErrorRule(
         code="InsufficientVolumeCapacity",
         remembered=Remembered.REQUEST,
-        advice="Wait, or ask for another volume type in blockDeviceMappings of the EC2NodeClass.",
+        advice="Wait, or use another volume type in blockDeviceMappings of the EC2NodeClass.",
     ),
     LaunchErrorRule(
         code="InvalidParameter",
         remembered=Remembered.REQUEST,
-        advice="Correct the field of the EC2NodeClass that the message is about.",
+        advice="Correct the field of the EC2NodeClass that the message names.",
         begins=True,
     ),
     LaunchErrorRule(
         code="InvalidFleetConfiguration",
         remembered=Remembered.REQUEST,
-        advice="Correct the field of the EC2NodeClass that the message is about.",
+        advice="Correct the field of the EC2NodeClass that the message names.",
     ),
 )
 

@@ -12,8 +12,8 @@ from core.model.plan import PlannedClaim, Unschedulable
 from core.reasons.pod import PodReason
 
 REFUSED: Final = (
-    "EC2 refused every offering that would do, for want of capacity, in the last minutes; they are tried again from time to "
-    "time. More instance types, zones or capacity types in the NodePool help."
+    "EC2 recently had no capacity for any suitable offering; offerings are retried after some minutes. Allow more instance "
+    "types, zones or capacity types in the NodePool."
 )
 
 

@@ -69,9 +69,9 @@ def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
     if pod.blocks_disruption(now):
         return Blocker(pod, HeldPodReason.DO_NOT_DISRUPT, f"pod {pod.key} has karpenter.sh/do-not-disrupt")
     if tried is None:
-        return Blocker(pod, HeldPodReason.NOT_ASKED, f"pod {pod.key} waits until the pods before it have left")
+        return Blocker(pod, HeldPodReason.NOT_ASKED, f"pod {pod.key} waits until pods of earlier tiers have left")
     reason = EvictionReason.of(tried.reason, EvictionReason.SERVER_ERROR)
-    return Blocker(pod, reason, f"pod {pod.key} was not evicted in {tried.attempts} tries: {reason.clause}")
+    return Blocker(pod, reason, f"pod {pod.key} was not evicted in {tried.attempts} attempts: {reason.clause}")
 
 
 _PASSING: Final = (HeldPodReason.NOT_ASKED, HeldPodReason.TERMINATING)

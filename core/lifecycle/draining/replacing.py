@@ -61,7 +61,7 @@ def wait_for_replacements(
     if left <= timedelta(0):
         return _unreplaced(record, deletion, node.name)
     return Wait(
-        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "what was planned for its pods is not ready"
+        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "the replacements for its pods are not ready"
     )
 
 
@@ -71,7 +71,7 @@ def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> CancelDra
     is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
     if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:
         return None
-    return CancelDrain(node, NodeReason.NO_REPLACEMENT, "what its pods need elsewhere was not ready in time")
+    return CancelDrain(node, NodeReason.NO_REPLACEMENT, "the replacements for its pods were not ready in time")
 
 
 def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:

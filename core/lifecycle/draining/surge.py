@@ -25,16 +25,16 @@ def hindrance(deployment: WireWorkload) -> str:
     """Return in one sentence why the Deployment must not be restarted; empty if it may."""
     spec, status = deployment.spec, deployment.status
     if spec.replicas != 1:
-        return f"it has {spec.replicas} replicas, and only a single one is brought up elsewhere first"
+        return f"it has {spec.replicas} replicas, but a surge restart supports only one"
     if spec.paused:
         return "its rollout is paused"
     rolling = spec.strategy.rolling_update
     if spec.strategy.type != _ROLLING or not _amount(rolling.max_surge, round_up=True):
-        return "its strategy starts no new pod before the old one goes"
+        return "its strategy starts no new pod before the old one stops"
     if _amount(rolling.max_unavailable, round_up=False):
-        return "its strategy lets the old pod go before the new one is ready"
+        return "its strategy stops the old pod before the new one is ready"
     if status.observed_generation < deployment.metadata.generation or status.updated_replicas < status.replicas:
-        return "a rollout is under way already"
+        return "a rollout is already in progress"
     return ""
 
 

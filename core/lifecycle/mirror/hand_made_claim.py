@@ -151,7 +151,7 @@ def _offered(
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, f"spec.resources.requests: {message}")
     open_now = {found.name: tuple(o for o in found.offerings if _is_open(o, asked)) for found in large}
     if not any(open_now.values()):
-        message = f"none of the {len(large)} instance types that would do can be had now"
+        message = f"none of the {len(large)} suitable instance types is available now"
         return Refusal(ClaimReason.INSUFFICIENT_CAPACITY, message)
     return {name: offerings for name, offerings in open_now.items() if offerings}
 

@@ -68,14 +68,14 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
     if pool.is_observed:
         return f"is only observed: its annotation {labels.MODE} says so"
     if pool.is_static:
-        return "is static: it keeps its number of nodes and answers to no pod"
+        return "is static: it keeps a fixed number of nodes and launches none for pods"
     if pool.is_ready is False:
         return "is not ready"
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
         return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
     contradicted = _contradicted(pool)
     if contradicted:
-        return f"contradicts itself: its requirements leave no value of {contradicted}"
+        return f"has contradictory requirements: they allow no value of {contradicted}"
     node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
     return "" if node_class is None else _why_class_unusable(node_class)
 

@@ -148,7 +148,7 @@ class Ec2Quotas(Constraint):
 
     def _described(self, code: str, least: int, quota: str) -> str:
         left = max(0, self._quotas.left[code]) // VCPU
-        return f"EC2's {quota}, leaves {left} vCPUs and the smallest instance type that would do has {least // VCPU}"
+        return f"EC2's {quota}, leaves {left} vCPUs and the smallest suitable instance type has {least // VCPU}"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""

@@ -107,7 +107,7 @@ class Reservations(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Report that all places are assigned."""
-        return PodReason.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
+        return PodReason.NO_OFFERING_AVAILABLE, "all suitable capacity reservations are full"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a reservation: the greedy plan decides who gets the places."""

@@ -65,7 +65,7 @@ class NewNodeRefusal:
         template, signature = elimination.template, elimination.pod_group.signature
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
-            cause = ", where the pod's demands let it go"
+            cause = " under the pod's requirements"
             if unmet(template.types, template.mask, template.min_values):
                 cause = ""
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
@@ -73,7 +73,7 @@ class NewNodeRefusal:
         left = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
         held = draft.held_to(allowed)
         if self._broken(held, signature, step) is not None:
-            message = f"{left}, no room where the pod's rules let it go{self._of_limits(draft)}"
+            message = f"{left}, no room where the pod's rules allow it{self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         missing = self._missing_values(held, signature, step)
         if not missing:
@@ -83,7 +83,7 @@ class NewNodeRefusal:
             message = f"{left}, and so too few instance types for minValues ({few}){self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
         return elimination.finding(
-            PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}) where the pod's rules let it go"
+            PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({few}) where the pod's rules allow it"
         )
 
     def _of_limits(self, draft: ClaimDraft) -> str:
@@ -95,7 +95,7 @@ class NewNodeRefusal:
             mine = [claim for claim in self._claims if claim.template is template]
             held = sum(largest_amount(template.types, claim.charged, name) for claim in mine)
             if least > limits.left[name]:
-                needed = f"; the smallest instance type that would do has {name} {amount_of(least, name)}"
+                needed = f"; the smallest suitable instance type has {name} {amount_of(least, name)}"
                 count = (
                     "1 new node of this plan counts" if len(mine) == 1 else f"{len(mine)} new nodes of this plan count"
                 )
@@ -108,7 +108,7 @@ class NewNodeRefusal:
     def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> tuple[str, str]:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
-            return code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
+            return code, f"its nodes do not have {rule.key}, the topologyKey of the pod's {rule.kind}"
         if rule.kind == AFFINITY and not sum(self._state.domain_counts.of(rule.group).values()):
             return code, f"no pod that has or gets a node matches the pod's affinity: {self._selected_by(rule)}"
         message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"

@@ -54,8 +54,8 @@ def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: 
     key = offered.incompatibility(asked, allow_undefined=table.well_known)
     if key is None:
         missing = sorted(key for key in table.needed(alternative) if key not in offered)
-        return f"its nodes do not carry {', '.join(missing)}"
-    own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not carry the label"
+        return f"its nodes do not have {', '.join(missing)}"
+    own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not have the label"
     unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
     hint = unknown if key == labels.ZONE_ID else ""
     return f"{demander(key)} demands {shown(asked[key])}, but {own}{hint}"
@@ -74,8 +74,8 @@ def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
             and merged.operator == "DoesNotExist"
             and any(r.operator != "DoesNotExist" for r in asked)
         ):
-            return f"what the pod demands contradicts itself: no value of {key} is left"
-    return "what the pod demands contradicts itself, with its volumes or within"
+            return f"the pod's requirements contradict each other: they allow no value of {key}"
+    return "the pod's requirements contradict each other or those of its volumes"
 
 
 def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
@@ -86,10 +86,10 @@ def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement
     else:
         values = {value for found in types for value in found.labels.get(requirement.key, ())}
     if not values:
-        return f"{shown(requirement)} is demanded, and its types do not carry the label"
+        return f"{shown(requirement)} is required, and its types do not have the label"
     some = _near(sorted(values), requirement)
     rest = f" and {len(values) - len(some)} more" if len(values) > len(some) else ""
-    return f"{shown(requirement)} is demanded, and its types have {', '.join(some)}{rest}"
+    return f"{shown(requirement)} is required, and its types have {', '.join(some)}{rest}"
 
 
 def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements) -> str:
@@ -99,7 +99,7 @@ def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requi
         asked = requirements[key]
         offered = {value for found in types for one in found.offerings for value in one.requirements().of(key).values}
         if not any(asked.has(value) for value in offered):
-            return f"{shown(asked)} is demanded, and its types are on offer with {', '.join(sorted(offered)) or 'none'}"
+            return f"{shown(asked)} is required, and its types are offered with {', '.join(sorted(offered)) or 'none'}"
     return ""
 
 

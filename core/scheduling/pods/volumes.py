@@ -140,7 +140,7 @@ class VolumeIndex:
         wanted = class_name if class_name is not None else self._default_class
         if wanted is None:
             return _problem(
-                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default one"
+                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default StorageClass"
             )
         if wanted == "":
             return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")

@@ -74,7 +74,7 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False,
     said = _read(body)
     detail = f"{status} {said.message or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
     if status == UNAUTHORIZED:
-        detail = f"{detail}: the cluster does not take this role's token; has the role an access entry?"
+        detail = f"{detail}: the cluster rejects this role's token; does the role have an access entry?"
     if is_eviction and status == _TOO_MANY and said.names_budget:
         return EvictionBlockedError(call, detail)
     if is_eviction and status >= 500 and "more than one PodDisruptionBudget" in detail:

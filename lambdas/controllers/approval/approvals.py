@@ -173,7 +173,7 @@ class Approvals:
             try:
                 stored = self._store.add(proposal)
             except ConflictError:
-                message = "an earlier try of this run stored it"
+                message = "an earlier attempt of this run stored it"
                 report.decide(DecisionKind.SKIP, found.id, CommandReason.ALREADY_DECIDED, message)
                 continue
             report.decide(

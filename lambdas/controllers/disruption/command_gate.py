@@ -58,6 +58,6 @@ def _is_paused(command: Command, history: MoveHistory, now: datetime, report: Ru
     """Whether the same command recently failed validation."""
     if not history.is_paused(command, now):
         return False
-    message = "it did not hold when it was checked again, and is not tried yet"
+    message = "it recently failed validation, so it is postponed"
     report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.FAILED_BEFORE, message)
     return True

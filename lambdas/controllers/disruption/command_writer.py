@@ -67,7 +67,7 @@ class CommandWriter:
             self._commands.add(record)
         except ConflictError:
             report.decide(
-                DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier try of this run stored it"
+                DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier attempt of this run stored it"
             )
         except DeniedError as error:  # the row is too large; the other commands are stored nevertheless
             report.count("refusedCommands")
@@ -96,5 +96,5 @@ def _report(command: Command, report: RunReport) -> None:
             DecisionKind.DISRUPT,
             node,
             TerminationReason.stored(command.reason),
-            f"{command.method}, {prices}, checked again first",
+            f"{command.method}, {prices}, validated first",
         )

@@ -43,11 +43,11 @@ class DrainCancellation:
                 DecisionKind.DRAIN,
                 record.name,
                 DrainReason.NO_ROOM_TO_GIVE_BACK,
-                f"not given back although {step.message}",
+                f"drain not cancelled although {step.message}",
             )
             return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
         report.decide(
-            DecisionKind.ABANDON, record.name, step.reason, f"drain of node {step.node} given back: {step.message}"
+            DecisionKind.ABANDON, record.name, step.reason, f"drain of node {step.node} cancelled: {step.message}"
         )
         report.count("drainsGivenBack")
         self._open(step.node, reader)
@@ -67,7 +67,7 @@ class DrainCancellation:
             if not record.plan.made_by_hand:
                 return None
         now = self._clock.now()
-        hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
+        hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was cancelled: {step.message}")
         return self._claims.change_within(record, given_back(record, hold), limits)
 
     def _open(self, node: str, reader: NodeStateReader) -> None:

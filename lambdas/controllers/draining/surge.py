@@ -35,7 +35,7 @@ class Surge:
         replica_set = self._owner(kinds.REPLICA_SETS, pod.namespace, pod.controller)
         deployment = self._owner(kinds.DEPLOYMENTS, pod.namespace, _controller_of(replica_set))
         if deployment is None:
-            report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, "no Deployment stands behind it")
+            report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, "it has no Deployment")
             return
         if surge.is_restarted(deployment, claim):
             return
@@ -48,7 +48,7 @@ class Surge:
             return
         self._kubernetes.patch(kinds.DEPLOYMENTS, name, surge.restart(deployment, claim), namespace=pod.namespace)
         report.count("surgeRestarts")
-        message = f"Deployment {name} is restarted, so that its new pod is up elsewhere before this one goes"
+        message = f"Deployment {name} is restarted, so that its new pod runs on another node before this one stops"
         report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:

@@ -29,7 +29,7 @@ TRIES: Final = 5
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""
 
-NO_CAPACITY: Final = "EC2 had none of its offerings a moment ago"
+NO_CAPACITY: Final = "EC2 recently had no capacity for its offerings"
 
 
 class Admission(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class LaunchGate:
         if not is_confined(record.plan.requirements, node_class):
             admission = self._with_probe(admission, refused.half_open, now)
             if not admission.offerings:
-                return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another launch asks again: {NO_CAPACITY}")
+                return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another launch is retrying: {NO_CAPACITY}")
         found = self._past_denials(admission, half_open, now)
         if isinstance(found, Refusal):
             self._unavailable.end(admission.probe, ())
@@ -154,7 +154,7 @@ class LaunchGate:
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
         except ConflictError:
-            return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim asks again: {asking[0].explanation()}")
+            return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim is retrying: {asking[0].explanation()}")
         denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
         return msgspec.structs.replace(admission, denials=denials)
 

@@ -64,7 +64,7 @@ class LaunchRequests:
         first = records[0]
         if len(records) < first.shares:
             unknown = ConflictError(
-                "ec2:CreateFleet", "another run may have asked for the launch that this claim shares"
+                "ec2:CreateFleet", "another run may have requested the launch that this claim shares"
             )
             return LaunchAnswer(asked={record.name: record for record in records}, error=unknown)
         admission = self._gate.admit(first, node_class, now)

@@ -131,7 +131,7 @@ class Reconciliation:
         else:
             report.count(SKIPPED_SWEEPS)
             round_.leave(
-                f"sweep {sweep.name}", RunReason.TIME_SHORT, f"left out, last clean at {before.clean_at:%H:%M:%S}"
+                f"sweep {sweep.name}", RunReason.TIME_SHORT, f"skipped, last clean at {before.clean_at:%H:%M:%S}"
             )
         if not round_.failed:
             return SweepState(self.clock.now())

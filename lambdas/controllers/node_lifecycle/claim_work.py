@@ -196,7 +196,7 @@ class ClaimWork:
             case steps.DeleteNode():
                 return self._draining.delete_node(record, step, reader, report)
             case _:
-                invariant(False, f"{step} is no step to take")
+                invariant(False, f"{step} is not a step of a claim")
                 return None
 
     def _report(

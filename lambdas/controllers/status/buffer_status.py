@@ -64,12 +64,12 @@ def _status(written: WireCapacityBuffer, view: ClusterState, room: BufferRoom | 
 def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
     """Return the condition Provisioning: True if every pod has room on existing nodes."""
     if not pods:
-        return condition(PROVISIONING, "False", "it asks for no room", reason="BufferEmpty")
+        return condition(PROVISIONING, "False", "it requests no room", reason="BufferEmpty")
     there = room.on_existing if room is not None else 0
     nowhere = room.without_room if room is not None else 0
     if there == pods:
         return condition(PROVISIONING, "True", f"room for all {pods} pods", reason="FitsExistingCapacity")
-    message = f"room for {there} of {pods} pods, nodes on their way for {pods - there - nowhere}, none for {nowhere}"
+    message = f"room for {there} of {pods} pods, launching nodes for {pods - there - nowhere}, no room for {nowhere}"
     return condition(PROVISIONING, "False", message, reason="RequiresNewCapacity")
 
 

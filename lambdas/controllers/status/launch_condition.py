@@ -31,4 +31,4 @@ def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObj
 def _again(denial: LaunchDenial) -> str:
     if denial.until is None:
         return ""
-    return f" One launch asks again after {denial.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}."
+    return f" One launch retries after {denial.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}."

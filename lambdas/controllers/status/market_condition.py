@@ -36,5 +36,5 @@ class MarketCondition:
         stale = facts.stale_parts(self._clock.now())
         if not stale:
             return condition(MARKET_STALE, "False", reason="NotStale")
-        message = f"{'; '.join(part.explanation for part in stale)}, and plans go by that: {_ADVICE}"
+        message = f"{'; '.join(part.explanation for part in stale)}, and plans use these: {_ADVICE}"
         return condition(MARKET_STALE, "True", message, reason="And".join(part.name for part in stale) + "Stale")

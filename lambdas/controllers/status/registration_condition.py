@@ -34,7 +34,7 @@ class RegistrationConditions:
         """
         breaker = self._found.get(pool.name)
         if breaker is None:
-            return condition(REGISTRATION, "Unknown", "no node has been launched of late")
+            return condition(REGISTRATION, "Unknown", "no node was launched recently")
         generations = f"{generation_of(manifest)}/{generation_of(node_class or {})}"
         if breaker.generations != generations:
             self._breakers.renew(pool.name, generations, self._clock.now())

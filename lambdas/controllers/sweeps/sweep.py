@@ -101,7 +101,7 @@ class ReconcileRound:
         """Run the work for each item, independently, while there is time."""
         for item in items:
             if not self.has_time():
-                self.leave(subject(item), RunReason.TIME_SHORT, "this and what follows is left to the next round")
+                self.leave(subject(item), RunReason.TIME_SHORT, "this and all further work is left to the next round")
                 return
             self.attempt(subject(item), lambda item=item: work(item))  # type: ignore[misc]  # bound now
 

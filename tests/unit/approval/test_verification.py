@@ -53,7 +53,7 @@ def test_it_lapses_where_less_would_do_by_now() -> None:
     after = world(a_node_of(LARGE, "one"), a_node_of(MIDDLE, "other"), pods=(pod_on("one"),))
     refusal = lapse(found, after)
     assert refusal is not None
-    assert refusal.message == "another command is right for its nodes by now"
+    assert refusal.message == "another command applies to its nodes by now"
 
 
 def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
@@ -72,7 +72,7 @@ def test_it_lapses_where_only_some_of_its_nodes_may_go_by_now() -> None:
     kept = pod_on("two", annotations={labels.DO_NOT_DISRUPT: "true"})
     refusal = lapse(found, world(*nodes, pods=(pods[0], kept, pods[2])))
     assert refusal is not None
-    assert refusal.message == "another command is right for its nodes by now"
+    assert refusal.message == "another command applies to its nodes by now"
 
 
 def test_a_day_is_the_limit() -> None:

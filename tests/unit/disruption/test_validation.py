@@ -158,7 +158,7 @@ class TestValidation:
         found = checked(
             command, world(node, pods=(*snapshot.pods, pod_on("node-1", "big", cpu="3")), options=KARPENTER)
         )
-        told = f"instance type t-1 would no longer do for replacement {command.replacements[0].name}"
+        told = f"instance type t-1 no longer suits replacement {command.replacements[0].name}"
         assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 
     def test_its_pods_need_one_more_node(self) -> None:
@@ -258,7 +258,7 @@ class TestSeveral:
     def test_an_unhealthy_node_that_is_well_again_stays(self) -> None:
         snapshot, (first, _) = self.drifted_pair()
         repair = msgspec.structs.replace(first, reason="Unhealthy", method="repair")
-        assert checked(repair, snapshot) == Refusal(CommandReason.VALIDATION_FAILED, "node a is well again")
+        assert checked(repair, snapshot) == Refusal(CommandReason.VALIDATION_FAILED, "node a is healthy again")
 
     def test_an_empty_node_goes_however_full_the_others_are_and_stays_once_it_has_a_pod(self) -> None:
         empty = Command(reason="Empty", method="emptiness", nodes=("a",), claims=("default-a",))

@@ -85,10 +85,10 @@ def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> N
     ("spec", "complaint"),
     [
         ({**BY_TEMPLATE, "replicas": -1}, "spec.replicas: -1 is less than zero"),
-        ({**BY_TEMPLATE}, "spec.replicas: replicas or limits must say how much room to keep"),
+        ({**BY_TEMPLATE}, "spec.replicas: replicas or limits must state how much room to keep"),
         (
             {**BY_TEMPLATE, **BY_CART, "replicas": 1},
-            "spec.scalableRef: cannot stand beside podTemplateRef: keep one of them",
+            "spec.scalableRef: cannot be combined with podTemplateRef: keep one of them",
         ),
         (
             {**BY_TEMPLATE, "limits": {"cpu": "much"}},

@@ -49,7 +49,7 @@ class DynamoRequestPace:
         except PortError:
             return timedelta(0)
         if full_at is None:
-            raise ThrottledError(self._operation, "more requests wait for EC2 than it takes now", LONGEST_WAIT)
+            raise ThrottledError(self._operation, "too many requests are waiting for EC2", LONGEST_WAIT)
         return max(timedelta(0), datetime.fromtimestamp(full_at / 1000, UTC) - FULL_AFTER - now)
 
     def _take(self, now: int) -> int | None:

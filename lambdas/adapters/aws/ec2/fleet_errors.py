@@ -75,7 +75,7 @@ def failure(
     """
     said = "; ".join(dict.fromkeys(describe(error) for error in errors))
     if not errors:
-        said = "EC2 launched nothing and said nothing"
+        said = "EC2 launched nothing and returned no error"
         return InsufficientCapacityError(call, said, [RefusedOffering(key, _SILENCE, said) for key in tried])
     lasting = [error for error in errors if meaning_of(str(error.get("ErrorCode", ""))) is not TransientError]
     if not lasting:

@@ -98,7 +98,7 @@ class LaunchValidator:
             return
         now, profile = self._clock.now(), node_class.status.instance_profile
         if now < self._profile_seen.setdefault(profile, now) + PROFILE_SPREADS:
-            raise TransientError(call, f"{said}; IAM makes a new profile known within seconds")
+            raise TransientError(call, f"{said}; a new profile in IAM is visible within seconds")
 
     def _launches(
         self, node_class: EC2NodeClass, manifest: JsonObject, cluster: Cluster, node_pools: Sequence[NodePool]

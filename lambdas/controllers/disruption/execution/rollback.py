@@ -105,7 +105,7 @@ class CommandRollback:
         """Remove an unneeded replacement."""
         if self._is_wanted(claim, reader):
             return
-        message = f"command {record.id} was given up: {step.message}"
+        message = f"command {record.id} was abandoned: {step.message}"
         has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
         # Only a replacement that did not become ready counts in its NodePool's breaker.
         not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED

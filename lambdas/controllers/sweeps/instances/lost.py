@@ -51,8 +51,8 @@ class LostInstances(Sweep):
         if len(lost) > may_go:
             held, first = len(lost) - may_go, lost[may_go]
             message = (
-                f"EC2 knows the instances of {len(lost)} of {len(view.claims)} claims no more, {first.instance_id} for one; "
-                f"{may_go} go in a round, the others later: check that region, account and permissions are right"
+                f"EC2 no longer lists the instances of {len(lost)} of {len(view.claims)} claims, such as {first.instance_id}; "
+                f"{may_go} are removed per round, the others later: check that region, account and permissions are right"
             )
             round_.report.count(LOST_INSTANCES_HELD, held)
             round_.report.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)

@@ -111,7 +111,7 @@ def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Br
     first = unknown[0]
     return Brake(
         BrakeKind.UNKNOWN_INSTANCES,
-        f"{len(unknown)} of {fleet} instances with our tag are unknown, and no more than {may_end} are ended at once: "
-        f"{first.instance.instance_id}, for one, because {first.problem}. Nothing is ended until they are fewer. Check that "
-        "TABLE_NAME names this cluster's table and that the NodePools are there; what is truly left over, terminate yourself",
+        f"{len(unknown)} of {fleet} instances with our tag have no claim, and at most {may_end} are terminated at once: "
+        f"for example {first.instance.instance_id}: {first.problem}. Nothing is terminated until there are fewer. Check that "
+        "TABLE_NAME names this cluster's table and that the NodePools exist; terminate instances that nothing uses yourself",
     )

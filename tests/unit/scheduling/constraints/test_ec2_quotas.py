@@ -65,7 +65,7 @@ def test_the_reason_names_the_quota_and_what_is_missing() -> None:
     plan = plan_of(types=TYPES, pods=(a_pod(cpu="7"),), node_pools=(on_demand,), vcpu_quotas={STANDARD.on_demand: 5})
     (entry,) = plan.unschedulable
     assert entry.reason == PodReason.QUOTA_REACHED
-    wanted = "quota L-1216C47A, Standard on-demand, leaves 5 vCPUs and the smallest instance type that would do has 8"
+    wanted = "quota L-1216C47A, Standard on-demand, leaves 5 vCPUs and the smallest suitable instance type has 8"
     assert wanted in entry.message
 
 

@@ -108,7 +108,7 @@ def test_a_pod_that_waits_for_a_full_reservation_says_so() -> None:
     plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
     (found,) = plan.unschedulable
     assert found.reason == PodReason.NO_OFFERING_AVAILABLE
-    assert "the capacity reservations that would do have no place left" in found.message
+    assert "all suitable capacity reservations are full" in found.message
 
 
 def test_reserved_capacity_is_left_alone_without_its_gate() -> None:

@@ -29,7 +29,7 @@ def test_a_requirement_that_no_type_meets_is_named_with_its_values() -> None:
     pools = (a_pool("general", Requirement.one_of(labels.ARCH, "x86_64")), a_pool("gpu", taints=(GPU,)))
     reason, message = explained(a_snapshot(types=(TYPE,), node_pools=pools, pods=(a_pod("web"),)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
-    assert "kubernetes.io/arch In [x86_64] is demanded, and its types have amd64" in message
+    assert "kubernetes.io/arch In [x86_64] is required, and its types have amd64" in message
 
 
 def test_a_zone_of_the_pool_that_is_not_available_is_named() -> None:
@@ -82,7 +82,7 @@ def test_a_full_limit_reports_how_much_new_nodes_hold_until_they_are_launched() 
     reason, message = explained(snapshot, "p8")
     assert reason == PodReason.LIMIT_REACHED
     assert (
-        "the smallest instance type that would do has cpu 4; 2 new nodes of this plan count at the largest" in message
+        "the smallest suitable instance type has cpu 4; 2 new nodes of this plan count at the largest" in message
     )
 
 
@@ -122,7 +122,7 @@ def test_a_capacity_type_that_nothing_is_on_offer_with_is_named() -> None:
     reason, message = explained(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(pod,)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
     assert (
-        "karpenter.sh/capacity-type In [Spot] is demanded, and its types are on offer with on-demand, spot" in message
+        "karpenter.sh/capacity-type In [Spot] is required, and its types are offered with on-demand, spot" in message
     )
 
 

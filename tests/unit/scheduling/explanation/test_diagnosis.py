@@ -106,11 +106,11 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
     [
         (
             Requirement.one_of(labels.ARCH, "x86_64"),
-            "kubernetes.io/arch In [x86_64] is demanded, and its types have amd64",
+            "kubernetes.io/arch In [x86_64] is required, and its types have amd64",
         ),
         (
             Requirement.one_of(labels.INSTANCE_TYPE, "lagre"),
-            "node.kubernetes.io/instance-type In [lagre] is demanded, and its types have large, small",
+            "node.kubernetes.io/instance-type In [lagre] is required, and its types have large, small",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_misspelt_topology_key_is_named() -> None:
     spread = TopologySpread(topology_key="topology.kubernetes.io/zonne", max_skew=1, selector=LabelSelector())
     (entry,) = plan_of(types=(SMALL,), pods=(a_pod("p", spreads=(spread,)),)).unschedulable
     assert entry.reason == PodReason.TOPOLOGY_SPREAD
-    assert "its nodes do not carry topology.kubernetes.io/zonne" in entry.message
+    assert "its nodes do not have topology.kubernetes.io/zonne" in entry.message
 
 
 def test_a_resource_that_no_type_has_is_reported_as_absent() -> None:

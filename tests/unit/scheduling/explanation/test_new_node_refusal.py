@@ -67,19 +67,19 @@ def test_limits_tell_the_smallest_type_that_would_do_and_what_new_nodes_hold() -
         return message
 
     assert said({"cpu": 3_000}, "p") == (
-        "its limits leave cpu 3, too little for another node; the smallest instance type that would do has cpu 4"
+        "its limits leave cpu 3, too little for another node; the smallest suitable instance type has cpu 4"
     )
     assert said({"memory": 20 * GI, "nodes": 9}, "p", memory="20Gi") == (
         "its limits leave memory 20Gi, nodes 9, too little for another node; "
-        "the smallest instance type that would do has memory 32Gi"
+        "the smallest suitable instance type has memory 32Gi"
     )
     assert said({"memory": 20 * GI, "nodes": 1}, "p", "q") == (
         "its limits leave memory 4Gi, nodes 0, too little for another node; "
-        "the smallest instance type that would do has memory 16Gi; "
+        "the smallest suitable instance type has memory 16Gi; "
         "1 new node of this plan counts at the largest instance type until launched, memory 16Gi in all"
     )
     assert said({"cpu": 8_000}, "p", "q", "r") == (
-        "its limits leave cpu 0, too little for another node; the smallest instance type that would do has cpu 4; "
+        "its limits leave cpu 0, too little for another node; the smallest suitable instance type has cpu 4; "
         "2 new nodes of this plan count at the largest instance type until launched, cpu 8 in all"
     )
     assert said({"nodes": 1}, "p", "q") == "its limits leave nodes 0, too little for another node"
@@ -92,7 +92,7 @@ def test_limits_that_leave_types_only_where_the_pod_may_not_go_are_the_reason() 
     pool = a_pool(limits={"cpu": 6_000})
     assert refusal("p", types=types, node_pools=(pool,), pods=(RUNNING, apart), **WITH_NODE) == (
         PodReason.LIMIT_REACHED,
-        "its limits leave cpu 4 of 6, no room where the pod's rules let it go",
+        "its limits leave cpu 4 of 6, no room where the pod's rules allow it",
     )
 
 
@@ -123,7 +123,7 @@ class TestMinValues:
         pod = a_pod("p", node_selector=(Requirement.one_of(labels.ARCH, "amd64"),))
         assert refusal("p", types=types, node_pools=(a_pool("default", several(3)),), pods=(pod,)) == (
             PodReason.MIN_VALUES_NOT_MET,
-            "too few values for minValues (node.kubernetes.io/instance-type: 2 of 3), where the pod's demands let it go",
+            "too few values for minValues (node.kubernetes.io/instance-type: 2 of 3) under the pod's requirements",
         )
 
     def test_by_the_pods_rules(self) -> None:
@@ -132,7 +132,7 @@ class TestMinValues:
         pool = a_pool("default", several(3))
         assert refusal("p", types=types, node_pools=(pool,), pods=(a_pod("p", **EVEN),)) == (
             PodReason.MIN_VALUES_NOT_MET,
-            "too few values for minValues (node.kubernetes.io/instance-type: 2 of 3) where the pod's rules let it go",
+            "too few values for minValues (node.kubernetes.io/instance-type: 2 of 3) where the pod's rules allow it",
         )
 
     def test_not_where_they_are_a_wish(self) -> None:
@@ -163,7 +163,7 @@ NOBODY = "no pod that has or gets a node matches the pod's affinity: "
             PodAffinityTerm(labels.ZONE, WEB, namespaces=(), namespace_selector=LabelSelector()),
             f"{NOBODY}app In [web] in any namespace",
         ),
-        (near("rack", WEB), "its nodes do not carry rack, the topologyKey of the pod's affinity"),
+        (near("rack", WEB), "its nodes do not have rack, the topologyKey of the pod's affinity"),
     ],
 )
 def test_an_affinity_tells_which_pods_are_missing(term: PodAffinityTerm, message: str) -> None:

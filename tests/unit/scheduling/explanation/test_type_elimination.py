@@ -59,7 +59,7 @@ DEVICES = {"example.com/a": "1", "example.com/b": "2"}
             a_pod("p", node_selector=(Requirement.one_of(labels.CAPACITY_TYPE, "Spot"),)),
             (
                 "1 type: 1 ruled out by zone and capacity type; "
-                "nearest: karpenter.sh/capacity-type In [Spot] is demanded, and its types are on offer with on-demand, spot"
+                "nearest: karpenter.sh/capacity-type In [Spot] is required, and its types are offered with on-demand, spot"
             ),
         ),
         (

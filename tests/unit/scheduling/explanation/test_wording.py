@@ -34,7 +34,7 @@ def test_the_values_of_types_are_shown_beside_the_required_ones() -> None:
     types = tuple(a_type(f"t{n}", family=value) for n, value in enumerate(("aa", "ab", "ba", "zz")))
     (template,) = context_of(types=types).templates
     message = unlike(template, template.types.full, Requirement.one_of("family", "ac"))
-    assert message == "family In [ac] is demanded, and its types have ab, ba, zz and 1 more"
+    assert message == "family In [ac] is required, and its types have ab, ba, zz and 1 more"
 
 
 @pytest.mark.parametrize(
@@ -43,29 +43,29 @@ def test_the_values_of_types_are_shown_beside_the_required_ones() -> None:
         (
             Requirement.of("size", "Gt", ["40"]),
             "1 2 10 20 30",
-            "size >= 41 is demanded, and its types have 30, 20, 10 and 2 more",
+            "size >= 41 is required, and its types have 30, 20, 10 and 2 more",
         ),
         (
             Requirement.of("size", "Lt", ["1"]),
             "1 2 10 20",
-            "size <= 0 is demanded, and its types have 1, 2, 10 and 1 more",
+            "size <= 0 is required, and its types have 1, 2, 10 and 1 more",
         ),
         (
             Requirement.one_of("size", "a"),
             "aa ab ba zz",
-            "size In [a] is demanded, and its types have aa, ab, ba and 1 more",
+            "size In [a] is required, and its types have aa, ab, ba and 1 more",
         ),
         (
             Requirement.one_of("size", "zzz"),
             "aa ab ba zz",
-            "size In [zzz] is demanded, and its types have ab, ba, zz and 1 more",
+            "size In [zzz] is required, and its types have ab, ba, zz and 1 more",
         ),
-        (Requirement.one_of("size", "ac"), "aa ab ba", "size In [ac] is demanded, and its types have aa, ab, ba"),
-        (Requirement.one_of("other", "ac"), "aa", "other In [ac] is demanded, and its types do not carry the label"),
+        (Requirement.one_of("size", "ac"), "aa ab ba", "size In [ac] is required, and its types have aa, ab, ba"),
+        (Requirement.one_of("other", "ac"), "aa", "other In [ac] is required, and its types do not have the label"),
         (
             Requirement.one_of(labels.INSTANCE_TYPE, "t9"),
             "aa ab",
-            "node.kubernetes.io/instance-type In [t9] is demanded, and its types have t0, t1",
+            "node.kubernetes.io/instance-type In [t9] is required, and its types have t0, t1",
         ),
     ],
 )
@@ -89,7 +89,7 @@ SPLIT = (
         (
             {},
             {"node_selector": (TEAM,)},
-            "the pod's nodeSelector demands team In [a], but its nodes do not carry the label",
+            "the pod's nodeSelector demands team In [a], but its nodes do not have the label",
         ),
         (
             {"labels": {"team": "b"}},
@@ -99,7 +99,7 @@ SPLIT = (
         (
             {},
             {"required_terms": (NodeSelectorTerm((TEAM,)),)},
-            "the pod's node affinity demands team In [a], but its nodes do not carry the label",
+            "the pod's node affinity demands team In [a], but its nodes do not have the label",
         ),
         (
             {"labels": {"team": "b"}},
@@ -110,19 +110,19 @@ SPLIT = (
             {},
             {"node_selector": (Requirement.one_of(labels.ZONE_ID, "use1-az1"),)},
             (
-                f"the pod's nodeSelector demands {labels.ZONE_ID} In [use1-az1], but its nodes do not carry the label; "
+                f"the pod's nodeSelector demands {labels.ZONE_ID} In [use1-az1], but its nodes do not have the label; "
                 f"no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
             ),
         ),
         (
             {},
             {"node_selector": (TEAM, Requirement.one_of("team", "b"))},
-            "what the pod demands contradicts itself: no value of team is left",
+            "the pod's requirements contradict each other: they allow no value of team is left",
         ),
         (
             {},
             {"node_selector": (AMD,), "required_terms": (NodeSelectorTerm((ARM,)),)},
-            f"what the pod demands contradicts itself: no value of {labels.ARCH} is left",
+            f"the pod's requirements contradict each other: they allow no value of {labels.ARCH} is left",
         ),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_conflict_names_who_demands_what_and_what_the_pool_has(
         (
             (ARM,),
             SPLIT,
-            f"no instance type meets its own requirements: {labels.ARCH} In [arm64] is demanded, and its types have amd64",
+            f"no instance type meets its own requirements: {labels.ARCH} In [arm64] is required, and its types have amd64",
         ),
         (
             (Requirement.one_of(labels.ZONE, ZONES[0]), Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)),
