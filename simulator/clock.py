@@ -38,18 +38,18 @@ class Process:
         self._await_yield()
 
     def resume(self) -> None:
-        """Go on after a wait, until the next one or the end."""
+        """Continue after a wait, until the next wait or the end."""
         if not self._finished:
             self._turn.release()
             self._await_yield()
 
     def abandon(self) -> None:
-        """Unwind it: the wait it sits in raises AbandonedError."""
+        """End the process: its current wait raises AbandonedError."""
         self._abandoned = True
         self.resume()
 
     def wait(self) -> None:
-        """Give the turn back; called by the process itself.
+        """Return control to the clock; called by the process itself.
 
         Raises:
             AbandonedError: If the simulation is over.
@@ -104,7 +104,7 @@ class VirtualClock:
         self._parked_so_far = 0
 
     def now(self) -> datetime:
-        """The present virtual moment."""
+        """Return the current virtual time."""
         return self._now
 
     def worked(self) -> timedelta:
@@ -121,7 +121,7 @@ class VirtualClock:
         self.at(self._now + delay, action)
 
     def spend(self, duration: timedelta) -> None:
-        """Let time pass inside an action, as a running function does.
+        """Advance time inside an action, as a running function does.
 
         Inside a process, events due within this time happen within it; elsewhere they happen after the action.
         """
@@ -144,7 +144,7 @@ class VirtualClock:
         return True
 
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
-        """Do these pieces of work of one process at the same time, and wait for the last of them. None of them may raise."""
+        """Run these pieces of work of one process concurrently, and wait for all. None of them may raise."""
         process, left = _own.process, len(works)
         if process is None or left < 2:
             for work in works:
@@ -189,7 +189,7 @@ class VirtualClock:
         process.wait()
 
     def _hold(self, process: Process) -> int:
-        """Park a process; the key that resumes it."""
+        """Park a process and return the key that resumes it."""
         self._parked_so_far += 1
         self._parked[self._parked_so_far] = process
         return self._parked_so_far
@@ -211,7 +211,7 @@ class SkewedClock:
         self._off = off
 
     def now(self) -> datetime:
-        """What this machine takes for the present moment."""
+        """Return the current time by this machine's clock."""
         return self._clock.now() + self._off
 
     def worked(self) -> timedelta:

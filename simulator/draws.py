@@ -1,4 +1,4 @@
-"""Chance: each draw comes from a stream named by its purpose, so that one more draw here moves nothing there."""
+"""Random numbers: each purpose has a stream of its own, so that a new draw for one purpose does not change the others."""
 
 from __future__ import annotations
 

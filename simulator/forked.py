@@ -1,4 +1,4 @@
-"""Runs each piece of work in a process of its own, forked from this one: all is loaded there, and nothing is left behind.
+"""Runs each task in its own process, forked from this one: everything is loaded already, and memory is freed at the end.
 
 A pipe carries the result. A process that dies, raises or takes too long loses its own result and no other's.
 """
@@ -27,7 +27,7 @@ COLLECT_AFTER: Final = 100_000
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """There is no result. `why` says what happened, with a traceback where there is one."""
+    """A missing result. `why` has the cause, with a traceback if there is one."""
 
     why: str
 
@@ -73,7 +73,7 @@ def each_forked(
 
 
 def _ready(running: dict[Connection, _Child[Task]]) -> list[Connection]:
-    """Those that have ended, sent a result or had their time."""
+    """Return the processes that have ended, sent a result or exceeded their time."""
     rest = min(child.ends_by for child in running.values()) - time.monotonic()
     wait(list(running), timeout=max(0.0, rest))
     now = time.monotonic()

@@ -57,14 +57,14 @@ def run(
     ledger: Path | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Play a scenario.
+    """Run a scenario.
 
     Args:
         path: The scenario file.
-        seed: In place of the scenario's own.
+        seed: Replaces the scenario's own seed.
         record: Where the record goes, one JSON object a line.
         ledger: The folder in which the functions' ledger is kept; None: they keep none.
-        progress: Called now and then with how far the run is.
+        progress: Called from time to time with the run's progress.
 
     Raises:
         InvalidInputError: If the scenario, or a file that it names, cannot be read.

@@ -52,7 +52,7 @@ IMPROVE_ITERATIONS: Final = 40
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world spends beyond what decides its course.
+    """Optional work of a world that does not decide its course.
 
     Attributes:
         improve_iterations: Steps that the optimiser takes at most for a plan.
@@ -107,7 +107,7 @@ class World:
         recorder.listen(self.decisions.see)
 
     def surroundings(self) -> Surroundings:
-        """What the account needs of this world."""
+        """Return the parts of this world that the account depends on."""
         return Surroundings(
             clock=self.clock,
             recorder=self.recorder,
@@ -155,7 +155,7 @@ class World:
         )
 
     def play(self, traced: list[TracedPod]) -> None:
-        """Put everything that the scenario brings on the clock, and wake the functions for the first time."""
+        """Schedule all of the scenario's events on the clock, and start the functions."""
         start = self.clock.now()
         for reservation in self.scenario.capacity_reservations:
             self._steps.reserve(reservation)
@@ -168,7 +168,7 @@ class World:
             self.clock.at(start + pod.vanishes, partial(self._steps.remove, pod.manifest))
 
     def finish(self) -> None:
-        """The scenario is over: stop what runs, and say what was odd."""
+        """Stop the world at the end of the scenario, and return warnings."""
         self.clock.abandon()
         self.meter.settle()
         self.warnings += [f"no call matched the fault on {call}" for call in self.faults.unused()]
@@ -198,7 +198,7 @@ class World:
         return {} if found is None else found.capacity
 
     def application(self, _: FunctionSpec | None = None) -> Application:
-        """Build what a new sandbox of any function has."""
+        """Build the application of a new sandbox."""
         own = None
         if not self._region.shapes:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
@@ -237,7 +237,7 @@ def open_world(
     effort: Effort = THOROUGH,
     ledger: LedgerFolder | None = None,
 ) -> Iterator[World]:
-    """The world, for as long as it is to be played on."""
+    """Open the world; it is closed at the end of the context."""
     world = World(scenario, region, seed, recorder, clock, effort, ledger)
     with _quiet():
         world.settle_in(Account(world.surroundings(), region, validates=effort.checks_parameters))

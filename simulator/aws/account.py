@@ -62,11 +62,11 @@ _SCHEMA: Final = Schema(
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the world outside the account that it needs.
+    """The parts of the simulated world that the account depends on.
 
     Attributes:
         bus: Takes EC2's events: source, detail type, detail.
-        spend: Lets time pass in the function that makes a call.
+        spend: Advances the virtual time of the function that makes a call.
     """
 
     clock: VirtualClock
@@ -142,7 +142,7 @@ class Account:
         )
 
     def _denies(self, pool: Pool) -> str:
-        """Return the code with which the fault on the present call denies this pool, empty where none does."""
+        """Return the error code with which the current call's fault denies this pool, empty for none."""
         fault = self.wire.fault
         if fault is None or fault.kind != calls.DENIED or fault.form != calls.FLEET_ERROR:
             return ""
@@ -150,7 +150,7 @@ class Account:
         return (fault.code or DENIED_CODE) if concerned else ""
 
     def _age(self) -> timedelta:
-        """Return how old the list is that answers the present call."""
+        """Return how stale the list is that answers the current call."""
         fault = self.wire.fault
         return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
 
@@ -209,7 +209,7 @@ class Account:
 
 
 def _reservations_of(region: Region) -> Iterator[Reservation]:
-    """Yield the reservations of a scenario's own catalogue."""
+    """Yield the reservations that the scenario's own catalogue contains."""
     for found in region.types:
         for offering in found.offerings:
             if offering.reservation_id:

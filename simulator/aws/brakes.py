@@ -15,7 +15,7 @@ Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class OperatorBrakes:
-    """Answers the functions' calls about brakes.
+    """Answers the functions' calls that read operators' brakes.
 
     Attributes:
         mode: Text of the kill switch's parameter.

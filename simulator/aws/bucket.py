@@ -32,7 +32,7 @@ class Bucket:
         """Answer s3:GetObject.
 
         Raises:
-            AwsError: If there is no such object, or it is the one that the caller has.
+            AwsError: If the object does not exist, or the caller already has it (ETag).
         """
         self._check(request)
         found = self._objects.get(request["Key"])

@@ -13,7 +13,7 @@ _WEEKDAY: Final = re.compile(r"(?<![#\d])\d")
 
 
 def next_fire(expression: str, after: datetime) -> datetime | None:
-    """When the schedule fires next, strictly after `after`; None if never.
+    """Return when the schedule next fires, strictly after `after`; None if never.
 
     Raises:
         ValueError: If EventBridge Scheduler would refuse the expression.

@@ -88,7 +88,7 @@ class Exchange:
         return self._prices.get(pool)
 
     def present_types(self) -> tuple[InstanceType, ...]:
-        """Every type with its offerings at the present prices. How much is left is for launches to find out."""
+        """Return every type with its offerings at current prices; their capacity shows only at a launch."""
         return tuple(msgspec.structs.replace(t, offerings=self._present(t)) for t in self._types.values())
 
     def refuses(self, pool: Pool) -> str:
@@ -104,7 +104,7 @@ class Exchange:
         return NO_CAPACITY if statement.launched.get(pool, 0) >= statement.available else ""
 
     def take(self, pool: Pool) -> None:
-        """One instance was launched from this pool."""
+        """Count one instance launched from this pool."""
         statement = self._holding(pool)
         if statement is not None:
             statement.launched[pool] = statement.launched.get(pool, 0) + 1
@@ -121,7 +121,7 @@ class Exchange:
         )
 
     def scale_prices(self, selection: Selection, factor: Fraction) -> None:
-        """Multiply the present prices of what is meant."""
+        """Multiply the current prices of the selected pools."""
         self.price_changes += 1
         for pool, price in self._prices.items():
             if selection.matches(pool):
@@ -131,7 +131,7 @@ class Exchange:
         return next((s for s in reversed(self._statements) if s.selection.matches(pool)), None)
 
     def _present(self, instance_type: InstanceType) -> tuple[Offering, ...]:
-        """Reserved ones are left out: an EC2NodeClass has to select a reservation."""
+        """Leave out reserved offerings: an EC2NodeClass must select a reservation."""
 
         def now(offering: Offering) -> Offering:
             price = self._prices.get(Pool(instance_type.name, offering.zone, offering.capacity_type))

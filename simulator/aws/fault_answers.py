@@ -1,4 +1,4 @@
-"""How AWS answers where a fault makes it: status and error code by service, and batches that are done in part."""
+"""AWS's answers to calls with a fault: status and error code by service, and partly executed batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded")}
 _THROTTLED_ELSE: Final = (400, "ThrottlingException")
 _FAILED: Final = (500, "InternalError")
 DENIED_CODE: Final = "UnauthorizedOperation"
-"""EC2's word for a permission that is missing."""
+"""EC2's code for a missing permission."""
 
 _DENIED: Final = {"ec2": (403, DENIED_CODE)}
 _DENIED_ELSE: Final = (400, "AccessDeniedException")
@@ -34,7 +34,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refusal(call: Call, fault: Fault) -> Refusal | None:
-    """The error with which the attempt is answered and nothing done; None where the fault is of another kind."""
+    """Return the error that answers the attempt without any effect; None if the fault is of another kind."""
     if fault.kind == calls.THROTTLE:
         return _refusal(_THROTTLED.get(call.service, _THROTTLED_ELSE))
     if fault.kind == calls.ERROR:
@@ -46,10 +46,10 @@ def refusal(call: Call, fault: Fault) -> Refusal | None:
 
 
 def in_part(call: Call, fault: Fault, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The answer to an attempt; where the fault is `partial`, the first half of a batch is done and the rest is not.
+    """Return the answer to an attempt; a `partial` fault executes only the first half of a batch.
 
     Raises:
-        AwsError: As EC2 does that ended some instances and not others: it names none of them.
+        AwsError: As EC2 answers if it terminated only some instances: it names none of them.
     """
     if fault.kind == calls.PARTIAL and call.name == "sqs:SendMessageBatch":
         done, left = _halves(call.parameters["Entries"])
@@ -75,7 +75,7 @@ def _refusal(answer: tuple[int, str]) -> Refusal:
 
 
 def _conflict(call: Call) -> Refusal | None:
-    """Another writer is at the same item; None for a call that knows no such thing."""
+    """Return the conflict error of a concurrent write; None for a call that has none."""
     if call.operation == "TransactWriteItems":
         reasons = [
             {"Code": _TRANSACTION_CONFLICT, "Message": _MESSAGE} for _ in call.parameters.get("TransactItems", ())

@@ -1,4 +1,4 @@
-"""IAM's instance profiles: created, found, and given their one role."""
+"""IAM's instance profiles, each with at most one role."""
 
 from __future__ import annotations
 

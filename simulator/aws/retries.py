@@ -1,4 +1,4 @@
-"""Computes when the SDK retries and after which wait: botocore's own standard mode, called without its events and requests."""
+"""Computes whether and when the SDK retries: botocore's own standard mode, called without its events and requests."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Retries:
         self._release = registered["after-call"]
 
     def succeeded(self, tried: Try) -> None:
-        """The call got its answer."""
+        """Record that the call was answered."""
         self._release(context=tried.context, http_response=_ANSWERED)
 
     def wait_after(self, tried: Try, error: Exception) -> float | None:
-        """Seconds until the next attempt, None if there is none. botocore draws them from Python's own generator."""
+        """Return the seconds until the next attempt, None for no retry. botocore draws them from Python's global generator."""
         response = None
         if isinstance(error, ClientError):
             response = (_response(error.response["ResponseMetadata"]["HTTPStatusCode"]), error.response)

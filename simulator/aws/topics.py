@@ -31,7 +31,7 @@ class Topics:
         """Answer sns:Publish.
 
         Raises:
-            AwsError: If there is no such topic, or the subject is not one that SNS takes.
+            AwsError: If the topic does not exist, or SNS does not accept the subject.
         """
         if request["TopicArn"] != self.arn:
             raise AwsError("NotFound", "Topic does not exist", 404)

@@ -42,7 +42,7 @@ class Wire:
 
     Args:
         faults: The faults of calls.
-        spend: Lets virtual time pass; called with each attempt's duration and with the client's own waits.
+        spend: Advances virtual time; called with each attempt's duration and with the client's own waits.
         latency: How long an attempt takes.
         take_turn: Raises AwsError for a call that comes too fast.
     """
@@ -117,7 +117,7 @@ class Wire:
         return answer
 
     def _throttle(self, call: Call) -> None:
-        """Refuse a call that comes faster than the service takes it."""
+        """Refuse a call that exceeds the service's request rate."""
         try:
             self._take_turn(call.name)
         except AwsError as error:

@@ -1,1 +1,1 @@
-"""The campaign: seeded worlds under seeded faults, played by the real handlers and judged."""
+"""The fault campaign: the real handlers run in seeded worlds with seeded faults, and judges check the results."""

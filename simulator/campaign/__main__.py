@@ -22,7 +22,7 @@ RECORDED_WORLDS: Final = 90
 
 
 def main() -> int:
-    """Parse the arguments and run. Exit code 1 where something was violated."""
+    """Parse the arguments and run. Exit code 1 if a law was violated."""
     parser = argparse.ArgumentParser(prog="python -m simulator.campaign", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first seed")

@@ -22,10 +22,10 @@ from simulator.invocation import calls
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 KEPT: Final = 20
-"""Worlds of a record."""
+"""Number of worlds in a record."""
 
 PLENTY: Final = 12
-"""Calls of a world at a site that are enough for a crash there, whatever happens on the way."""
+"""Calls of a world at a site that suffice for a crash there, whatever other faults do."""
 
 HOMES: Final = 4
 """Worlds that take turns for a site, those with the fewest calls: a seed costs what its world calls."""
@@ -76,7 +76,7 @@ class Meetings(msgspec.Struct):
         return self.met[function, call]
 
     def join(self, others: Iterable[Meetings]) -> Meetings:
-        """Together with those of other worlds."""
+        """Add the counts of another world."""
         for other in others:
             self.met += other.met
             self.died |= other.died
@@ -84,7 +84,7 @@ class Meetings(msgspec.Struct):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What was met: world → `function call` → how often."""
+    """Recorded call sites: world → `function call` → count."""
 
     worlds: dict[int, dict[str, int]]
 
@@ -95,7 +95,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def recorded() -> Record:
-    """What was recorded last."""
+    """Return the latest record."""
     return msgspec.json.decode(FILE.read_bytes(), type=Record)
 
 
@@ -203,7 +203,7 @@ def lap(number: int) -> tuple[Turn, ...]:
 
 @cache
 def rare_lap(number: int) -> tuple[Turn, ...]:
-    """The same for the sites that fewer than `RARE` of the recorded worlds have, the rarest first."""
+    """Return the same for the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
     most = RARE * len(recorded().worlds)
     found = sorted((homes, site) for site, homes in seldom() if homes < most)
     return _turns(number, [site for _, site in found])
@@ -227,7 +227,7 @@ def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
 
 
 def _homes(site: Site, record: Record) -> list[int]:
-    """The worlds that have the site, the cheapest of those that have it often: faults on the way could keep others from it."""
+    """Return the cheapest worlds that have the site often; in others, earlier faults could prevent it."""
     counts = {world: met.get(" ".join(site), 0) for world, met in record.worlds.items()}
     enough = min(PLENTY, max(counts.values()) / 2)
     found = [world for world, met in counts.items() if met > 0 and met >= enough]
@@ -235,7 +235,7 @@ def _homes(site: Site, record: Record) -> list[int]:
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
-    """The first that is left, and others that this world has, of other functions: a crash keeps its own from the next calls."""
+    """Return the first remaining site, and others of this world in other functions: a crash ends its own function's calls."""
     taken = [left[0]]
     for site in left[1:]:
         if len(taken) < TOGETHER and " ".join(site) in met and site[0] not in {function for function, _ in taken}:
@@ -244,7 +244,7 @@ def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
 
 
 def _crash(site: Site, number: int, met: Mapping[str, int]) -> Crash:
-    # With some calls to spare, since a crash before it may keep the world from some of them.
+    # Leave a margin of calls, since an earlier crash may prevent some of them.
     last = max(1, min(met[" ".join(site)] // 3, DEEPEST))
     return Crash(site, 1 + number % last, CRASHES if number % 2 == 0 else CRASHES[::-1])
 

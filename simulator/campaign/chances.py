@@ -19,10 +19,10 @@ class Intensity(msgspec.Struct, frozen=True, kw_only=True):
     """How often faults strike.
 
     Attributes:
-        calls: Share of the attempts.
-        messages: Share of the messages.
-        outages: Spells at most in which all calls of one service fail.
-        skew: How far a sandbox's clock may be off.
+        calls: Share of attempts with a fault.
+        messages: Share of messages with a fault.
+        outages: Maximum number of periods in which all calls of one service fail.
+        skew: Maximum offset of a sandbox's clock.
     """
 
     name: str
@@ -65,11 +65,11 @@ _SERVICES: Final = ("kube:*", "kube:list *", "dynamodb:*", "ec2:*", "sqs:*", "*"
 _OUTAGES: Final = (30, 60, 120)
 _MESSAGE_DELAYS: Final = (0.2, 2, 30, 90, 300)
 _HUNGRY: Final = ("provision", "disrupt", "execute", "reconcile")
-"""Functions that read the whole cluster, which may exceed their memory."""
+"""Functions that read the whole cluster and so may exceed their memory."""
 
 
 class Spell(msgspec.Struct, frozen=True):
-    """A fault that strikes all calls that match a pattern for a while, of one function if it is named."""
+    """A period in which a fault affects all calls that match a pattern, of one function if named."""
 
     after: timedelta
     lasting: timedelta
@@ -79,7 +79,7 @@ class Spell(msgspec.Struct, frozen=True):
 
 
 class Chances:
-    """Draws what strikes a world.
+    """Draws the faults of a world.
 
     Attributes:
         meetings: The call sites that occurred, and where functions died.
@@ -130,7 +130,7 @@ class Chances:
         return kind, timedelta(seconds=self._rng.choice(_MESSAGE_DELAYS))
 
     def skew(self) -> timedelta:
-        """How far off the clock of a new sandbox is."""
+        """Return the clock offset of a new sandbox."""
         return self._intensity.skew * (2 * self._rng.random() - 1)
 
     def _fault(self, kind: str, call: str) -> Fault:

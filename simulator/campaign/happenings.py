@@ -1,4 +1,4 @@
-"""Draws the events of a world besides faults by its seed: users, EC2's market, interruptions, slow boots, new images."""
+"""Draws a world's events other than faults by its seed: users, EC2's market, interruptions, slow boots, new images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
 
 FIRST: Final = 20
-"""Seconds after the start: earlier the world is only put together."""
+"""Seconds after the start; before that the world is being set up."""
 
 LATE: Final = "late"
 """Name of the NodePool and the EC2NodeClass that are added later."""
@@ -97,7 +97,7 @@ def _deleted_nodes(rng: Random, moment: Any) -> Iterator[JsonObject]:
 
 
 def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
-    """Some person or alarm engages a brake for a while."""
+    """A person or alarm engages a brake for a while."""
     if rng.random() < 0.15:
         engaged, released = rng.choice(
             (
@@ -113,7 +113,7 @@ def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
 
 
 def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
-    """What users change: images, NodePools, whole NodePools gone, a rollout."""
+    """Draws users' changes: images, NodePools, deleted NodePools, a rollout."""
     pools = [found for found in objects if found["kind"] == "NodePool"]
     if rng.random() < 0.3:
         yield {"at": moment(), "ami": {"alias": "al2023", "id": "ami-0new"}}

@@ -37,11 +37,11 @@ _SETTINGS: Final[tuple[tuple[float, str, tuple[Setting, ...]], ...]] = (
     (0.1, "bindPods", (False,)),
     (0.05, "mirrorNodeClaims", (False,)),
 )
-"""Share of the worlds that have it, its name, its values."""
+"""Share of worlds that have the setting, its name, its values."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a world has of them, as a scenario writes it."""
+    """A world's options in the form of a scenario."""
 
     quotas: dict[str, int] = {}
     settings: dict[str, Setting] = {}
@@ -62,7 +62,7 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
         _let_surge(written)
     if rng.random() < 0.1:
         _annotate(written, "EC2NodeClass", _PREFIXES, "true")
-    # What a lost row had counted is not counted any more.
+    # Counts of a lost row are lost with it.
     if rng.random() < 0.1 and not any("table" in step for step in steps):
         _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
     is_static = not quotas and rng.random() < 0.1

@@ -11,7 +11,7 @@ from simulator.invocation import calls
 
 
 def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The fields of `build/sim.json`, the seeds in order; each law once a seed, with its first message."""
+    """Return the fields of `build/sim.json`: seeds in order, each law once per seed with its first message."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.plan.seed)
     together = Meetings().join(outcome.meetings for outcome in ordered)
     sites = set(together.met) | recorded().sites()
@@ -35,7 +35,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def line(outcome: Outcome) -> str:
-    """One line for people."""
+    """Return one line for people."""
     plan = outcome.plan
     laws = sorted({violation.law for violation in outcome.violations})
     figures = f"{outcome.cpu_seconds:.1f} s, {outcome.struck} faults, {len(plan.crashes)} call sites"

@@ -11,7 +11,7 @@ from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
 
 SHARE: Final = 0.15
-"""Of the worlds have one: what is launched into it costs nothing more, so it changes the course of a world."""
+"""Share of worlds with a reservation: launches into it cost nothing extra, so it changes the course of a world."""
 
 _ID: Final = "cr-campaign"
 _TYPES: Final = ("m6i.large", "m6i.xlarge", "c6i.2xlarge")
@@ -21,7 +21,7 @@ _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 def draw_reservations(
     rng: Random, objects: Sequence[JsonObject], troubled: timedelta
 ) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Return the reservations of a world and the steps that are about them.
+    """Return the reservations of a world and the steps that concern them.
 
     Its EC2NodeClasses select them and the first of its NodePools uses them, which changes `objects`.
     """

@@ -1,4 +1,4 @@
-"""Plays many seeds at once: each in a process of its own, forked from one that has everything loaded."""
+"""Plays many seeds in parallel, each in its own process, forked from one that has everything loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def play_all(plans: Iterable[Plan], processes: int, ledger: Path | None = None) -> Iterator[Outcome]:
-    """Play them, as many at once as there are processes; outcomes come in no order.
+    """Play the plans in parallel; outcomes come in no order.
 
     `ledger` is where each seed's functions keep theirs, in a folder of its own; None: they keep none.
     """

@@ -1,4 +1,4 @@
-"""One seed: its world, its faults, played to the end and judged."""
+"""Plays one seed's world with its faults to the end, and judges it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AIMED: Final = 2
 """Of four gentle seeds this one is aimed at rare sites."""
 
 CHECKED_EVERY: Final = timedelta(minutes=1)
-"""How often a world is asked whether it has settled."""
+"""How often to check whether a world has settled."""
 
 Listener = Callable[[Event], None]
 
@@ -67,7 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         struck: How many faults struck.
-        failures: What handlers raised, with tracebacks.
+        failures: Exceptions of handlers, with tracebacks.
     """
 
     plan: Plan
@@ -79,7 +79,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(seed: int, *, opts_in: bool = False) -> Plan:
-    """What is played for this seed."""
+    """Return the plan of this seed."""
     return msgspec.structs.replace(_plan_of(seed), opts_in=opts_in)
 
 
@@ -128,7 +128,7 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
 
 
 def _play_on(world: World, drawn: DrawnWorld, judge: CallJudge) -> None:
-    """Until the world has settled, or its time is over."""
+    """Run until the world has settled or its time is over."""
     clock, start = world.clock, drawn.scenario.start
     last = max((step.at for step in drawn.scenario.steps), default=timedelta(0))
     clock.run_until(start + max(drawn.troubled, last) + RESTING)
@@ -138,7 +138,7 @@ def _play_on(world: World, drawn: DrawnWorld, judge: CallJudge) -> None:
 
 
 def _has_settled(world: World, judge: CallJudge) -> bool:
-    """Whether nothing was written for a while, nothing is under way, and so nothing will come any more."""
+    """Return whether the world is at rest: nothing was written for a while and no work is in progress."""
     now = world.clock.now()
     if (judge.written_at is not None and now - judge.written_at < RESTING) or world.judges.await_more():
         return False
@@ -183,6 +183,6 @@ def _watch_calls(world: World, judge: CallJudge) -> None:
 
 
 def _kind(parameters: dict[str, Any]) -> str:
-    """What kind of row a call to the table is about, empty where it names none."""
+    """Return the kind of row that a call to the table concerns, empty for none."""
     key = parameters.get("Item") or parameters.get("Key")
     return kind_of(key) if isinstance(key, dict) else ""

@@ -26,7 +26,7 @@ _BUDGETS: Final = (
 
 
 def draw_workloads(rng: Random, *, large: bool) -> list[JsonObject]:
-    """Some Deployments, and now and then the other kinds."""
+    """Draw some Deployments, and sometimes other kinds."""
     found: list[JsonObject] = []
     for number in range(rng.randint(2, 5) if large else rng.randint(1, 3)):
         found += _with_budget(rng, _deployment(rng, f"app{number}", replicas=rng.randint(1, 10 if large else 6)))
@@ -140,7 +140,7 @@ def _with_budget(rng: Random, workload: JsonObject) -> list[JsonObject]:
     if rng.random() < 0.5:
         return [workload]
     name = workload["metadata"]["name"]
-    # One that admits nothing at all is rare, as it is in clusters.
+    # A PodDisruptionBudget that allows no disruption is rare, as in real clusters.
     bounds = rng.choices(_BUDGETS, weights=(4, 4, 4, 4, 1))[0]
     budget = {
         "apiVersion": "policy/v1",

@@ -1,4 +1,4 @@
-"""A world of the campaign: everything but the faults, drawn from one seed."""
+"""A world of the campaign: everything except the faults, drawn from one seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulator.scenario.scenario import Scenario, scenario_of
 
 NODE_OVERLAY: Final = "NodeOverlay"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
-"""Gates, each of the same name as the kind of object that it is about."""
+"""Gates, each named after the kind of object that it enables."""
 
 SETTLING: Final = timedelta(minutes=100)
 """How long a world has after its faults to come to rest, the minutes included in which it must be. The longest chain: a launch
@@ -36,7 +36,7 @@ _DESCRIBED: Final = 0.25
 
 
 class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
-    """A world to play.
+    """A drawn world.
 
     Attributes:
         troubled: For how long after its start it has faults.

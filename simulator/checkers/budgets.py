@@ -50,7 +50,7 @@ class BudgetJudge:
             )
 
     def _allowed(self, pool: str, reason: str, total: int, now: datetime) -> int | None:
-        """How many may go at once for this reason; None where nothing limits it, as where the NodePool was deleted."""
+        """Return how many nodes may leave at once for this reason; None if unlimited, as for a deleted NodePool."""
         if ("NodePool", "", pool) not in self._ledger.applied:
             return None
         spec = self._ledger.spec_of("NodePool", pool)

@@ -1,4 +1,4 @@
-"""Judges calls: none is repeated without bound, and a world at rest is not written to."""
+"""Judges calls: no call is repeated without bound, and nothing is written in a world at rest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WRITES: Final = (
     "iam:Delete",
     "iam:Remove",
 )
-"""Calls that change something. Leases are taken by UpdateItem, which nothing else uses."""
+"""Calls that write. UpdateItem is used for leases only."""
 
 _BEATS: Final = (
     ("refresh_catalogue", "s3:PutObject", ""),
@@ -65,7 +65,7 @@ class CallJudge:
     """Counts every attempt of every call. `report(law, message)` takes violations; `instances(since)` is how many ran.
 
     Attributes:
-        written_at: When something was last written, but for what is written every so often; None while nothing was.
+        written_at: When something was last written, periodic writes excepted; None before the first.
     """
 
     def __init__(self, report: Report, instances: Callable[[datetime], int] = lambda _: 0) -> None:

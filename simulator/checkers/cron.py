@@ -1,4 +1,4 @@
-"""When a budget's window is open: cron in UTC as Kubernetes projects read it, written once more, for the judges alone.
+"""Computes when a budget's window is open: cron in UTC as Kubernetes projects read it; a second implementation for judges.
 
 Five fields or a macro such as `@daily`. A day must match both day fields, or either of them where neither starts with a
 plain star (`*/2` is not plain).
@@ -30,7 +30,7 @@ _NAMES: Final = {name: number for number, name in enumerate(_MONTHS, start=1)} |
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron expression as the values that each field admits."""
+    """A cron expression as the values that each field allows."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -54,7 +54,7 @@ def read(expression: str) -> Schedule:
     """Read an expression.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the expression is invalid.
     """
     fields = _MACROS.get(expression.strip().lower(), expression).lower().split()
     if len(fields) != len(_BOUNDS):

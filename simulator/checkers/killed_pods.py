@@ -11,7 +11,7 @@ from simulator.record import Event
 
 
 class KilledPodsJudge:
-    """Counts pods that ran on a node whose instance the program terminated, and had not been asked to leave.
+    """Counts pods that still ran, without an eviction, on a node whose instance the program terminated.
 
     Excused are pods of DaemonSets, instances that EC2 is about to take, nodes that their kubelet has left, nodes that a user
     deleted, and nodes whose terminationGracePeriod is over.

@@ -1,4 +1,4 @@
-"""Launches: never two instances for one claim, nor more for one token than were asked for."""
+"""Launches: never two instances for one claim, nor more for one token than requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.record import Event
 
 
 class DoubleLaunchJudge:
-    """Counts instances that another one already stands for: the same token, or the same claim while that one lives."""
+    """Counts duplicate instances: with the token of another, or with its claim while the other runs."""
 
     name = "doubleLaunches"
 

@@ -21,7 +21,7 @@ _GRACE: Final = 30
 """Seconds that a pod gets to stop where it does not say."""
 
 AppliedObject = Mapping[str, Any]
-"""An object as it was applied; a checker reads it only."""
+"""An applied object; read-only for checkers."""
 
 
 def claim_of(tags: Mapping[str, str]) -> str:
@@ -127,7 +127,7 @@ class Places:
     def count(self, pool: str, since: datetime) -> tuple[int, int]:
         """How many initialized nodes of the NodePool go, and how many it has, with those that ended after `since`."""
         holding = {instance for held, instance in self._holders.values() if held == pool}
-        # A node that was never initialized does not count (Karpenter).
+        # An uninitialized node does not count (Karpenter).
         found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
         alive = [node for node in found if self._ended(node.instance) is None]
         ended = [moment for node in found if (moment := self._ended(node.instance)) is not None]
@@ -170,7 +170,7 @@ class Ledger:
         }
 
     def see(self, moment: datetime, event: Event) -> None:
-        """Take in one event."""
+        """Update from one event."""
         handler = self._handlers.get(event.event)
         if handler is not None:
             handler(moment, event.fields)
@@ -251,7 +251,7 @@ class Ledger:
             return
         self.applied[fields["kind"], fields["namespace"], fields["name"]] = fields["object"]
         if fields["kind"] == "NodePool":
-            # Kept when the NodePool is deleted: an instance that is on its way then still arrives with it.
+            # Kept when the NodePool is deleted: an instance that is launching then still arrives with it.
             template = (fields["object"].get("spec") or {}).get("template") or {}
             self._graces[fields["name"]] = str((template.get("spec") or {}).get("terminationGracePeriod") or "")
 

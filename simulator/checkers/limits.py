@@ -14,7 +14,10 @@ CapacityOf = Callable[[str], Mapping[str, int]]
 
 
 def exceeded(ledger: Ledger, capacity_of: CapacityOf, pool: str, launched: str) -> list[str]:
-    """What one more instance of the type takes the NodePool over, by name. Nodes that are being disrupted do not count."""
+    """Return the names of the limits that one more instance of the type exceeds.
+
+    Nodes that are being disrupted do not count.
+    """
     limits = ledger.spec_of("NodePool", pool).get("limits") or {}
     if not limits:
         return []

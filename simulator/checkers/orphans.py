@@ -1,4 +1,4 @@
-"""Judges orphans: objects and instances left at the end that nothing needs or knows."""
+"""Judges orphans: objects and instances at the end that nothing needs or refers to."""
 
 from __future__ import annotations
 

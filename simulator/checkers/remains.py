@@ -1,4 +1,4 @@
-"""Judges the remains of a world that has had its time to settle: nothing half done, nothing forgotten, and correct counters.
+"""Judges a settled world: no unfinished work, nothing forgotten, and correct counters.
 
 The table is read as rows of plain JSON; their meaning is implemented independently here.
 """
@@ -26,7 +26,7 @@ Report = Callable[[str, str], None]
 
 
 class Remains(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is at the end.
+    """The state at the end of a run.
 
     Attributes:
         claims, commands: The table's records, as JSON.
@@ -45,7 +45,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemainsJudge:
-    """Judges what remains. `report(law, message)` takes what is wrong, `patience` is how long a step may take."""
+    """Judges the final state. `report(law, message)` takes violations; `patience` is how long a step may take."""
 
     def __init__(
         self, ledger: Ledger, remains: Remains, report: Report, *, patience: timedelta = UNDER_WAY_MAX
@@ -56,7 +56,7 @@ class RemainsJudge:
         self._patience = patience
 
     def finish(self, now: datetime) -> None:
-        """Judge everything that is there now."""
+        """Judge the current state."""
         self._claims(now)
         self._commands(now)
         self._counters()

@@ -24,7 +24,7 @@ from simulator.record import Event
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """One thing that must not happen, and did."""
+    """One violation of a law."""
 
     at: datetime
     law: str
@@ -46,10 +46,10 @@ class _Judge(Protocol):
 
 
 class Judges:
-    """Watches a record and reports at the end what was wrong.
+    """Watches a record and reports violations at the end.
 
     Attributes:
-        ledger: What they know of the world.
+        ledger: Their common view of the world.
 
     Args:
         capacity_of: Capacity of an instance type by name.
@@ -85,13 +85,13 @@ class Judges:
         return self._stranded.has_waiting()
 
     def finish(self) -> Verdict:
-        """What was found, after the last event."""
+        """Return the verdict, after the last event."""
         self._orphans.finish(self._now)
         self._stranded.finish(self._now)
         return Verdict(tuple(self._found))
 
     def report(self, law: str, message: str) -> None:
-        """Something that a judge of another kind found."""
+        """Add a violation that another kind of judge found."""
         self._found.append(Violation(self._now, law, message))
 
     def _reporter(self, law: str) -> Callable[[str], None]:

@@ -1,4 +1,4 @@
-"""Which disruptions are the program's own choice, and what Karpenter's API promises users about those."""
+"""Decides which disruptions are voluntary, and what Karpenter's API guarantees for those."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
 
 REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired", "Unhealthy")
 SKEW_MAX: Final = timedelta(seconds=1)
-"""How far the clocks of two machines may be apart: what one says is due, the other may find not due yet."""
+"""Maximum difference between the clocks of two machines: what is due for one may not be due for the other."""
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
 def is_voluntary(node: NodeFacts | None) -> bool:
-    """Whether this node goes because the program wants it to."""
+    """Return whether the disruption of this node is voluntary."""
     return node is not None and node.disrupted_for in REASONS
 
 

@@ -29,7 +29,7 @@ _TEMPLATES: Final[Mapping[Resource, tuple[str, ...]]] = {
     kinds.JOBS: ("spec", "template"),
     kinds.CRON_JOBS: ("spec", "jobTemplate", "spec", "template"),
 }
-"""Where each kind keeps the pod that it makes."""
+"""Path of the pod template in each kind."""
 
 
 def check(resource: Resource, obj: JsonObject) -> None:

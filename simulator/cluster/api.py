@@ -54,7 +54,7 @@ class ClusterApi:
             return self._listings[resource]
 
     def count(self, resource: Resource) -> int | None:
-        """How many objects of the kind there are; a list like any other to the cluster."""
+        """Return the number of objects of the kind; to the cluster this is an ordinary list request."""
         with self._call(f"kube:list {resource.plural}"):
             return len(self._store.all(resource))
 
@@ -85,7 +85,7 @@ class ClusterApi:
     def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
     ) -> None:
-        """Delete an object. A pod that is deleted this way, past its budget, was forced out."""
+        """Delete an object. A pod deleted this way bypasses its budget and counts as forced."""
         with self._call(f"kube:delete {resource.plural}"):
             cause = FORCED if resource == kinds.PODS else ""
             self._store.delete(
@@ -124,7 +124,7 @@ class ClusterApi:
         return Listing(tuple(decoded[key] for key in keys if key in decoded), problems)
 
     def _decode_changed(self, resource: Resource) -> Listing:
-        """The list as it is now: only what changed since the last one is decoded."""
+        """Return the current list; only objects that changed since the last one are decoded."""
         decoded, rejected, changed = self._decoded[resource], self._rejected[resource], self._changed[resource]
         has_new = any(key not in decoded for key in changed)
         for key, obj in changed.items():
@@ -139,7 +139,7 @@ class ClusterApi:
         return Listing(tuple(decoded.values()), tuple(problems))
 
     def _decode(self, resource: Resource, key: Key, obj: JsonObject) -> bool:
-        """Whether the object can be read."""
+        """Decode the object; return whether that is possible."""
         self._rejected[resource].pop(key, None)
         try:
             self._decoded[resource][key] = wire.from_object(resource, obj)

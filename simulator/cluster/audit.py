@@ -1,4 +1,4 @@
-"""The part of the API server's audit log that functions hear of: pods that wait, finish or are deleted, changed NodePools."""
+"""The part of the API server's audit log that functions subscribe to: pending, finished or deleted pods, changed NodePools."""
 
 from __future__ import annotations
 

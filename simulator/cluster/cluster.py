@@ -38,7 +38,7 @@ from simulator.cluster.workloads.stateful_sets import StatefulSets
 from simulator.record import Recorder
 
 _FIRST: Final = (kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.STORAGE_CLASSES)
-"""What others refer to is applied before them, in whatever order it was given."""
+"""Kinds applied before others that refer to them, in any input order."""
 
 
 class Cluster:
@@ -60,7 +60,7 @@ class Cluster:
     def apply(self, objects: Iterable[JsonObject], by: str = USER) -> None:
         """Create or update objects, as `kubectl apply` does: what the last manifest had and this one lacks is removed.
 
-        Kinds that are not known here are passed over.
+        Unknown kinds are ignored.
 
         Raises:
             InvalidInputError: If the API server would refuse one of them; none is applied then.
@@ -87,7 +87,7 @@ class Cluster:
         self._kubelets.join(copy.deepcopy(node), node_claim)
 
     def lose_instance(self, provider_id: str) -> None:
-        """Terminate an instance: its kubelet is gone at once, the rest of the cluster notices after some time."""
+        """Terminate an instance: its kubelet stops at once, the rest of the cluster notices later."""
         self._kubelets.lose(provider_id)
 
     def on_fault_point(self, hook: FaultHook) -> None:
@@ -99,15 +99,15 @@ class Cluster:
         self._audit.listen(listener)
 
     def pods(self) -> tuple[JsonObject, ...]:
-        """All pods as they are now, by namespace and name. Not to be changed."""
+        """Return all current pods, by namespace and name. Do not change them."""
         return self._store.all(kinds.PODS)
 
     def nodes(self) -> tuple[JsonObject, ...]:
-        """All nodes as they are now, by name. Not to be changed."""
+        """Return all current nodes, by name. Do not change them."""
         return self._store.all(kinds.NODES)
 
     def objects(self, kind: str) -> tuple[JsonObject, ...]:
-        """All objects of a kind as they are now. Not to be changed. Raises InvalidInputError for an unknown kind."""
+        """Return all current objects of a kind. Do not change them. Raises InvalidInputError for an unknown kind."""
         return self._store.all(_resource(kind))
 
     def _apply(self, resource: Resource, obj: JsonObject, by: str) -> None:

@@ -39,7 +39,7 @@ class Evictions:
         Raises:
             NotFoundError: If there is no such pod.
             ConflictError: If its uid differs.
-            EvictionBlockedError: If the budget says not now; `detail` begins with the budget's name.
+            EvictionBlockedError: If the budget forbids it now; `detail` begins with the budget's name.
             SeveralBudgetsError: If several budgets select the pod, which the API answers with a server error.
         """
         pod = self._store.get(kinds.PODS, name, namespace)
@@ -82,7 +82,7 @@ def _ignores_budgets(pod: JsonObject) -> bool:
 
 
 def _may_go_unhealthy(pod: JsonObject, budget: JsonObject) -> bool:
-    """A pod that is not ready goes free under AlwaysAllow, else while its application is healthy."""
+    """A pod that is not ready may be evicted freely under AlwaysAllow, otherwise only while its application is healthy."""
     if is_ready(pod):
         return False
     if spec_of(budget).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":

@@ -1,4 +1,4 @@
-"""Background garbage collection: what belonged to an object goes when that is gone; so does what is in a Namespace."""
+"""Background garbage collection: an object's dependents are deleted after it, and so are the objects in a Namespace."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def amount(value: int | str, total: int, *, round_up: bool) -> int:
-    """The number meant. Kubernetes rounds up budgets and surge, and down what a rollout may take away."""
+    """Return the number. Kubernetes rounds budgets and surge up, and a rollout's maxUnavailable down."""
     if isinstance(value, int) or not value.endswith("%"):
         return int(value)
     share = int(value[:-1]) * total

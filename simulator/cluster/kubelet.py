@@ -1,4 +1,4 @@
-"""Kubelets: nodes join and become ready, pods on them start, finish and end."""
+"""Kubelets: nodes join and become ready; their pods start, finish and stop."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ POD_START_DELAY: Final = timedelta(seconds=2)
 """From binding, or the node's readiness, to a ready pod: the image is pulled, the container starts."""
 
 MOUNT_RETRY_DELAY: Final = timedelta(seconds=2)
-"""How often a pod looks again whether its volume has left the other node."""
+"""How often a pod checks whether its volume has been detached from another node."""
 
 POD_EXIT_DELAY: Final = timedelta(seconds=2)
-"""From the end's announcement to a pod's exit, where its grace period is not shorter."""
+"""From a pod's deletion to its exit, unless its grace period is shorter."""
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 EBS_VOLUMES_MAX: Final = 25
@@ -75,14 +75,14 @@ class Kubelets:
         self._store.clock.after(NODE_READY_DELAY, lambda: self._become_ready(made))
 
     def adopt(self, node: JsonObject) -> None:
-        """Take a Node from a manifest as one that runs already."""
+        """Add a Node from a manifest as one that already runs."""
         status = dict(status_of(node))
         if not condition_of(node, "Ready"):
             status["conditions"] = with_condition(node, "Ready", "True", self._store.clock.now())
         self._finish_registration(self._register(node, status, USER))
 
     def lose(self, provider_id: str) -> None:
-        """The instance is terminated, and with it its kubelet."""
+        """Stop the kubelet of a terminated instance."""
         lost = [name for name, known in self._alive.items() if known == provider_id]
         for name in lost:
             del self._alive[name]
@@ -195,6 +195,6 @@ class Kubelets:
 
 
 def _run_seconds(pod: JsonObject) -> float | None:
-    """How long the pod runs by its annotation, None for one that runs on."""
+    """Return how long the pod runs by its annotation, None for unlimited."""
     text = annotations_of(pod).get(RUN_SECONDS)
     return float(text) if text is not None else None

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """The target with the patch applied. What does not change is shared; nothing changed gives the target itself."""
+    """Return the target with the patch applied. Unchanged parts are shared; without a change it is the target itself."""
     if not isinstance(patch, dict):
         return target if target == patch else patch
     before = target if isinstance(target, dict) else {}

@@ -1,4 +1,4 @@
-"""Whether a node suits a pod by itself: selectors, affinity, taints. The same for the scheduler and for DaemonSets."""
+"""Whether a node suits a pod, apart from other pods: selectors, affinity, taints. Used by the scheduler and DaemonSets."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from simulator.cluster.objects import (
 from simulator.cluster.store import Change, Store
 
 NODE_GRACE: Final = timedelta(seconds=40)
-"""From a kubelet's last word to NotReady (kube-controller-manager, node-monitor-grace-period)."""
+"""From a kubelet's last heartbeat to NotReady (kube-controller-manager, node-monitor-grace-period)."""
 
 CLOUD_CHECK_DELAY: Final = timedelta(seconds=5)
 """From NotReady to the deletion of a Node whose instance is terminated (cloud controller, node-monitor-period)."""
@@ -47,7 +47,7 @@ class NodeLifecycle:
         store.watch(self._pod_changed, kinds.PODS)
 
     def lose(self, node: JsonObject) -> None:
-        """The node's instance is terminated and sends no more heartbeats."""
+        """Stop the node's heartbeats: its instance is terminated."""
         self._store.clock.after(NODE_GRACE, lambda: self._mark_unreachable(node))
 
     def _mark_unreachable(self, lost: JsonObject) -> None:
@@ -80,7 +80,7 @@ class NodeLifecycle:
             self._store.clock.after(ORPHAN_QUARANTINE, lambda: self._collect_orphans(name))
 
     def _pod_changed(self, change: Change) -> None:
-        """A pod may be bound to a node that is gone by then."""
+        """Handle a pod that is bound to a node that no longer exists."""
         node = node_of(change.obj)
         is_new = change.old is None or not node_of(change.old)
         if change.new is not None and node and is_new and self._store.find(kinds.NODES, node) is None:

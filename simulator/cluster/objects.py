@@ -23,12 +23,12 @@ FINISHED: Final = ("Succeeded", "Failed")
 
 
 def timestamp(moment: datetime) -> str:
-    """As the API server writes times: RFC 3339 in UTC, whole seconds."""
+    """Return a time as the API server writes it: RFC 3339 in UTC, whole seconds."""
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
 def moment_of(text: str) -> datetime:
-    """The time that `timestamp` wrote."""
+    """Parse a time that `timestamp` wrote."""
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
@@ -92,7 +92,7 @@ def with_condition(obj: JsonObject, kind: str, status: str, now: datetime, **fie
 
 
 def is_deleting(obj: JsonObject) -> bool:
-    """Whether deletion was asked for."""
+    """Return whether deletion was requested."""
     return "deletionTimestamp" in obj["metadata"]
 
 
@@ -102,7 +102,7 @@ def controller_of(obj: JsonObject) -> JsonObject | None:
 
 
 def owner_reference(resource: Resource, owner: JsonObject) -> JsonObject:
-    """What an object that `owner` controls says of it."""
+    """Return the owner reference of an object that `owner` controls."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -129,7 +129,7 @@ def is_finished(pod: JsonObject) -> bool:
 
 
 def is_active(pod: JsonObject) -> bool:
-    """Whether a controller counts the pod as one of its replicas: neither finished nor going."""
+    """Return whether a controller counts the pod as a replica: neither finished nor being deleted."""
     return not is_finished(pod) and not is_deleting(pod)
 
 

@@ -1,4 +1,4 @@
-"""The PodDisruptionBudget controller: how many pods are healthy, how many must be, how many may go."""
+"""The PodDisruptionBudget controller: counts healthy, required and disruptable pods."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class PodDisruptionBudgets:
         return {name: when for name, when in noted.items() if name in present and moment_of(when) > since}
 
     def _expectation(self, budget: JsonObject, pods: list[JsonObject]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must be healthy. Shares are rounded up."""
+        """Return the expected number of pods and how many of them must be healthy. Percentages are rounded up."""
         spec = spec_of(budget)
         if "maxUnavailable" in spec:
             expected = self._expected_scale(pods)
@@ -113,7 +113,7 @@ class PodDisruptionBudgets:
         return expected, amount(wanted, expected, round_up=True)
 
     def _expected_scale(self, pods: list[JsonObject]) -> int:
-        """The sum of the replicas of the pods' controllers; pods without one are passed over."""
+        """Return the sum of the replicas of the pods' controllers; pods without one are ignored."""
         scales: dict[tuple[str, str], int] = {}
         for pod in pods:
             reference = controller_of(pod)

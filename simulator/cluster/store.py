@@ -56,7 +56,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         old: The object before, None where it was created.
         new: The object after, None where it is gone.
         by: The requester; for an object that is gone, the first to request its deletion.
-        cause: Why a pod is deleted, where the record wants to know: eviction, forced, nodeLost.
+        cause: Why a pod is deleted, if the record distinguishes it: eviction, forced, nodeLost.
     """
 
     resource: Resource
@@ -85,7 +85,7 @@ class Store(IndexedObjects):
         self._version = 0
 
     def watch(self, callback: Callable[[Change], None], *resources: Resource) -> None:
-        """Call back at once on each change of these kinds, of all kinds where none is given."""
+        """Call back at once on each change of these kinds, or of all kinds if none is given."""
         for resource in resources or kinds.ALL:
             self._watchers[resource].append(callback)
 
@@ -175,7 +175,7 @@ class Store(IndexedObjects):
         by: str = CONTROLLER,
         cause: str = "",
     ) -> None:
-        """Delete an object. A running pod gets its grace; finalizers are waited for.
+        """Delete an object, after a running pod's grace period and after its finalizers are removed.
 
         Raises:
             NotFoundError: If it does not exist.

@@ -82,7 +82,7 @@ def _event(
 
 
 def _resources(detail: Mapping[str, Any]) -> list[str]:
-    """EC2 names the instance by ARN, Health the affected entities."""
+    """Return the event's resources: EC2 lists the instance's ARN, Health the affected entities."""
     if "instance-id" in detail:
         return [f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/{detail['instance-id']}"]
     return [entity["entityValue"] for entity in detail.get("affectedEntities") or ()]

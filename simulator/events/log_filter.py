@@ -17,7 +17,7 @@ _ABSENT: Final = "NOT EXISTS"
 
 
 def compile_filter(pattern: str) -> Test:
-    """A test for log events.
+    """Return a predicate for log events.
 
     Raises:
         ValueError: If the pattern is not one of this form.

@@ -65,7 +65,7 @@ class Pump:
         queues.on_message(self._message_came)
 
     def start(self) -> None:
-        """An installation begins: read the market, observe the objects once, then let the schedules run."""
+        """Start the installation: read the market, observe the objects once, then run the schedules."""
         opening = [wiring.BY_NAME[name] for name in OPENING if wiring.BY_NAME[name] in self._functions]
         self._in_turn(opening)
         for function in self._functions:
@@ -93,7 +93,7 @@ class Pump:
         self._audit.append(event)
 
     def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
-        """A schedule that follows a budget window fired."""
+        """Deliver the message of a schedule that follows a budget window."""
         for function in self._functions:
             if function.windows:
                 self.invoke(function, payload, f"window:{name}")

@@ -43,7 +43,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         delay: How long `delay` holds the attempt up; how old the list of `stale` is.
         code: The error code of `denied`: one of the service's own, or an HTTP status of the API server.
         form: The form of a `denied` error, one of `FORMS`.
-        instance_type, zone, capacity_type: Which offerings a fleet error concerns; None: all.
+        instance_type, zone, capacity_type: The offerings that a fleet error concerns; None: all.
     """
 
     kind: str
@@ -81,7 +81,7 @@ class Call(msgspec.Struct, kw_only=True):
 
 
 class CrashError(BaseException):
-    """The function dies here; no `except Exception` of its own may save it."""
+    """The function dies here; a BaseException, so that its own `except Exception` does not catch it."""
 
 
 class TimeoutExpiredError(CrashError):

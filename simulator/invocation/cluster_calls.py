@@ -51,12 +51,12 @@ class ClusterCalls:
         if fault.kind == calls.CRASH_AFTER:
             raise CrashError(call)
         if fault.kind == calls.STALE:
-            # The answer is as old as its way back took.
+            # The answer is as old as its network latency.
             self._spend(fault.delay)
 
 
 def _refusal(call: str, fault: Fault) -> PortError | None:
-    """What the adapter would raise for the API server's answer; None where the fault is of another kind."""
+    """Return what the adapter would raise for the API server's answer; None if the fault is of another kind."""
     status = _STATUS.get(fault.kind, "")
     if fault.kind == calls.DENIED:
         status = fault.code or status

@@ -51,7 +51,7 @@ class _Armed(msgspec.Struct, kw_only=True):
 
 
 class Faults:
-    """The faults that are armed; the one armed first goes first. Each attempt that reaches the world uses up one.
+    """The armed faults, in the order of arming. Each attempt that reaches the world uses up one.
 
     Args:
         running: Name of the function that makes the call.
@@ -82,7 +82,7 @@ class Faults:
             fault: What happens to them.
             count: How many attempts have it; None: all.
             lasting: For how long from now it is armed; None: until it is used up.
-            function: Whose calls have it; empty: everybody's.
+            function: The function whose calls have it; empty: all functions.
             nth: Only the one of this number among these attempts from now on; None: each.
         """
         until = None if lasting is None else self._clock.now() + lasting

@@ -28,14 +28,14 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any] | None]
 
 
 class Sandboxes:
-    """Where functions run. A sandbox is used again until its function crashes or runs into its time-out.
+    """The sandboxes that functions run in. A sandbox is reused until its function crashes or times out.
 
     Attributes:
         failures: What handlers raised, with tracebacks, for people who look for the cause.
 
     Args:
-        build: Makes what a new sandbox keeps between invocations.
-        use: Lets the handlers see it, right before one runs.
+        build: Creates the state that a new sandbox keeps between invocations.
+        use: Makes that state current for the handlers, right before one runs.
         handler_of: The handler of a function.
     """
 
@@ -62,7 +62,7 @@ class Sandboxes:
         self.failures: list[str] = []
 
     def running(self) -> str:
-        """Name of the function that runs, empty where none does."""
+        """Return the name of the running function, empty for none."""
         return self._function
 
     def running_since(self) -> datetime | None:
@@ -70,7 +70,7 @@ class Sandboxes:
         return self._started
 
     def has_room(self, function: FunctionSpec) -> bool:
-        """Whether one more may run at once."""
+        """Return whether the function's concurrency allows one more."""
         return function.concurrency is None or self._running.get(function.name, 0) < function.concurrency
 
     def spend(self, duration: timedelta) -> None:
@@ -184,7 +184,7 @@ class Sandboxes:
         return self._build(function)
 
     def _spend(self, duration: timedelta) -> None:
-        """Give others their turn, where one is due; they have time-outs of their own."""
+        """Let other due processes run; they have time-outs of their own."""
         if self._clock.passes(duration):
             return
         own = self._deadline, self._function, self._started

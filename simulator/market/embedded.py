@@ -30,7 +30,7 @@ _SPOT_SPAN_PERMILLE: Final = 151
 
 
 class RegionOffers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a region sells where.
+    """What a region sells in which zone.
 
     Attributes:
         zones: Zone name → zone id.

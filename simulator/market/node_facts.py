@@ -25,7 +25,7 @@ _STORAGE_RESERVED: Final = 2**30
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A node whose kubelet is set up by its image alone.
+    """A node whose kubelet has only its image's configuration.
 
     Attributes:
         kube_reserved: What the kubelet keeps for itself.
@@ -38,7 +38,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded_facts(instance_type: InstanceType) -> NodeFacts:
-    """What is recorded of a type; of what is not (other types, other devices than NVIDIA's) what the catalogue states."""
+    """Return the recorded facts of a type; without a record (other types, non-NVIDIA devices), what the catalogue states."""
     stated, found = stated_facts(instance_type), recording().get(instance_type.name)
     if found is None:
         return stated

@@ -1,1 +1,1 @@
-"""What a run leaves: decisions, costs, rows, the ledger, and the summary."""
+"""The outputs of a run: decisions, costs, rows, the ledger, and the summary."""

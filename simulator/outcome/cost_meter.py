@@ -25,15 +25,15 @@ class CostMeter:
         self._cost = 0
 
     def started(self, instance: Instance) -> None:
-        """An instance runs from now on."""
+        """Start metering an instance."""
         self._running[instance.id] = (instance, self._clock.now())
 
     def ended(self, instance: Instance) -> None:
-        """An instance ends now."""
+        """Stop metering an instance."""
         self._charge(*self._running.pop(instance.id))
 
     def settle(self) -> None:
-        """Charge what runs up to now."""
+        """Charge running instances up to now."""
         for key, (instance, since) in self._running.items():
             self._charge(instance, since)
             self._running[key] = (instance, self._clock.now())

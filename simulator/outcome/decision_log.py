@@ -29,7 +29,7 @@ class DecisionLog:
         self.entries: list[dict[str, Any]] = []
 
     def write(self, function: str, decision: Mapping[str, Any]) -> None:
-        """Take a decision, unless the last one about its subject was of the same kind and for the same reason."""
+        """Add a decision, unless the last one about its subject had the same kind and reason."""
         subject, gist = decision["subject"], (decision["kind"], decision["reason"])
         if self._last.get(subject) != gist:
             self._last[subject] = gist

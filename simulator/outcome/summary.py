@@ -23,7 +23,7 @@ _PERCENTILES: Final = (("p50", 50), ("p99", 99), ("max", 100))
 
 
 class RunSummary:
-    """Counts while the record is written. Pods of DaemonSets are left out."""
+    """Counts the record's events. Pods of DaemonSets are left out."""
 
     def __init__(self) -> None:
         self._created: dict[str, datetime] = {}
@@ -54,7 +54,7 @@ class RunSummary:
             self._invocations[fields["function"]] = self._invocations.get(fields["function"], 0) + 1
 
     def pending(self) -> tuple[str, ...]:
-        """The pods that wait for a node now."""
+        """Return the pods that are pending now."""
         return tuple(self._created)
 
     def figures(self, unschedulable: Mapping[str, int]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Capacity(_Form, frozen=True, kw_only=True):
 
 
 class Price(_Form, frozen=True, kw_only=True):
-    """Multiply the present prices of what is meant."""
+    """Multiply the current prices of the selected pools."""
 
     factor: float
     instance_type: str | None = None
@@ -78,13 +78,13 @@ class Interrupt(_Form, frozen=True, kw_only=True):
 
 
 class DeleteShare(_Form, frozen=True, kw_only=True):
-    """A user deletes this share of the Node objects, or of the NodeClaims."""
+    """A user deletes this share of the Nodes or NodeClaims."""
 
     fraction: float = 1.0
 
 
 class Boot(_Form, frozen=True, kw_only=True):
-    """What happens to the next instances that boot: `fail` of them never join, or `count` of them take `seconds`."""
+    """Boot problems of the next instances: `fail` of them never join, or `count` of them take `seconds`."""
 
     fail: int = 0
     seconds: float | None = None

@@ -1,4 +1,4 @@
-"""Manifests as a scenario names them: files and folders of YAML or JSON, several documents a file, lists unfolded."""
+"""Reads the manifests that a scenario names: files and folders of YAML or JSON, with several documents per file and lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One object and where it stands."""
+    """One object and its source."""
 
     path: Path
     index: int
@@ -25,7 +25,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _Loader(yaml.SafeLoader):
-    """What looks like a date stays text, as Kubernetes' own tools read it."""
+    """A loader that keeps dates as text, as Kubernetes' own tools do."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]

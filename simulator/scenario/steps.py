@@ -77,7 +77,7 @@ class Steps:
             self._cluster.delete(manifest["kind"], metadata["namespace"], metadata["name"], by=USER)
 
     def reserve(self, wanted: CapacityReservation) -> None:
-        """Make a capacity reservation, change or cancel it."""
+        """Create, change or cancel a capacity reservation."""
         if wanted.cancel:
             if self._account.reservations.find(wanted.id) is None:
                 self._warn(f"there is no capacity reservation {wanted.id} to cancel")
@@ -177,7 +177,7 @@ class Steps:
             self._account.instances.interrupt(instance, interrupt.kind)
 
     def _some(self, found: Sequence[T], fraction: float) -> list[T]:
-        """This share of them, rounded up."""
+        """Return this share of the items, rounded up."""
         return self._rng.sample(found, min(len(found), math.ceil(Fraction(str(fraction)) * len(found))))
 
 

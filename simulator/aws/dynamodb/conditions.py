@@ -25,7 +25,7 @@ class Scope:
         self._values: dict[str, Value] = request.get("ExpressionAttributeValues") or {}
 
     def check(self, *expressions: Expression | None) -> None:
-        """Every placeholder is defined, and every definition used. Raises AwsError."""
+        """Check that every placeholder is defined and every definition is used. Raises AwsError."""
         there = [expression for expression in expressions if expression is not None]
         if len(there) == 1:
             names, values = there[0].names, there[0].values
@@ -53,11 +53,11 @@ class Scope:
             )
 
     def path(self, path: Path) -> tuple[str | int, ...]:
-        """The path with the names that placeholders stand for."""
+        """Return the path with its placeholders replaced by names."""
         return tuple(self._names[p] if isinstance(p, str) and p.startswith("#") else p for p in path.parts)
 
     def given(self, given: Given) -> Value:
-        """The value that a placeholder stands for."""
+        """Return the value of a placeholder."""
         return self._values[given.name]
 
 

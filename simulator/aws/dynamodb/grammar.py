@@ -24,7 +24,7 @@ _FUNCTIONS: Final = {
 _VALUE_FUNCTIONS: Final = {"if_not_exists": 2, "list_append": 2}
 _CLAUSES: Final = ("SET", "REMOVE", "ADD", "DELETE")
 _READ_ONCE: Final = 1024
-"""Most parsed texts that are kept; the functions have a few dozen."""
+"""Maximum number of parsed texts to keep; the functions use a few dozen."""
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """A text that was read: its tree, the placeholders in it, and those that are the ends of a range."""
+    """A parsed text: its tree, its placeholders, and those that are the bounds of a BETWEEN."""
 
     tree: Any
     names: frozenset[str]
@@ -95,7 +95,7 @@ def _read(text: str, what: str, read: Callable[[_Reader], Any]) -> Expression:
 
 
 class _Reader:
-    """Reads one text by recursive descent."""
+    """Parses one text by recursive descent."""
 
     def __init__(self, text: str, what: str) -> None:
         self._what = what
@@ -113,7 +113,7 @@ class _Reader:
             raise invalid(f"Invalid {what}: The expression can not be empty;")
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Refuse trailing text."""
         if self._at < len(self.tokens):
             self._refuse(self.tokens[self._at])
 

@@ -52,7 +52,7 @@ class Items:
         return ((sort, held[sort]) for sort in self._sorted[name])
 
     def bytes_in(self, name: str) -> int:
-        """How many bytes a partition's items count for together."""
+        """Return the size in bytes of a partition's items together."""
         return self._bytes.get(name, 0)
 
     def all(self) -> Iterator[tuple[Key, Item]]:
@@ -62,7 +62,7 @@ class Items:
                 yield Key(name, sort), item
 
     def write(self, at: datetime, key: Key, item: Item | None) -> None:
-        """Put an item in its place, or remove it."""
+        """Store an item, or remove it if `item` is None."""
         held = self._partitions.setdefault(key.partition, {})
         before = held.get(key.sort)
         size = self._bytes.get(key.partition, 0)
@@ -79,7 +79,7 @@ class Items:
                 listener(key, item)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with each item that is written or removed from now on."""
+        """Call `listener` with each item written or removed from now on."""
         self._listeners.append(listener)
 
     def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
@@ -92,7 +92,7 @@ class Items:
         return then
 
     def newest(self) -> Iterator[Key]:
-        """The keys of all items, those that were written last first."""
+        """Return the keys of all items, the most recently written first."""
         seen: set[Key] = set()
         for written in reversed(self._journal):
             if written.key not in seen and self.get(written.key) is not None:

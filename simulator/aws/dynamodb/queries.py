@@ -18,7 +18,7 @@ _OF_SORT_KEYS = ("=", "<", "<=", ">", ">=", "BETWEEN", "begins_with")
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """A partition, and what must hold for sort keys."""
+    """A partition, and a condition on sort keys."""
 
     partition: str
     tree: Any
@@ -26,7 +26,7 @@ class KeyRange(msgspec.Struct, frozen=True):
     sort_key: str
 
     def has(self, sort: str) -> bool:
-        """Whether the sort key is meant."""
+        """Return whether the sort key is in the range."""
         return self.tree is None or holds(self.tree, {self.sort_key: {"S": sort}}, self.scope)
 
 
@@ -42,7 +42,7 @@ def read_key_condition(request: Mapping[str, Any], schema: Schema) -> KeyRange:
 
 @lru_cache(maxsize=256)
 def _understood(text: str, names: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Operation, Operation | None]:
-    """The part about the partition key and the one about the sort key, if there is one. Functions ask the same few."""
+    """Return the partition key's condition and the sort key's, if there is one; cached, since functions repeat a few texts."""
     scope = Scope({"ExpressionAttributeNames": dict(names)})
     of_partition: Operation | None = None
     of_sort_key: Operation | None = None

@@ -26,12 +26,12 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
     expiry: str
 
     def check_table(self, request: Mapping[str, Any]) -> None:
-        """Raise AwsError if another table is meant."""
+        """Raise AwsError if the request names another table."""
         if request["TableName"] != self.table:
             raise AwsError("ResourceNotFoundException", f"Requested resource not found: {request['TableName']}")
 
     def key(self, attributes: Mapping[str, Any]) -> Key:
-        """The key that is given alone. Raises AwsError if it is another table's."""
+        """Return the key from its attributes. Raises AwsError if they do not fit this table's schema."""
         if attributes.keys() != {self.partition_key, self.sort_key}:
             raise invalid("The provided key element does not match the schema")
         return self.key_of(attributes)
@@ -59,7 +59,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A write that was read: what it writes for the item that is there.
+    """A parsed write, applied to the current item.
 
     Attributes:
         kind: Put, Update, Delete or ConditionCheck, as in a transaction.
@@ -97,7 +97,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 def read_write(kind: str, request: Mapping[str, Any], schema: Schema) -> Write:
-    """Read a write and check all that can be without the item. Raises AwsError."""
+    """Parse a write and check everything that does not need the item. Raises AwsError."""
     schema.check_table(request)
     key = schema.key_of(request["Item"]) if kind == "Put" else schema.key(request["Key"])
     condition = request.get("ConditionExpression")

@@ -1,4 +1,4 @@
-"""The table's calls: items in and out one at a time, queries in pages, what is lost and what is restored."""
+"""The table's calls: single items, paged queries, simulated loss and restore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.aws.errors import AwsError, UnansweredError
 from simulator.clock import VirtualClock
 
 PAGE_BYTES: Final = 1024 * 1024
-"""A query's page ends with the item that makes it larger than this."""
+"""A query's page ends with the item that exceeds this size."""
 
 LAG_MAX: Final = timedelta(seconds=1)
 """Longest lag of an eventually consistent read: usually less than a second, according to AWS. Here half of them lag."""
@@ -40,7 +40,7 @@ _KNOWN: Final = {
 
 
 class Table:
-    """One table. `spend` lets time pass in the function that calls; `rng` draws how late eventual reads are."""
+    """One table. `spend` advances the calling function's time; `rng` draws the lag of eventually consistent reads."""
 
     def __init__(self, clock: VirtualClock, schema: Schema, spend: Callable[[timedelta], None], rng: Random) -> None:
         self._clock = clock
@@ -71,7 +71,7 @@ class Table:
         self._items.listen(listener)
 
     def lose(self, newest: int | None) -> None:
-        """Lose the items that were written last, None for all. No function is notified."""
+        """Remove the `newest` most recently written items, None for all. No function is notified."""
         lost = list(self._items.newest())[:newest]
         for key in lost:
             self._items.write(self._clock.now(), key, None)
@@ -161,7 +161,7 @@ class Table:
         return write, before, after
 
     def _late(self, request: Mapping[str, Any]) -> dict[Key, Item | None]:
-        """Return what an eventually consistent read still sees."""
+        """Return the state that an eventually consistent read sees."""
         if request.get("ConsistentRead"):
             return {}
         lag = max(0.0, self._rng.uniform(-1, 1)) * LAG_MAX

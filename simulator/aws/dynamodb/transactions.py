@@ -1,4 +1,4 @@
-"""TransactWriteItems: all or none, once for each token, and not beside another write to the same item."""
+"""TransactWriteItems: atomic, idempotent by token, and in conflict with concurrent writes to the same item."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from simulator.aws.errors import AwsError
 from simulator.clock import VirtualClock
 
 TAKES: Final = timedelta(milliseconds=4)
-"""How long a transaction holds its items; another writer to one of them gets a conflict then. AWS states no figure."""
+"""How long a transaction locks its items; other writers get a conflict meanwhile. AWS publishes no figure."""
 
 OPERATIONS_MAX: Final = 100
 BYTES_MAX: Final = 4 * 1024 * 1024
 """DynamoDB's quotas for one transaction."""
 
 REMEMBERED: Final = timedelta(minutes=10)
-"""How long a token stands for the transaction that came with it."""
+"""How long a token identifies its transaction."""
 
 
 class _Done(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 
 class Transactions:
-    """Carries transactions out. `spend` lets time pass while one holds its items."""
+    """Executes transactions. `spend` advances time while one locks its items."""
 
     def __init__(self, clock: VirtualClock, items: Items, schema: Schema, spend: Callable[[timedelta], None]) -> None:
         self._clock = clock
@@ -127,7 +127,7 @@ def _raise_unless_none(reasons: list[dict[str, Any]]) -> None:
 
 
 def cancelled(reasons: list[dict[str, Any]]) -> AwsError:
-    """The error for a transaction that was cancelled for these reasons, one for each of its operations."""
+    """Return the error of a cancelled transaction, with one reason for each operation."""
     codes = ", ".join(reason["Code"] for reason in reasons)
     message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
     return AwsError("TransactionCanceledException", message, fields={"CancellationReasons": reasons})

@@ -33,7 +33,7 @@ def check_changes(changes: tuple[Change, ...], scope: Scope) -> None:
 def updated(item: Item, changes: tuple[Change, ...], scope: Scope) -> tuple[Item, tuple[Where, ...]]:
     """The item after the changes, and the paths that they name.
 
-    All read the item as it was before. `check_changes` comes first. Raises AwsError.
+    Every change reads the item as it was before. Call `check_changes` first. Raises AwsError.
     """
     paths = [scope.path(change.path) for change in changes]
     planned = [(change, path, _result(change, path, item, scope)) for change, path in zip(changes, paths, strict=True)]
@@ -73,7 +73,7 @@ def _pick(holder: Any, path: Where, value: Value) -> None:
 
 
 def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | None:
-    """The new value at the path, None where it goes."""
+    """Return the new value at the path, None if it is removed."""
     if change.clause == "SET":
         return _operand(change.operand, item, scope)
     if change.clause == "REMOVE":
@@ -142,7 +142,7 @@ def _remove(item: Item, path: Where) -> None:
 
 
 def _holder(item: Item, path: Where) -> Any:
-    """The item, or the map or list in it, that has or will have what the path names."""
+    """Return the container of the path's last element: the item, or a map or list in it."""
     holder = read(item, path[:-1]) if len(path) > 1 else {"M": item}
     kind = "M" if isinstance(path[-1], str) else "L"
     if holder is None or kind not in holder:

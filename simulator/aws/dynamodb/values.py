@@ -1,4 +1,4 @@
-"""Values as DynamoDB types them, `{"S": "text"}`: equality, order, copies, how many bytes they count for."""
+"""DynamoDB's typed values, `{"S": "text"}`: equality, order, copies and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS: Final = Context(prec=38, traps=[InvalidOperation, Inexact])
 _ORDERED: Final = ("S", "N", "B")
 _SETS: Final = ("SS", "NS", "BS")
 _NESTING: Final = 3
-"""What a list or a map counts for besides its content, in bytes."""
+"""Overhead of a list or map in bytes."""
 
 
 def invalid(message: str) -> AwsError:
@@ -35,7 +35,7 @@ def kind_of(value: Value) -> str:
 
 
 def number(text: str) -> Decimal:
-    """A number as it is compared and added. Raises AwsError if it is malformed."""
+    """Parse a number for comparison and addition. Raises AwsError if it is malformed."""
     try:
         return _NUMBERS.create_decimal(text)
     except Inexact:
@@ -59,17 +59,17 @@ def written(amount: Decimal) -> str:
 
 
 def taken_in(item: Item) -> Item:
-    """A copy of a request's value, with numbers as DynamoDB writes them. Raises AwsError if it is malformed."""
+    """Return a copy of a request's value, with numbers as DynamoDB writes them. Raises AwsError if it is malformed."""
     return {name: _taken_in(value) for name, value in item.items()}
 
 
 def copied(item: Item) -> Item:
-    """A copy that shares nothing that could be changed."""
+    """Return a deep copy."""
     return {name: _copied(value) for name, value in item.items()}
 
 
 def equal(one: Value | None, other: Value | None) -> bool:
-    """Whether both are there and the same; numbers by amount, sets in whatever order."""
+    """Return whether both exist and are equal: numbers by value, sets regardless of order."""
     if one is None or other is None or one.keys() != other.keys():
         return False
     kind = kind_of(one)
@@ -86,7 +86,10 @@ def equal(one: Value | None, other: Value | None) -> bool:
 
 
 def order_of(value: Value) -> tuple[str, Any]:
-    """What values of one type are ordered by: text by its bytes in UTF-8. Raises AwsError for a type without order."""
+    """Return the sort key of a value among values of its type: text by UTF-8 bytes.
+
+    Raises AwsError for a type without order.
+    """
     kind = kind_of(value)
     if kind not in _ORDERED:
         raise invalid(f"Invalid operand type for operator, operand type: {kind}")
@@ -105,7 +108,7 @@ def contains(whole: Value, part: Value) -> bool:
 
 
 def length(value: Value) -> int | None:
-    """What `size` says of it, None where it says nothing."""
+    """Return the result of `size`, None for a type without a size."""
     kind = kind_of(value)
     if kind == "S":
         return len(value[kind].encode())
@@ -113,12 +116,12 @@ def length(value: Value) -> int | None:
 
 
 def bytes_of(item: Item) -> int:
-    """How many bytes an item counts for."""
+    """Return the item's size in bytes."""
     return sum(len(name.encode()) + _bytes(value) for name, value in item.items())
 
 
 def joined(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
-    """Both sets together, in order."""
+    """Return the union of both sets, sorted."""
     known = list(one)
     have = _members(kind, known)
     return known + [member for member in other if not _members(kind, (member,)) <= have]
@@ -180,6 +183,6 @@ def _bytes(value: Value) -> int:
 
 
 def _number_bytes(text: str) -> int:
-    """A byte for two digits, one more, and one more for a sign."""
+    """Return one byte per two digits, plus one, plus one for a sign."""
     digits = text.lstrip("-").replace(".", "").strip("0")
     return (len(digits) + 1) // 2 + 1 + text.startswith("-")

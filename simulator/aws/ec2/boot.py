@@ -23,7 +23,7 @@ Join = Callable[[dict[str, Any], str], None]
 
 
 class _Hitch(msgspec.Struct):
-    """The next few instances take this long to boot, or never join."""
+    """A boot delay of the next `count` instances, or a failure to join."""
 
     left: int
     takes: timedelta | None

@@ -28,14 +28,14 @@ _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
     "iam-instance-profile.arn": lambda instance: instance.instance_profile,
     "instance-lifecycle": lambda instance: "spot" if instance.pool.capacity_type == labels.SPOT else "",
 }
-"""What filters by field compare."""
+"""Filter name → the instance's value to compare."""
 
 
 class InstanceCalls:
     """Answers the calls that concern instances.
 
     Args:
-        age: How old the list is that a call is answered with: DescribeInstances is eventually consistent.
+        age: How stale the list is that answers a call: DescribeInstances is eventually consistent.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class InstanceCalls:
         """Answer ec2:DescribeInstances.
 
         Raises:
-            AwsError: If an id is unknown or a filter is none that EC2 has.
+            AwsError: If an id is unknown or EC2 has no such filter.
         """
         asked = request.get("InstanceIds") or []
         then = self._instances.seen(self._age())
         found: Iterable[Instance] = [_known(then, i) for i in asked] if asked else then.values()
-        # By id first: that leaves the fewest for the others.
+        # Filter by id first: it leaves the fewest instances to the other filters.
         filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
         answer = paged("Instances", filtered(found, filters, _values), request, _PAGE)
         reservations = [self._reservation(instance) for instance in answer.pop("Instances")]

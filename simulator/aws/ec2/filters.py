@@ -10,11 +10,11 @@ from simulator.aws.errors import AwsError
 
 Found = TypeVar("Found")
 Values = Callable[[Found, str], Iterable[str]]
-"""What something has under a filter's name."""
+"""Returns a resource's values for a filter's name."""
 
 
 def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None, values: Values[Found]) -> list[Found]:
-    """What matches every filter: one of its patterns, on one of the values."""
+    """Return the resources that match every filter: one of its patterns must match one of the values."""
     left = list(found)
     for wanted in filters or ():
         name, matches = wanted["Name"], _any_of(wanted["Values"])
@@ -23,7 +23,7 @@ def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None
 
 
 def page(found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tuple[Sequence[Any], str | None]:
-    """The page that a request with MaxResults and NextToken asks for, and the token of the next one."""
+    """Return the page for the request's MaxResults and NextToken, and the token of the next page."""
     start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or at_most)
     end = start + min(size, at_most)
     return found[start:end], str(end) if end < len(found) else None
@@ -36,7 +36,7 @@ def paged(key: str, found: Sequence[Any], request: Mapping[str, Any], at_most: i
 
 
 def of_tags(tags: Mapping[str, str], name: str) -> tuple[str, ...] | None:
-    """What a filter by tag compares; None for one by something else."""
+    """Return the values that a filter by tag compares; None if the filter is not about tags."""
     if name.startswith("tag:"):
         value = tags.get(name.removeprefix("tag:"))
         return () if value is None else (value,)
@@ -44,7 +44,7 @@ def of_tags(tags: Mapping[str, str], name: str) -> tuple[str, ...] | None:
 
 
 def of_fields(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """What a filter by a field compares. Raises AwsError for a name that is no filter's."""
+    """Return the values that a filter by field compares. Raises AwsError for an unknown filter."""
     if name not in fields:
         raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
     return (fields[name],)
@@ -56,7 +56,7 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def tags_of(request: Mapping[str, Any], resource_type: str) -> dict[str, str]:
-    """The tags that a request's specifications give a kind of resource."""
+    """Return the tags of one resource type from a request's tag specifications."""
     return {
         tag["Key"]: tag.get("Value", "")
         for specification in request.get("TagSpecifications") or ()
@@ -66,7 +66,7 @@ def tags_of(request: Mapping[str, Any], resource_type: str) -> dict[str, str]:
 
 
 def _any_of(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a value is like one of the patterns, in which `*` stands for any text and `?` for any letter."""
+    """Return whether a value matches one of the patterns; `*` matches any text and `?` any character."""
     plain = frozenset(pattern for pattern in patterns if "*" not in pattern and "?" not in pattern)
     wild = "|".join(
         re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns if pattern not in plain

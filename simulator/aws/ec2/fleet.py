@@ -79,10 +79,10 @@ class Fleets:
         self._by_token: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Launch the requested instances, as far as there is capacity.
+        """Launch as many of the requested instances as capacity allows.
 
         Raises:
-            AwsError: For a malformed request or a token that was used for another one.
+            AwsError: For a malformed request, or a token that another request has used.
         """
         token, content = request.get("ClientToken", ""), _content(request)
         if token in self._by_token:
@@ -102,10 +102,10 @@ class Fleets:
         return answer
 
     def try_one(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer RunInstances with DryRun: what EC2 would say before it looks for capacity.
+        """Answer RunInstances with DryRun: EC2's checks before it looks for capacity.
 
         Raises:
-            AwsError: Always: what is wrong with the request, or that it would have succeeded.
+            AwsError: Always: the request's error, or DryRunOperation if it would have succeeded.
             UnansweredError: If an instance is to be launched: the functions launch with CreateFleet.
         """
         if not request.get("DryRun"):
@@ -269,7 +269,7 @@ class Fleets:
 
 
 def _token_of(request: Mapping[str, Any], number: int, wanted: int) -> str:
-    """The token in the record of an instance: one of its own where a request is for several, so that one means one instance."""
+    """Return the token recorded with an instance; requests for several get a token per instance, so that each is unique."""
     token = request.get("ClientToken", "")
     return f"{token}#{number}" if token and wanted > 1 else token
 

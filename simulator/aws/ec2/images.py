@@ -27,7 +27,7 @@ _ARCHITECTURES: Final = ("x86_64", "arm64")
 
 
 class _Variant(msgspec.Struct, frozen=True, order=True):
-    """One image of an alias: for which architecture, with which drivers."""
+    """One image of an alias: its architecture and drivers."""
 
     alias: str
     architecture: str
@@ -69,7 +69,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Images:
-    """Publishes images, describes them, and answers what the parameters say.
+    """Publishes images, describes them, and answers the aliases' SSM parameters.
 
     Args:
         on_publish: Called for each image.

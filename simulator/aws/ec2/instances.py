@@ -40,7 +40,7 @@ Bus = Callable[[str, str, dict[str, Any]], None]
 
 
 class Subnet(msgspec.Struct):
-    """One subnet; `free` is how many addresses are left, `held` which ones instances have."""
+    """One subnet; `free` counts the free addresses, `held` has the addresses of instances."""
 
     id: str
     zone: str
@@ -84,7 +84,7 @@ class Instance(msgspec.Struct, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs or is about to."""
+        """Return whether the instance is running or pending."""
         return self.state in (PENDING, RUNNING)
 
     @property
@@ -94,7 +94,7 @@ class Instance(msgspec.Struct, kw_only=True):
 
     @property
     def provider_id(self) -> str:
-        """As the cloud provider names it to Kubernetes."""
+        """Return its providerID in Kubernetes."""
         return f"aws:///{self.pool.zone}/{self.id}"
 
 
@@ -123,7 +123,7 @@ class Instances:
         self._on_end.append(listener)
 
     def all(self) -> tuple[Instance, ...]:
-        """Every instance that is not forgotten yet, the oldest first."""
+        """Return every instance that EC2 still lists, oldest first."""
         return tuple(self._all.values())
 
     def get(self, instance_id: str) -> Instance:
@@ -138,14 +138,14 @@ class Instances:
         return found
 
     def seen(self, age: timedelta) -> Mapping[str, Instance]:
-        """Return every instance as it was this long ago, the oldest first."""
+        """Return every instance as it was `age` ago, oldest first."""
         if not age:
             return self._all
         then = self._clock.now() - age
         return {name: _as_of(found, then) for name, found in self._all.items() if found.launched_at <= then}
 
     def launch(self, instance: Instance) -> None:
-        """Take in a new instance."""
+        """Add a new instance."""
         self._all[instance.id] = instance
         self._recorder.emit(
             "instanceLaunched",
@@ -181,7 +181,7 @@ class Instances:
         self._recorder.emit("instanceTagged", instance=instance_id, tags=dict(sorted(instance.tags.items())))
 
     def terminate(self, instance_ids: Iterable[str], by: str) -> None:
-        """End instances; all or none, as EC2 does.
+        """Terminate instances; all or none, as EC2 does.
 
         Raises:
             AwsError: If one of them does not exist.
@@ -195,13 +195,13 @@ class Instances:
         self._on_change.append(listener)
 
     def change_pool(self, instance: Instance, pool: Pool, price: int) -> None:
-        """The instance has left its reservation: from now on it is in this pool at this price."""
+        """Move the instance from its reservation to this pool at this price."""
         for listener in self._on_change:
             listener()
         instance.pool, instance.price, instance.reservation, instance.market = pool, price, "", ""
 
     def reclaim(self, instance_ids: Iterable[str]) -> None:
-        """EC2 takes instances back."""
+        """Terminate instances on EC2's behalf (spot reclaim)."""
         for instance_id in instance_ids:
             self._reclaim(self.get(instance_id))
 
@@ -258,7 +258,7 @@ class Instances:
 
 
 def no_instance(instance_id: str) -> AwsError:
-    """The error for an id that nothing has."""
+    """Return the error for an unknown instance id."""
     return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
 
 
@@ -270,12 +270,12 @@ def _as_of(instance: Instance, moment: datetime) -> Instance:
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in RFC 3339."""
+    """Return a moment in RFC 3339."""
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def is_spot(instance: Instance) -> bool:
-    """Whether EC2 may take it back: spot, or in a reservation that may be interrupted."""
+    """Return whether EC2 may reclaim it: spot, or in an interruptible reservation."""
     return instance.pool.capacity_type == labels.SPOT or instance.market == "interruptible-capacity-reservation"
 
 

@@ -30,13 +30,13 @@ def check_tags(request: Mapping[str, Any]) -> None:
 
 
 class LaunchChecks:
-    """Checks what a launch refers to.
+    """Checks a launch and the resources that it refers to.
 
     Args:
         profile_arn: Returns the ARN of an instance profile by its name or ARN; empty for none.
-        denies: The code with which a fault denies a pool, empty where none does.
-        placement_groups: Those that exist; None: the usual ones.
-        quotas: The account's vCPU quotas; None: none has a limit.
+        denies: Returns the error code with which a fault denies a pool, empty for none.
+        placement_groups: The existing groups; None: one of each strategy.
+        quotas: The account's vCPU quotas; None: no limits.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ class Network:
     """Subnets and one security group.
 
     Args:
-        zone_ids: By zone name, as far as known.
+        zone_ids: Zone ids by zone name, as far as known.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Network:
         return self._subnets.get(subnet_id)
 
     def set_free(self, zone: str, free: int) -> None:
-        """Set how many addresses are left in the zone's subnet."""
+        """Set the number of free addresses of the zone's subnet."""
         for subnet in self._subnets.values():
             if subnet.zone == zone:
                 subnet.free = free

@@ -1,4 +1,4 @@
-"""Computes how much of an instance its kubelet offers to pods (Kubernetes, node allocatable)."""
+"""Computes a node's capacity and allocatable (Kubernetes, node allocatable)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNALS: Final = {MEMORY: "memory.available", EPHEMERAL_STORAGE: "nodefs.availa
 
 
 def node_size(facts: NodeFacts, config: KubeletConfig) -> tuple[dict[str, int], dict[str, int]]:
-    """Capacity and allocatable of such a node whose kubelet is set up like this."""
+    """Return capacity and allocatable of a node with these facts and this kubelet configuration."""
     capacity = dict(facts.capacity)
     if config.max_pods is not None:
         capacity[PODS] = config.max_pods

@@ -15,7 +15,7 @@ from simulator.clock import VirtualClock
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """Requests at once, and requests a second from then on."""
+    """Bucket size, and refilled requests per second."""
 
     burst: int
     per_second: int
@@ -44,7 +44,7 @@ class RequestRates:
         """Take a token for the call.
 
         Raises:
-            AwsError: If none is left.
+            AwsError: If the bucket is empty.
         """
         rate = rate_of(call)
         if rate is None:

@@ -1,4 +1,4 @@
-"""The embedded account's capacity reservations and capacity blocks: described, launched into, over at their end."""
+"""The embedded account's capacity reservations and capacity blocks: they are described, launched into, and end."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Reservation(msgspec.Struct, kw_only=True):
 
     Attributes:
         total: How many instances it holds at most.
-        others: How many of its places instances outside of the cluster have.
-        starts_at, ends_at: When it becomes active, and when it is over; None: at once, never.
-        members: Ids of the instances in it that we know.
+        others: How many of its places are taken by instances outside the cluster.
+        starts_at, ends_at: When it becomes active, and when it ends; None: at once, never.
+        members: Ids of this cluster's instances in it.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Reservation(msgspec.Struct, kw_only=True):
 
     @property
     def free(self) -> int:
-        """How many more instances it takes."""
+        """Return how many more instances it can take."""
         return max(0, self.total - self.others - len(self.members))
 
 
@@ -73,7 +73,7 @@ class Reservations:
         instances.on_end(self._ended)
 
     def make(self, reservation: Reservation) -> None:
-        """Add a reservation, or replace the one of this id with its instances."""
+        """Add a reservation, or replace the one with this id and keep its instances."""
         known, now = self._all.get(reservation.id), self._clock.now()
         if known is not None:
             reservation.members = known.members
@@ -95,7 +95,7 @@ class Reservations:
         return self._all.get(reservation_id)
 
     def pool_for(self, template: Template, pool: Pool) -> Pool:
-        """The pool that a launch draws on: one into a reservation has a capacity type of its own."""
+        """Return the pool of a launch: launches into a reservation have a capacity type of their own."""
         if not template.reservation:
             return pool
         return msgspec.structs.replace(pool, capacity_type=labels.RESERVED)
@@ -116,7 +116,7 @@ class Reservations:
         return None
 
     def take(self, instance: Instance, template: Template) -> None:
-        """An instance was launched with this template."""
+        """Count an instance that was launched with this template."""
         found = self._all.get(template.reservation)
         if found is not None:
             found.members.add(instance.id)
@@ -149,7 +149,7 @@ class Reservations:
             self._instances.reclaim(sorted(reservation.members))
 
     def _end(self, reservation: Reservation, state: str) -> None:
-        """Instances of a block are gone by then; those of other reservations run on, as on-demand ones."""
+        """A block's instances have ended by then; instances of other reservations continue as on-demand."""
         if self._all.get(reservation.id) is not reservation or reservation.state in (EXPIRED, CANCELLED):
             return
         reservation.state = state

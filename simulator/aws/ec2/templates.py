@@ -1,4 +1,4 @@
-"""EC2's launch templates: made, described, deleted, and read as a fleet reads them."""
+"""EC2's launch templates: created, described, deleted, and read by fleets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Templates:
-    """Keeps launch templates, each with the one version that it is made with. `rng` draws their ids."""
+    """Keeps launch templates, each with its only version. `rng` draws their ids."""
 
     def __init__(self, clock: VirtualClock, rng: Random) -> None:
         self._clock = clock
@@ -137,7 +137,7 @@ def _values(template: _Kept, name: str) -> tuple[str, ...]:
 
 
 def read_template(template_id: str, name: str, number: int, data: Mapping[str, Any]) -> Template:
-    """A template's version from its data."""
+    """Return a template version from its request data."""
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(g for card in interfaces for g in card.get("Groups") or [])]
     profile = data.get("IamInstanceProfile") or {}

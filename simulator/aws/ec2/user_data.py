@@ -22,7 +22,7 @@ NODE_CONFIG: Final = "application/node.eks.aws"
 _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 _ALLOWED_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _READ_ONCE: Final = 1024
-"""Most parsed user data that are kept: a fleet has one for each launch template."""
+"""Maximum number of parsed user data to keep: a fleet has one per launch template."""
 
 _ALLOWED_LABELS: Final = frozenset(
     {
@@ -43,7 +43,7 @@ _BOOTSTRAP: Final = "/etc/eks/bootstrap.sh"
 
 
 class KubeletConfig(msgspec.Struct, kw_only=True):
-    """A kubelet's settings. Taints are as the Node shows them; reserved amounts and thresholds as written."""
+    """A kubelet's settings. Taints have the Node's form; reserved amounts and thresholds are as written."""
 
     labels: dict[str, str] = {}
     taints: list[dict[str, str]] = []

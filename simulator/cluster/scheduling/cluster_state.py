@@ -1,4 +1,4 @@
-"""The scheduler's picture of the nodes: what each offers, and what the pods on it take."""
+"""The scheduler's view of the nodes: their allocatable resources, and the requests of their pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulator.cluster.store import Change, Store
 
 
 class NodeRoom:
-    """One node: its allocatable, and what its pods use."""
+    """One node: its allocatable resources and the requests of its pods."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class NodeRoom:
         self.has_preference = False
 
     def show(self, node: JsonObject) -> None:
-        """Take over what the Node object says."""
+        """Update from the Node object."""
         self.node = node
         self.labels = labels_of(node)
         offered = status_of(node).get("allocatable") or status_of(node).get("capacity") or {}
@@ -78,7 +78,7 @@ class ClusterState:
         store.watch(self._namespace_changed, kinds.NAMESPACES)
 
     def admitting(self, pod_class: PodClass) -> list[NodeRoom]:
-        """The nodes that suit pods of the class by themselves, by name."""
+        """Return the nodes that suit pods of the class apart from other pods, by name."""
         known = self._admitting.get(pod_class.number)
         if known is not None and known[0] == self.shape_version:
             return known[1]
@@ -89,7 +89,7 @@ class ClusterState:
 
     @contextmanager
     def without_taint(self, key: str, effect: str) -> Iterator[None]:
-        """For as long as this lasts, nodes are seen without this taint."""
+        """Ignore this taint of nodes within the context."""
         shown = {name: room.node for name, room in self.nodes.items()}
         for room in self.nodes.values():
             kept = [t for t in spec_of(room.node).get("taints") or () if (t["key"], t["effect"]) != (key, effect)]
@@ -149,7 +149,7 @@ class ClusterState:
 
 
 def shape_of(node: JsonObject) -> tuple[object, ...]:
-    """What of a node decides which pods may go there."""
+    """Return the parts of a node that decide which pods may run there."""
     spec = spec_of(node)
     return labels_of(node), spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")
 

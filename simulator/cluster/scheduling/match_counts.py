@@ -1,4 +1,4 @@
-"""How many bound pods of a group run on each node, kept up to date as pods come and go."""
+"""Counts a group's bound pods on each node, updated as pods are bound and deleted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulator.cluster.selectors import selects_labels
 
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 Placement = tuple[PodClass, str, bool]
-"""A bound pod: its class, its node, whether it is going."""
+"""A bound pod: its class, its node, whether it is being deleted."""
 
 
 class MatchCounts:
@@ -55,7 +55,7 @@ class MatchCounts:
         return selects_labels(term.namespace_selector, self._namespace_labels(pod_class.namespace))
 
     def forget(self) -> None:
-        """Count again when next asked, since labels of namespaces have changed."""
+        """Drop the counts, since labels of namespaces have changed."""
         self._groups.clear()
 
 

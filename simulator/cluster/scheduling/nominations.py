@@ -17,7 +17,7 @@ class Nominations:
         self._node_of: dict[Key, str] = {}
 
     def note(self, key: Key, pod_class: PodClass | None, node: str) -> None:
-        """The pod waits, and its status names this node, or none; no class: it waits no more."""
+        """Record the nomination of a pending pod, or its absence; without a class, the pod is no longer pending."""
         former = self._node_of.pop(key, "")
         if former:
             self._by_node[former].pop(key)
@@ -26,7 +26,7 @@ class Nominations:
             self._by_node.setdefault(node, {})[key] = pod_class
 
     def held(self, node: str, key: Key, pod_class: PodClass) -> Mapping[str, int]:
-        """What other pods hold of the node against this one."""
+        """Return the resources of the node that nominations of other pods reserve against this pod."""
         held: dict[str, int] = {}
         for other, found in self._by_node.get(node, {}).items():
             if other != key and found.spec["priority"] >= pod_class.spec["priority"]:

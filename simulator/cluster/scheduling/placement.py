@@ -1,4 +1,4 @@
-"""Finds where one pod can go now, its best place, and why the other nodes are closed to it."""
+"""Finds the nodes that can take one pod now, the best of them, and why others cannot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Placement:
         self._volumes = VolumeRules(store, pod) if pod_class.has_volumes else None
 
     def best(self) -> NodeRoom | None:
-        """The node that the scheduler chooses, None if all are closed."""
+        """Return the node that the scheduler chooses, None if no node can take the pod."""
         if self._volumes is not None and self._volumes.problem:
             return None
         expected = self.nominated()
@@ -51,7 +51,7 @@ class Placement:
         return next((room for room in rooms if not self._closed_by(room)), None)
 
     def explain(self) -> str:
-        """Why no node will do, in the scheduler's words."""
+        """Return why no node can take the pod, in the scheduler's words."""
         if self._volumes is not None and self._volumes.problem:
             return f"0/{len(self._state.nodes)} nodes are available: {self._volumes.problem}."
         reasons = Counter(self._why_not(self._state.nodes[name]) for name in sorted(self._state.nodes))
@@ -59,13 +59,13 @@ class Placement:
         return f"0/{len(self._state.nodes)} nodes are available: {counted or 'no nodes available to schedule pods'}."
 
     def why_not(self, node: str) -> str:
-        """Why one node will not do, empty if it will."""
+        """Return why the node cannot take the pod, empty if it can."""
         if self._volumes is not None and self._volumes.problem:
             return self._volumes.problem
         return self._why_not(self._state.nodes[node])
 
     def _closed_by(self, room: NodeRoom) -> str:
-        """What closes a node that suits by itself, empty if it is open."""
+        """Return why a node that suits otherwise cannot take the pod, empty if it can."""
         held = self._state.nominations.held(room.name, self._key, self._class)
         scarce = room.lacks(self._class, held)
         if scarce:

@@ -1,4 +1,4 @@
-"""Extracts what the scheduler reads of a pod, once for all pods that are alike."""
+"""Extracts what the scheduler reads of a pod, once for all identical pods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def counts_others(self) -> bool:
-        """Whether other pods may open or close a node to these, beyond taking room."""
+        """Return whether other pods affect the choice of nodes for these, apart from resources."""
         return bool(self.affinity or self.anti_affinity or self.spread)
 
     def admits(self, node: JsonObject) -> bool:
@@ -69,7 +69,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
 
 
 class PodClasses:
-    """All classes met so far."""
+    """All classes seen so far."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, PodClass] = {}
@@ -124,7 +124,7 @@ def _read(number: int, pod: JsonObject, spec: JsonObject) -> PodClass:
 
 
 def effective_requests(spec: JsonObject) -> dict[str, int]:
-    """What the pod takes of a node: sidecars run beside the containers, other init containers before them."""
+    """Return the pod's requests: sidecars run beside the containers, other init containers before them."""
     beside: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.get("initContainers") or ():

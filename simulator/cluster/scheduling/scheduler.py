@@ -1,4 +1,4 @@
-"""The scheduler's loop: when waiting pods are tried, and the condition of those that fit nowhere."""
+"""The scheduler's loop: tries pending pods, and sets the condition of those that fit nowhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEDULER_DELAY: Final = timedelta(milliseconds=200)
 """From a pod's creation, or a change that may make room, to the attempt."""
 
 VERDICT_DELAY: Final = timedelta(milliseconds=100)
-"""From a vain attempt to the condition that says so: 0.3 s after creation, as measured on a real scheduler."""
+"""From a failed attempt to its condition: 0.3 s after creation, as measured on a real scheduler."""
 
 _DIGITS: Final = re.compile(r"\d+")
 _DEFAULT: Final = "default-scheduler"
@@ -51,7 +51,7 @@ class _Waiting(msgspec.Struct):
 
 
 class Scheduler:
-    """Binds pods to nodes. Pods that are alike fail together: one vain attempt speaks for all of them."""
+    """Binds pods to nodes. Identical pods fail together: one failed attempt counts for all of them."""
 
     def __init__(self, store: Store, binder: VolumeBinder) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Topology spread and pod (anti-)affinity: which domains are closed to a pod now."""
+"""Topology spread and pod (anti-)affinity: which domains cannot take a pod now."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class AffinityRules:
 
     @property
     def is_open(self) -> bool:
-        """Whether no rule closes any node."""
+        """Return whether no rule excludes any node."""
         return not (self._open or self._closed or self._repelled)
 
     def why_not(self, room: NodeRoom) -> str:
-        """Which rule closes the node, empty for none."""
+        """Return the rule that excludes the node, empty for none."""
         for key, domains in self._open:
             domain = room.labels.get(key)
             if domain is None or (domain not in domains and not self._is_first):

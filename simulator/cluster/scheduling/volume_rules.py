@@ -1,4 +1,4 @@
-"""What a pod's volumes ask of its node: their zones, where new ones may be made, how many the node can attach."""
+"""A pod's volumes restrict its node: their zones, topologies of new volumes, and the node's attachment limit."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Deployments:
         return self._scale(current, min(replicas, _size(current) + max(0, room)))
 
     def _shrink(self, available_min: int, current: JsonObject, old: list[JsonObject]) -> None:
-        """Take away old pods: first those that are not available anyway, then as many as may be missing."""
+        """Remove old pods: first unavailable ones, then as many as maxUnavailable allows."""
         pending_of_new = _size(current) - _available(current)
         surplus = _size(current) + sum(_size(o) for o in old) - available_min - pending_of_new
         sizes = {name_of(o): _size(o) for o in old}

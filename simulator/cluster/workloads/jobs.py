@@ -70,7 +70,7 @@ class Jobs:
             self._report(job, active=len(active), succeeded=len(succeeded), failed=failed)
 
     def _balance(self, job: JsonObject, active: list[JsonObject], succeeded: list[JsonObject]) -> list[JsonObject]:
-        """Create or delete pods so that as many are active as may be now."""
+        """Create or delete pods until the allowed number is active."""
         wanted = 0 if job["spec"]["suspend"] else job["spec"]["parallelism"]
         completions = job["spec"].get("completions")
         if completions is not None:

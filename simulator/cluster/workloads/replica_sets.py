@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: as many pods as they say."""
+"""ReplicaSets and ReplicationControllers: keep their number of pods."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ReplicaSets:
 
 
 def _deletion_rank(pod: JsonObject) -> tuple[object, ...]:
-    """Who goes first: unbound, then pending, not ready, cheap to delete, ready for the shortest time, the newest."""
+    """Rank pods for deletion: unbound first, then pending, not ready, cheap to delete, ready for the shortest time, newest."""
     cost = annotations_of(pod).get(labels.POD_DELETION_COST, "0")
     ready_since = condition_of(pod, "Ready").get("lastTransitionTime", "")
     return (
