@@ -35,7 +35,7 @@ class CommandReason(ReasonCode):
     AWAITS_APPROVAL = (
         "AwaitsApproval",
         "It waits for a person's approval.",
-        "Run Run `fleetwright approve ID --cluster NAME`; without approval it lapses after a day.",
+        "Run `fleetwright approve ID --cluster NAME`; without approval it lapses after a day.",
     )
     APPROVED = ("Approved", "A person approved it.")
     REJECTED = ("Rejected", "A person rejected it; its nodes are not proposed again until it would have expired.")

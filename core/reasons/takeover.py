@@ -75,17 +75,17 @@ class ReleaseReason(ReasonCode):
     LEAVING = (
         "Leaving",
         "Its node is being removed, and an object that is being deleted accepts no new finalizer.",
-        "Run Run `fleetwright resume`, wait until the node is gone, then pause and release again.",
+        "Run `fleetwright resume`, wait until the node is gone, then pause and release again.",
     )
     LAUNCHING = (
         "Launching",
         "Its instance was launched but is not stored in its claim yet.",
-        "Run Run `fleetwright resume`, wait until the node is ready, then pause and release again.",
+        "Run `fleetwright resume`, wait until the node is ready, then pause and release again.",
     )
     NOT_IN_TABLE = (
         "NotInTable",
         "The instance has Fleetwright's tag, but its claim is not in the table.",
-        "Run Run `fleetwright resume`: `reconcile` rebuilds the claim within minutes; then pause and release again.",
+        "Run `fleetwright resume`: `reconcile` rebuilds the claim within minutes; then pause and release again.",
     )
     GONE = (
         "Gone",

@@ -140,7 +140,7 @@ def test_what_may_not_change_does_not(admin: Admin) -> None:
     admin.patch(pools, "rich", {"spec": {"weight": 20}})
     with pytest.raises(PortError, match="kind cannot be changed"):
         admin.patch(pools, "rich", {"spec": {"template": {"spec": {"nodeClassRef": {"kind": "Other"}}}}})
-    with pytest.raises(PortError, match="replicas can neither be added"):
+    with pytest.raises(PortError, match="replicas can be neither added"):
         admin.patch(pools, "rich", {"spec": {"replicas": 1, "weight": None, "limits": None}})
     with pytest.raises(PortError, match="spec cannot be changed"):
         admin.patch(claims, "rich-0", {"spec": {"expireAfter": "1h"}})

@@ -38,7 +38,7 @@ def test_a_node_pool_with_too_many_labels_is_not_launched_from(tmp_path: Path) -
     assert result.summary["podsScheduled"] == 2
     found = condition(result, "large")
     assert found["status"] == "False"
-    assert "bytes, EC2 takes 16384" in found["message"]
+    assert "bytes, EC2 accepts 16384" in found["message"]
     assert condition(result, "small")["status"] == "True"
     denied = [call for call in named(result, "call") if call["call"] == "ec2:CreateFleet" and call["outcome"] != "ok"]
     assert denied == []

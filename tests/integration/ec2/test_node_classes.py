@@ -179,7 +179,7 @@ UNKNOWN_PROFILE = (
 def test_a_new_instance_profile_is_given_time(account: Account) -> None:
     """IAM makes it known within seconds; a denial would keep every new class waiting for a minute, with a warning."""
     account.denied = {"RunInstances": UNKNOWN_PROFILE}
-    with pytest.raises(TransientError, match="makes a new profile known"):
+    with pytest.raises(TransientError, match="a new profile in IAM is visible"):
         account.cloud.resolve(a_manifest())
     account.clock.pass_by(timedelta(seconds=10))
     account.denied = {}

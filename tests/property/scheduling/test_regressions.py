@@ -132,7 +132,7 @@ def test_a_pool_that_contradicts_itself_launches_nothing() -> None:
     """The pool launched nodes without the label that it requires."""
     pool = a_pool("default", Requirement.one_of(TEAM, "z"), NOT_Z)
     plan = _sound(a_snapshot(types=(a_type(),), node_pools=(pool,), pods=(a_pod(),)))
-    assert "contradicts itself" in plan.unschedulable[0].message
+    assert "contradictory requirements" in plan.unschedulable[0].message
 
 
 def test_a_label_that_a_pool_requires_stays_when_pods_narrow_it() -> None:

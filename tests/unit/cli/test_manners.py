@@ -65,7 +65,7 @@ def test_an_empty_input_is_reported_as_empty(tmp_path: Path, capsys: Capture) ->
     (tmp_path / "empty.yaml").write_text("---\n")
     for command in ("plan", "consolidate", "validate", "convert"):
         assert main([command, "-f", str(tmp_path / "empty.yaml")]) == 2
-        assert "holds no object" in capsys.readouterr().err, command
+        assert "has no object" in capsys.readouterr().err, command
         assert main([command, "-f", str(tmp_path / "empty.yaml"), "--allow-empty"]) == 0
 
 

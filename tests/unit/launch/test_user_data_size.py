@@ -63,7 +63,7 @@ def test_the_labels_of_a_node_pool_can_be_too_long() -> None:
     small, large = a_pool("small"), a_pool("large", labels={f"team-{n:02d}": "x" * 50 for n in range(80)})
     assert user_data_problem(node_class, CLUSTER, small) == ""
     problem = user_data_problem(node_class, CLUSTER, large)
-    assert re.search(r"EC2NodeClass default with the labels .*comes to \d{5} bytes, EC2 takes 16384", problem)
+    assert re.search(r"EC2NodeClass default with the labels .*has \d{5} bytes, EC2 accepts 16384", problem)
 
 
 def test_a_class_that_is_too_long_by_itself_is_no_fault_of_a_node_pool() -> None:

@@ -33,9 +33,9 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
         ({"paused": True}, "paused"),
         ({"strategy": {"type": "Recreate"}}, "no new pod before"),
         ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "no new pod before"),
-        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "lets the old pod go"),
-        ({"status": {"updatedReplicas": 0}}, "under way"),
-        ({"status": {"observedGeneration": 0}}, "under way"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "stops the old pod"),
+        ({"status": {"updatedReplicas": 0}}, "in progress"),
+        ({"status": {"observedGeneration": 0}}, "in progress"),
     ],
 )
 def test_other_deployments_are_not(changes: dict[str, Any], why: str) -> None:

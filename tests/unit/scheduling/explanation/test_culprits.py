@@ -81,9 +81,7 @@ def test_a_full_limit_reports_how_much_new_nodes_hold_until_they_are_launched() 
     snapshot = a_snapshot(types=types, node_pools=(a_pool("general", limits={"cpu": 8000}),), pods=pods)
     reason, message = explained(snapshot, "p8")
     assert reason == PodReason.LIMIT_REACHED
-    assert (
-        "the smallest suitable instance type has cpu 4; 2 new nodes of this plan count at the largest" in message
-    )
+    assert "the smallest suitable instance type has cpu 4; 2 new nodes of this plan count at the largest" in message
 
 
 def test_a_spread_names_the_unreachable_domain_and_what_makes_it_count() -> None:
@@ -121,9 +119,7 @@ def test_a_capacity_type_that_nothing_is_on_offer_with_is_named() -> None:
     pod = a_pod("web", node_selector=(Requirement.one_of(labels.CAPACITY_TYPE, "Spot"),))
     reason, message = explained(a_snapshot(types=(TYPE,), node_pools=(a_pool("general"),), pods=(pod,)), "web")
     assert reason == PodReason.REQUIREMENT_NOT_MET
-    assert (
-        "karpenter.sh/capacity-type In [Spot] is required, and its types are offered with on-demand, spot" in message
-    )
+    assert "karpenter.sh/capacity-type In [Spot] is required, and its types are offered with on-demand, spot" in message
 
 
 def test_requirements_that_exclude_each_other_name_the_one_that_leaves_nothing() -> None:

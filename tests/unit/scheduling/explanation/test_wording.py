@@ -122,7 +122,7 @@ SPLIT = (
         (
             {},
             {"node_selector": (AMD,), "required_terms": (NodeSelectorTerm((ARM,)),)},
-            f"the pod's requirements contradict each other: they allow no value of {labels.ARCH} is left",
+            f"the pod's requirements contradict each other: they allow no value of {labels.ARCH}",
         ),
     ],
 )

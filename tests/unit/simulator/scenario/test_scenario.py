@@ -66,7 +66,7 @@ def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("  steps: [{at: soon, price: {factor: 2}}]\n", "spec.steps[0].at: 'soon' is no duration"),
+        ("  steps: [{at: soon, price: {factor: 2}}]\n", "spec.steps[0].at: 'soon' is not a duration"),
         ("  steps: [{at: 1m}]\n", "spec.steps[0]: must hold exactly one of"),
         ("  steps: [{at: 1m, price: {factor: 2}, boot: {fail: 1}}]\n", "spec.steps[0]: must hold exactly one of"),
         ("  steps: [{at: 1m, prise: {factor: 2}}]\n", "unknown field `prise`"),
@@ -79,9 +79,9 @@ def test_every_step_of_the_contract_is_read(tmp_path: Path) -> None:
         ("  steps: [{at: 1m, fault: {call: x, kind: error, function: exe}}]\n", "fault.function: 'exe' is none of"),
         ("  steps: [{at: 1m, table: {}}]\n", "spec.steps[0].table: must hold either"),
         ("  steps: [{at: 1m, table: {lose: some}}]\n", "spec.steps[0].table.lose: 'some' is neither"),
-        ("  steps: [{at: 1m, table: {restore: soon}}]\n", "spec.steps[0].table.restore: 'soon' is no duration"),
+        ("  steps: [{at: 1m, table: {restore: soon}}]\n", "spec.steps[0].table.restore: 'soon' is not a duration"),
         ("  manifests: [gone]\n", "spec.manifests: "),
-        ("  start: yesterday\n", "spec.start: 'yesterday' is no time"),
+        ("  start: yesterday\n", "spec.start: 'yesterday' is not an RFC 3339 time"),
         ("  seed: many\n", "spec.seed"),
     ],
 )

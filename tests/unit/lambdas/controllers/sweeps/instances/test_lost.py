@@ -107,7 +107,7 @@ def test_of_sixty_claims_three_go_in_a_round() -> None:
     assert report.counts[LOST_INSTANCES_HELD] == 57
     (held,) = [decision for decision in report.decisions if decision.reason == "ManyInstancesGone"]
     assert held.message.startswith(
-        "EC2 knows the instances of 60 of 60 claims no more, i-x02 for one; 3 go in a round, the others later: "
+        "EC2 no longer lists the instances of 60 of 60 claims, such as i-x02; 3 are removed per round, the others later: "
     )
 
 
