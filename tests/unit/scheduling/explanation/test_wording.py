@@ -117,7 +117,7 @@ SPLIT = (
         (
             {},
             {"node_selector": (TEAM, Requirement.one_of("team", "b"))},
-            "the pod's requirements contradict each other: they allow no value of team is left",
+            "the pod's requirements contradict each other: they allow no value of team",
         ),
         (
             {},
