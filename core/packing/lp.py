@@ -130,6 +130,11 @@ class LinearProgram:
         index = np.arange(len(costs), dtype=np.int32)
         self._solver.changeColsCost(len(index), index, costs)
 
+    def set_upper(self, upper: Floats) -> None:
+        """Change the upper bounds of all columns."""
+        index = np.arange(len(upper), dtype=np.int32)
+        self._solver.changeColsBounds(len(index), index, np.zeros(len(upper)), upper)
+
     def solve(self) -> None:
         """Solve to the end: a time limit within would let the clock decide the result, also under a bound on steps."""
         self._solver.run()

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.dive import Diving
 from core.packing.heuristics.guided_rounding import cuts, guided_rounding
 from core.packing.heuristics.ruin_and_recreate import RuinAndRecreate, promising_types
 from core.packing.heuristics.separate_machines import separate_cost, separate_packing
 from core.packing.heuristics.two_type_rounding import two_type_packings
-from core.packing.problem import Packing, PackingProblem, right_sized
+from core.packing.problem import Ints, Packing, PackingProblem, right_sized
 from core.packing.relaxation.fluid_lp import FluidSolution
 from core.packing.relaxation.preparation import PreparedProblem
 from core.packing.search_budget import SearchBudget
@@ -26,11 +27,13 @@ class OptimizedPacking(msgspec.Struct, frozen=True, eq=False):
         packing: The packing.
         lower_bound: Nano-dollars per hour.
         known: Packings of the reduced problem whose loads column generation begins with; none where it is not worth its time.
+        loads: [load, item], what column generation found that machines may hold; none where it did not run.
     """
 
     packing: Packing
     lower_bound: int
-    known: Sequence[Packing] = ()
+    known: Sequence[Packing]
+    loads: Ints
 
 
 def improve(
@@ -41,19 +44,34 @@ def improve(
     budget: SearchBudget,
     settings: SearchSettings,
     known: Sequence[Packing] = (),
+    loads: Ints | None = None,
 ) -> OptimizedPacking:
     """Return a packing that costs no more than `incumbent`: rounding, column generation, then ruin and recreate.
 
-    With the `known` packings of an earlier search of the problem nothing is rounded again.
+    Args:
+        ready: The problem.
+        incumbent: A packing of it.
+        seed: Of what is drawn.
+        budget: What may be spent.
+        settings: When to stop.
+        known: Of an earlier search of the problem: with them the fluid solution is not rounded again.
+        loads: [load, item], what machines of a similar problem hold: column generation begins with them, and not by rounding
+            over two types.
     """
-    return _Stages(ready, seed, budget, settings).run(incumbent, known, is_quick=False)
+    return _Stages(ready, seed, budget, settings).run(incumbent, known, _no_loads(ready) if loads is None else loads)
 
 
 def round_only(
-    ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
+    ready: PreparedProblem,
+    incumbent: Packing,
+    *,
+    seed: int,
+    budget: SearchBudget,
+    settings: SearchSettings,
+    pairs: bool = True,
 ) -> OptimizedPacking:
-    """As `improve`, but only the rounding, which takes a fraction of a second."""
-    return _Stages(ready, seed, budget, settings).run(incumbent, (), is_quick=True)
+    """As `improve`, but only the rounding, which takes a fraction of a second; without `pairs` not over two types at a time."""
+    return _Stages(ready, seed, budget, settings).rounded(incumbent, pairs=pairs)
 
 
 def is_coarse(problem: PackingProblem, *, lower_bound: int, cost: int, machines: int, settings: StageSettings) -> bool:
@@ -61,6 +79,10 @@ def is_coarse(problem: PackingProblem, *, lower_bound: int, cost: int, machines:
     pods_max = settings.coarse_pods_per_machine_max * machines
     is_small = problem.counts.sum() <= pods_max and len(problem.counts) <= settings.coarse_items_max
     return bool(is_small and cost > lower_bound * (1 + settings.coarse_gap_relative))
+
+
+def _no_loads(ready: PreparedProblem) -> Ints:
+    return np.zeros((0, len(ready.reduced.counts)), dtype=np.int64)
 
 
 class _Stages:
@@ -74,21 +96,25 @@ class _Stages:
         self._budget = budget
         self._settings = settings
 
-    def run(self, incumbent: Packing, known: Sequence[Packing], *, is_quick: bool) -> OptimizedPacking:
+    def rounded(self, incumbent: Packing, *, pairs: bool) -> OptimizedPacking:
+        """The best packing that rounding finds."""
+        best = self._rounded(self._start(incumbent))
+        known = [*(self._two_type_packings() if pairs else ()), best] if self._is_coarse(best) else []
+        return self._checked(self._cheapest([*known, best]), known, _no_loads(self._ready))
+
+    def run(self, incumbent: Packing, known: Sequence[Packing], loads: Ints) -> OptimizedPacking:
         """The best packing that any stage finds, rechecked in integers."""
-        start = right_sized(self._problem, incumbent)
-        if separate_cost(self._problem) < start.cost(self._problem):
-            start = separate_packing(self._problem)
+        start = self._start(incumbent)
         best = start if known else self._rounded(start)
-        column_sources = list(known)
-        if not known and self._is_coarse(best):
-            column_sources = [*self._two_type_packings(), best]
-        best = self._cheapest([*column_sources, best])
-        is_closed = False
-        if not is_quick and self._is_coarse(best) and not self._budget.is_spent:
-            dived, is_closed = self._dived([*column_sources, best])
+        sources = list(known)
+        if len(known) <= 1 and self._is_coarse(best):
+            sources = [best] if len(loads) else [*self._two_type_packings(), best]
+        best = self._cheapest([*sources, best])
+        is_closed, found = False, _no_loads(self._ready)
+        if self._is_coarse(best) and not self._budget.is_spent:
+            dived, is_closed, found = self._dived([*sources, best], loads)
             best = self._cheapest([best, dived])
-        if not is_quick and not is_closed:
+        if not is_closed:
             best = RuinAndRecreate(
                 self._problem,
                 self._fluid,
@@ -96,9 +122,18 @@ class _Stages:
                 budget=self._budget,
                 settings=self._settings,
             ).improved(best)
+        return self._checked(best, sources, found)
+
+    def _start(self, incumbent: Packing) -> Packing:
+        """The incumbent, or a machine for each pod where that is cheaper."""
+        start = right_sized(self._problem, incumbent)
+        return separate_packing(self._problem) if separate_cost(self._problem) < start.cost(self._problem) else start
+
+    def _checked(self, best: Packing, known: Sequence[Packing], loads: Ints) -> OptimizedPacking:
+        """The packing in the numbers of the whole problem, rechecked in integers."""
         found = Packing(self._ready.kept[best.types], best.loads)
         found.check(self._ready.problem)
-        return OptimizedPacking(found, self._fluid.lower_bound, column_sources)
+        return OptimizedPacking(found, self._fluid.lower_bound, known, loads)
 
     def _rounded(self, best: Packing) -> Packing:
         """The best of a few ways to round the fluid solution, or the packing given."""
@@ -124,19 +159,20 @@ class _Stages:
             settings=self._settings,
         )
 
-    def _dived(self, known: list[Packing]) -> tuple[Packing, bool]:
-        """The packing of column generation and diving, which begin with the loads of known packings; and whether it is closed.
+    def _dived(self, known: list[Packing], loads: Ints) -> tuple[Packing, bool, Ints]:
+        """The packing of column generation and diving, whether it is closed, and the loads of all columns.
 
-        It is where it costs next to no more than machines that may be split: only new loads could make it cheaper.
+        It is closed where it costs next to no more than machines that may be split: only new loads could make it cheaper.
         """
         problem, settings = self._problem, self._settings
         pairs_allow = settings.stages.column_pairs_max // len(problem.counts)
         types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
         types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
-        start = [Packing(np.searchsorted(types, packing.types), packing.loads) for packing in known]
-        diving = Diving(problem.restricted(types), self._generator, self._budget, settings)
-        found = diving.packing(start, self._fluid.lower_bound)
-        return right_sized(problem, found), diving.is_closed(found)
+        start = [Columns(np.searchsorted(types, packing.types), packing.loads) for packing in known]
+        restricted = problem.restricted(types)
+        diving = Diving(restricted, self._generator, self._budget, settings)
+        found = diving.packing([*start, Columns.of_loads(restricted, loads)], self._fluid.lower_bound)
+        return right_sized(problem, found), diving.is_closed(found), diving.loads
 
     def _is_coarse(self, packing: Packing) -> bool:
         return is_coarse(

@@ -25,9 +25,12 @@ class SearchBudget(msgspec.Struct):
     @property
     def is_spent(self) -> bool:
         """Whether no further step may be taken."""
-        return (self.steps_max is not None and self.steps >= self.steps_max) or (
-            self.out_of_time is not None and self.out_of_time() >= 1
-        )
+        return (self.steps_max is not None and self.steps >= self.steps_max) or self.time_is_over
+
+    @property
+    def time_is_over(self) -> bool:
+        """Whether the brake is on."""
+        return self.out_of_time is not None and self.out_of_time() >= 1
 
     def step(self, *, ignore_time: bool = False) -> bool:
         """Take a step if one is left, and return whether it was taken.

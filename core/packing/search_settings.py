@@ -275,6 +275,12 @@ class RepackSettings(msgspec.Struct, frozen=True):
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.
     stop_gap_relative: float = 1e-3
+    # A zone of so many machines by the fluid program begins with the loads of other zones (ADR 218). On fewer machines few
+    # loads are bought twice, and the same first columns lead every zone to the same dives.
+    common_loads_machines_min: int = 100
+    # Share of its steps that such a zone takes, once: what one zone finds serves all, and a linear program decides nine of ten
+    # machines.
+    common_loads_steps_share: float = 0.5
     # Hostname groups that are resources of a problem, those that need the most machines: each widens every array.
     hostname_resources_max: int = 12
     # A group that needs fewer than one over this of the machines of the widest group finds them anyway.

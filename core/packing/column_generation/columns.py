@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from core.packing.problem import Ints, Packing, PackingProblem
+from core.packing.problem import NO_TYPE, Ints, Packing, PackingProblem
 
 
 class Columns(msgspec.Struct, frozen=True, eq=False):
@@ -30,6 +30,13 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
     def of_packing(cls, packing: Packing) -> Columns:
         """The columns that a packing uses; one that it uses several times is repeated."""
         return cls(packing.types, packing.loads)
+
+    @classmethod
+    def of_loads(cls, problem: PackingProblem, loads: Ints) -> Columns:
+        """Each load ([load, item]) on the cheapest type that holds it; loads that no type holds are left out."""
+        types = problem.cheapest_types(loads)
+        is_held = loads.any(axis=1) & (types != NO_TYPE) & (loads <= problem.fit[:, types].T).all(axis=1)
+        return cls(types[is_held], loads[is_held])
 
     @classmethod
     def of_single_items(cls, problem: PackingProblem) -> Columns:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.generation import ColumnGeneration
 from core.packing.column_generation.master_problem import MasterSolution
-from core.packing.column_generation.shadow_prices import ShadowPrices
 from core.packing.heuristics.value_packing import pack_by_value
 from core.packing.problem import (
     Floats,
@@ -37,15 +38,20 @@ class Diving:
         self._master = self._generation.master
         self._fractional_cost = 0.0
 
-    def packing(self, known: list[Packing], lower_bound: int) -> Packing:
-        """A packing of all pods, from the loads of known packings and new ones; dives repeat while they save.
+    @property
+    def loads(self) -> Ints:
+        """[load, item], the loads of all columns so far."""
+        return self._master.loads
+
+    def packing(self, known: Sequence[Columns], lower_bound: int) -> Packing:
+        """A packing of all pods, from known columns and new ones; dives repeat while they save.
 
         Args:
-            known: Packings whose loads are the first columns.
+            known: The first columns.
             lower_bound: Of the cost of any packing.
         """
-        for packing in known:
-            self._master.add(Columns.of_packing(packing))
+        for columns in known:
+            self._master.add(columns)
         self._generate(lower_bound, with_beam=False)
         best = self._best_dive(lower_bound)
         is_done = best.cost(self._problem) <= self._cost_done(lower_bound) or self._budget.is_spent
@@ -84,11 +90,14 @@ class Diving:
         """One dive. Its loads become columns: those for the last pods make the next solution and the next dive better."""
         demand, parts = self._problem.counts.copy(), list[Packing]()
         while demand.any():
-            if not self._budget.step(ignore_time=not parts):
+            # Once the steps are spent no columns are made, but what the program buys is better than packing by value, and
+            # takes less time.
+            may_price = self._budget.step(ignore_time=not parts)
+            if not may_price and self._budget.time_is_over:
                 item_values = self._master.solved(self._problem.counts).item_values
                 parts.append(self._packed_by_value(demand, item_values))
                 break
-            solution = self._master.solved(demand) if not parts else self._solved_and_priced(demand)
+            solution = self._solved_and_priced(demand) if parts and may_price else self._master.solved(demand)
             self._fractional_cost = self._fractional_cost if parts else solution.cost
             part = self._whole(solution, demand, bought_share_min)
             if not len(part.types):
@@ -110,12 +119,11 @@ class Diving:
 
     def _solved_and_priced(self, demand: Ints) -> MasterSolution:
         """The master's solution for the pods that are left, with columns made for them."""
-        solution, shadow_prices = self._master.solved(demand), ShadowPrices(self._problem, demand)
+        solution = self._master.solved(demand)
         for _ in range(self._settings.diving.pricing_rounds):
             values = solution.item_values
-            found = self._generation.greedy_columns(
-                demand, chosen_by=values, judged_by=values, resource_prices=shadow_prices.under(values)
-            )
+            prices = self._generation.shadow_prices.under(values, demand)
+            found = self._generation.greedy_columns(demand, chosen_by=values, judged_by=values, resource_prices=prices)
             if not self._master.add(found):
                 break
             solution = self._master.solved(demand)

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.generation import ColumnGeneration
-from core.packing.column_generation.shadow_prices import ShadowPrices, load_value_bound
+from core.packing.column_generation.shadow_prices import load_value_bound
 from core.packing.lp import IntegerLimits, LinearProgram, LpColumns, LpRows
 from core.packing.problem import Floats, Ints, MachineTypeIndex, Packing, PackingProblem
 from core.packing.search_budget import SearchBudget
@@ -37,11 +37,11 @@ def dual_bound(
         budget: What is left of the search's.
         settings: When to stop.
     """
-    generation, shadow_prices = ColumnGeneration(problem, generator, settings), ShadowPrices(problem, problem.counts)
+    generation = ColumnGeneration(problem, generator, settings)
     item_values = generation.item_values(Columns.of_packing(known), lower_bound, budget)
     near = 1 + settings.dual_bound.stop_gap_relative
     for _ in range(settings.dual_bound.rounds_max):
-        resource_prices = shadow_prices.under(item_values)
+        resource_prices = generation.shadow_prices.under(item_values)
         excess, columns = _value_for_price_max(
             problem,
             item_values=item_values,

@@ -28,6 +28,7 @@ class ColumnGeneration:
         self._generator = generator
         self._settings = settings
         self._greedy_finds_none = False
+        self.shadow_prices = ShadowPrices(problem)
         self.substitutions = Substitutions.of(problem)
         self.master = MasterProblem(problem, self.substitutions)
         self.master.add(Columns.of_single_items(problem))
@@ -45,7 +46,6 @@ class ColumnGeneration:
         """
         found_any = False
         settings, demand = self._settings.column_generation, self._problem.counts
-        shadow_prices = ShadowPrices(self._problem, demand)
         proven, center, idle = 0.0, None, 0
         costs = [math.inf] * settings.stalled_rounds
         while idle < settings.idle_rounds_max and budget.step():
@@ -59,7 +59,7 @@ class ColumnGeneration:
             tried = solution.item_values
             if center is not None and not idle:
                 tried = settings.smoothing * center + (1 - settings.smoothing) * tried
-            prices = shadow_prices.under(tried)
+            prices = self.shadow_prices.under(tried)
             excess = value_for_price_max(self._problem, demand=demand, item_values=tried, resource_prices=prices)
             if center is None or tried @ demand / excess > proven:
                 proven, center = float(tried @ demand / excess), tried / excess

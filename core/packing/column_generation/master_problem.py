@@ -50,6 +50,11 @@ class MasterProblem:
             coefficients[number, substitutions.pairs[:, 1]] = 1
             self._program.add_columns(LpColumns.dense(np.zeros(self._substitutions), coefficients))
 
+    @property
+    def loads(self) -> Ints:
+        """[load, item], the loads of all columns, one that several types hold once."""
+        return np.unique(np.array(self._loads, dtype=np.int64), axis=0)
+
     def add(self, columns: Columns) -> int:
         """Make columns known, and return how many were new."""
         new = [i for i, key in enumerate(columns.keys()) if self._is_new(key)]

@@ -9,18 +9,20 @@ from core.packing.problem import Floats, Ints, PackingProblem
 
 
 class ShadowPrices:
-    """The fractional knapsacks of all types as one linear program, solved again and again under other item values.
+    """The fractional knapsacks of all types as one linear program, solved again and again under other item values and demands.
 
     For every type t: maximise  Σ_i item_values[i] x[i, t]  subject to  Σ_i requests[i, r] x[i, t] ≤ capacity[t, r]  for every
     resource r,  0 ≤ x[i, t] ≤ min(fit[i, t], demand[i]).  Rows are scaled to a capacity of one and values to the type's price.
     """
 
-    def __init__(self, problem: PackingProblem, demand: Ints) -> None:
-        """Build the program for so many pods of each item ([item])."""
-        pods_max = np.minimum(problem.fit, demand[:, None])
+    def __init__(self, problem: PackingProblem) -> None:
+        """Build the program for all pods."""
+        pods_max = np.minimum(problem.fit, problem.counts[:, None])
         self._prices = problem.prices.astype(float)
         self._requested = np.flatnonzero(problem.requests.any(axis=0))
         self._item, self._host = np.nonzero(pods_max > 0)
+        self._fit = problem.fit[self._item, self._host]
+        self._all = self._demand = problem.counts
         self._capacity = np.maximum(problem.capacity[:, self._requested], 1).astype(float)
         self._shape = (len(self._capacity), problem.requests.shape[1])
         # One variable for each pair (item, host) where a pod fits, with one coefficient in each of the host's rows, which are
@@ -36,8 +38,17 @@ class ShadowPrices:
         )
         self._program = LinearProgram(LpRows.at_most(np.ones(self._capacity.size)), columns, presolve=False)
 
-    def under(self, item_values: Floats) -> Floats:
-        """[type, resource], nano-dollars per hour for one unit of a resource where pods are worth `item_values` ([item])."""
+    def under(self, item_values: Floats, demand: Ints | None = None) -> Floats:
+        """[type, resource], nano-dollars per hour for one unit of a resource.
+
+        Args:
+            item_values: [item], what a pod is worth.
+            demand: [item], how many pods there are; all of them if None.
+        """
+        demand = self._all if demand is None else demand
+        if not np.array_equal(demand, self._demand):
+            self._demand = demand
+            self._program.set_upper(np.minimum(self._fit, demand[self._item]).astype(float))
         self._program.set_costs(-item_values[self._item] / self._prices[self._host])
         self._program.solve()
         duals = np.maximum(-self._program.row_duals(), 0).reshape(self._capacity.shape)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from core.packing.optimize import OptimizedPacking, improve, round_only
 from core.packing.relaxation.preparation import prepared_with_flexibility
@@ -10,10 +12,14 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
+from core.scheduling.optimization.subproblems.zone_loads import ZoneLoads, loads_from
 
 
 class SubproblemSearch:
-    """The best packing of one subproblem so far."""
+    """The best packing of one subproblem so far.
+
+    A large zone begins with the loads that were found for others; its columns are searched once (ADR 218).
+    """
 
     def __init__(self, subproblem: Subproblem, budget: SearchBudget, settings: SearchSettings) -> None:
         self._subproblem = subproblem
@@ -23,6 +29,8 @@ class SubproblemSearch:
         is_priced = bool(problem.prices.all())
         self._ready = prepared_with_flexibility(problem, settings, budget) if is_priced else None
         self._best: OptimizedPacking | None = None
+        machines = self._ready.fluid.machines.sum() if self._ready and subproblem.zone else 0
+        self._takes_loads = bool(machines >= settings.repack.common_loads_machines_min)
 
     @property
     def gap(self) -> int:
@@ -31,21 +39,46 @@ class SubproblemSearch:
             return 0
         if self._best is None:
             return int(self._ready.fluid.lower_bound) + 1
+        if self._takes_loads and len(self._best.loads):
+            return 0
         bound = self._best.lower_bound
         gap = self._best.packing.cost(self._ready.problem) - bound
         return gap if gap > bound * self._settings.repack.stop_gap_relative else 0
 
-    def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool) -> bool:
-        """Search once, and return whether that found anything cheaper."""
+    @property
+    def steps_share(self) -> float:
+        """The share of its steps that it takes at once."""
+        return self._settings.repack.common_loads_steps_share if self._takes_loads else 1.0
+
+    @property
+    def loads(self) -> ZoneLoads | None:
+        """What column generation found that machines may hold, for other subproblems."""
+        if self._best is None or not len(self._best.loads):
+            return None
+        return ZoneLoads(list(self._subproblem.counts), self._best.loads)
+
+    def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool, elsewhere: Sequence[ZoneLoads] = ()) -> bool:
+        """Search once, and return whether that found anything cheaper. Columns begin with loads from elsewhere, too."""
         if self._ready is None:
             return False
         problem, before = self._ready.problem, self._best
         start = before.packing if before else self._subproblem.incumbent(problem)
         if is_quick:
-            self._best = round_only(self._ready, start, seed=seed, budget=budget, settings=self._settings)
+            self._best = round_only(
+                self._ready, start, seed=seed, budget=budget, settings=self._settings, pairs=not self._takes_loads
+            )
         else:
-            known = before.known if before else ()
-            self._best = improve(self._ready, start, seed=seed, budget=budget, settings=self._settings, known=known)
+            groups, counts = list(self._subproblem.counts), self._ready.reduced.counts
+            loads = [loads_from(one, groups, counts) for one in elsewhere] if self._takes_loads else []
+            self._best = improve(
+                self._ready,
+                start,
+                seed=seed,
+                budget=budget,
+                settings=self._settings,
+                known=before.known if before else (),
+                loads=np.unique(np.concatenate(loads), axis=0) if loads else None,
+            )
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
     def claims(self) -> list[InFlightClaim]:
@@ -71,8 +104,11 @@ def search(
         saved = False
         for position, one in enumerate(widest_first):
             portion = budget.portion(gaps[position] / sum(gaps[position:]))
-            saved |= one.advance(seed + number, portion, is_quick=is_quick)
-            budget.steps += portion.steps
+            taken = portion if is_quick else portion.portion(one.steps_share)
+            elsewhere = [other.loads for other in searches if other is not one and other.loads is not None]
+            saved |= one.advance(seed + number, taken, is_quick=is_quick, elsewhere=elsewhere)
+            # Steps that a large zone leaves are not taken by others.
+            budget.steps += taken.steps if taken.steps_max == portion.steps_max else portion.steps_max or 0
         if not saved or budget.is_spent:
             break
     return searches

@@ -34,6 +34,14 @@ def test_columns_and_bounds_change_between_solutions() -> None:
     assert program.column_values().tolist() == pytest.approx([0, 4, 0])
 
 
+def test_upper_bounds_change_between_solutions() -> None:
+    program = LinearProgram(LpRows.at_most(np.array([3.0])), LpColumns.dense(np.array([-5.0]), np.array([[2.0]])))
+    for upper, most in ((1.0, 1.0), (9.0, 1.5)):
+        program.set_upper(np.array([upper]))
+        program.solve()
+        assert program.column_values().tolist() == pytest.approx([most])
+
+
 def test_a_capacity_row_has_a_negative_dual() -> None:
     columns = LpColumns.dense(np.array([-5.0]), np.array([[2.0]]))
     program = LinearProgram(LpRows.at_most(np.array([3.0])), columns)

@@ -16,7 +16,6 @@ from tests.unit.packing.problems import (
     SIZES,
     a_problem,
     cheapest_cost,
-    of_every_size,
     one_pod_per_machine,
     with_large_pods,
     with_small_pods,
@@ -104,16 +103,13 @@ def test_column_generation_is_for_wide_gaps_on_machines_that_hold_few_pods() -> 
     assert not is_coarse(problem, lower_bound=100, cost=103, machines=1, settings=stages)
 
 
-def test_column_generation_begins_with_what_the_quick_stages_found() -> None:
-    """Otherwise, a zone's roundings are made twice, and the steps for its columns are spent before they are found."""
-    problem = of_every_size(200, apart=60)
-    ready = prepared(problem, SETTINGS)
-    quick = round_only(ready, one_pod_per_machine(problem), seed=0, budget=SearchBudget(20), settings=SETTINGS)
-    assert len(quick.known) > 1
-    budgets = SearchBudget(12), SearchBudget(12)
-    afresh, goes_on = (
-        improve(ready, quick.packing, seed=0, budget=budget, settings=SETTINGS, known=known).packing.cost(problem)
-        for budget, known in zip(budgets, ((), quick.known), strict=True)
+def test_column_generation_begins_with_known_loads() -> None:
+    """Otherwise, what one zone's search found is searched again for every other zone."""
+    problem = with_large_pods(1)
+    ready, before = prepared(problem, SETTINGS), one_pod_per_machine(problem)
+    thorough = improve(ready, before, seed=0, budget=SearchBudget(60), settings=SETTINGS)
+    afresh, with_loads = (
+        improve(ready, before, seed=1, budget=SearchBudget(3), settings=SETTINGS, loads=loads).packing.cost(problem)
+        for loads in (None, thorough.loads)
     )
-    assert goes_on <= afresh
-    assert goes_on <= quick.packing.cost(problem)
+    assert with_loads < afresh

@@ -17,6 +17,13 @@ def test_a_budget_ends_by_steps_and_by_the_callers_clock() -> None:
     assert SearchBudget(None, lambda: False).step()
 
 
+def test_spent_steps_are_not_the_clocks() -> None:
+    """Otherwise, what is cheap to finish stops with the steps, or goes on after the deadline."""
+    assert not SearchBudget(0).time_is_over
+    assert not SearchBudget(0, lambda: 0.99).time_is_over
+    assert SearchBudget(5, lambda: 1.0).time_is_over
+
+
 def test_a_step_that_ignores_time_still_counts() -> None:
     """Otherwise, a bound on steps does not bound the first stage."""
     budget = SearchBudget(1, lambda: True)

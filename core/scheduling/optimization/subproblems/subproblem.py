@@ -28,6 +28,7 @@ class Subproblem:
 
     Attributes:
         counts: How many packing items each item group has.
+        zone: The zone that all items are packed in; empty for any.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Subproblem:
         zone: str = "",
     ) -> None:
         """Take the items of each node; with a zone, all of them are to be packed there."""
+        self.zone = zone
         self._context = context
         self._scope = scope
         self._settings = settings

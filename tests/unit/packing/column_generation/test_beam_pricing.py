@@ -15,7 +15,7 @@ from tests.unit.packing.problems import SETTINGS, best_values, with_values
 
 
 def found(problem: PackingProblem, values: Floats, settings: BeamPricingSettings = SETTINGS.beam_pricing) -> Columns:
-    prices = ShadowPrices(problem, problem.counts).under(values)
+    prices = ShadowPrices(problem).under(values)
     beam = BeamPricing(
         problem,
         problem.counts,

@@ -20,6 +20,15 @@ def test_a_column_has_at_most_the_existing_pods() -> None:
     assert columns.loads.tolist() == [[3]]
 
 
+def test_loads_are_held_by_the_cheapest_types() -> None:
+    """Loads that are empty, that no machine has the capacity for, or whose pods must be apart are no columns."""
+    problem = a_problem([(1, 2), (1, 7)], [9, 9], per_machine_max=[0, 2])
+    loads = np.array([[1, 0], [0, 1], [0, 0], [1, 2], [0, 3], [99, 0]])
+    columns = Columns.of_loads(problem, loads)
+    assert columns.loads.tolist() == [[1, 0], [0, 1], [1, 2]]
+    assert columns.types.tolist() == [0, 1, 3]
+
+
 def test_columns_are_distinguished_by_type_and_load() -> None:
     columns = Columns.of_packing(Packing(np.array([0, 1, 0]), np.array([[1], [1], [1]])))
     assert len(columns) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.packing.column_generation.columns import Columns
 from core.packing.column_generation.dive import Diving
 from core.packing.problem import Packing, PackingProblem
 from core.packing.relaxation.fluid_lp import relax
@@ -14,7 +15,7 @@ from tests.unit.packing.problems import MILLS, SETTINGS, a_problem, one_pod_per_
 
 def dived(problem: PackingProblem, steps: int, known: list[Packing] | None = None) -> Packing:
     diving = Diving(problem, np.random.default_rng(0), SearchBudget(steps), SETTINGS)
-    return diving.packing(known or [], relax(problem, SETTINGS).lower_bound)
+    return diving.packing([Columns.of_packing(one) for one in known or []], relax(problem, SETTINGS).lower_bound)
 
 
 def test_pods_that_never_fit_together_get_a_machine_each() -> None:

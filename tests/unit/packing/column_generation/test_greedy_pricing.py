@@ -22,7 +22,7 @@ def found(
         problem.counts,
         chosen_by=values,
         judged_by=values,
-        resource_prices=ShadowPrices(problem, problem.counts).under(values),
+        resource_prices=ShadowPrices(problem).under(values),
         value_per_price_min=1.0,
         generator=np.random.default_rng(0),
         settings=settings,

@@ -1,0 +1,60 @@
+"""Takes over loads from another zone's subproblem: machines there hold much the same pods at much the same prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from core.packing.problem import Ints
+from core.scheduling.optimization.items.item_groups import ItemGroup
+
+_Kind = tuple[object, ...]
+
+
+class ZoneLoads(msgspec.Struct, frozen=True, eq=False):
+    """What machines of another subproblem may hold.
+
+    Attributes:
+        groups: The other's item groups, in the order of its items.
+        loads: [load, item], how many items of each group one machine holds.
+    """
+
+    groups: Sequence[ItemGroup]
+    loads: Ints
+
+
+def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> Ints:
+    """[load, item], the loads without pods that are not here.
+
+    Args:
+        found: Loads of another subproblem.
+        groups: This one's item groups, in the order of its items.
+        counts: [item], how many pods of it are here.
+    """
+    # here[k] is the item whose pods found.loads[:, k] are, -1 for none; no load has more of an item than there are.
+    numbers = {kind: number for number, kind in enumerate(_kinds(groups))}
+    here = np.array([numbers.get(kind, -1) for kind in _kinds(found.groups)], dtype=np.int64)
+    loads = np.zeros((len(found.loads), len(groups)), dtype=np.int64)
+    loads[:, here[here >= 0]] = found.loads[:, here >= 0]
+    return np.minimum(loads, counts)
+
+
+def _kinds(groups: Sequence[ItemGroup]) -> list[tuple[_Kind, int]]:
+    """[item], what a group is wherever it runs, and how many such groups come before it: requirements name the zone."""
+    before: dict[_Kind, int] = {}
+    found: list[tuple[_Kind, int]] = []
+    for group in groups:
+        options = tuple((option.template_index, option.allowed) for option in group.options)
+        kind: _Kind = (
+            group.requests,
+            group.is_fixed,
+            options,
+            group.hostname_requests,
+            group.per_machine_max,
+            group.capped_by,
+        )
+        found.append((kind, before.get(kind, 0)))
+        before[kind] = before.get(kind, 0) + 1
+    return found
