@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -47,29 +48,35 @@ def test_an_event_names_its_object_and_its_writer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("about", "written"),
+    ("make", "given", "written"),
     [
-        (kube_events.about_node("n"), {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}),
-        (kube_events.about_node_claim("c"), {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "c"}),
+        (kube_events.about_node, "n", {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}),
+        (kube_events.about_node_claim, "c", {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "c"}),
         (
-            kube_events.about_node_pool({"metadata": {"name": "p", "uid": "u"}}),
+            kube_events.about_node_pool,
+            {"metadata": {"name": "p", "uid": "u"}},
             {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "p", "uid": "u"},
         ),
         (
-            kube_events.about_node_class({"metadata": {"name": "p"}}),
+            kube_events.about_node_class,
+            {"metadata": {"name": "p"}},
             {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "name": "p"},
         ),
-        (kube_events.about_node_pool({}), {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": ""}),
-        (
-            kube_events.about_pod("ns", "p"),
-            {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "ns"},
-        ),
+        (kube_events.about_node_pool, {}, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": ""}),
     ],
 )
-def test_a_reference_is_found_by_kubectl_describe(about: dict[str, str], written: dict[str, str]) -> None:
+def test_a_reference_is_found_by_kubectl_describe(
+    make: Callable[[Any], dict[str, str]], given: object, written: dict[str, str]
+) -> None:
+    about = make(given)
     assert about == written
-    event = warning(about, "r", "m", NOW, identity="x")
-    assert event["metadata"]["namespace"] == written.get("namespace", "default")
+    assert warning(about, "r", "m", NOW, identity="x")["metadata"]["namespace"] == "default"
+
+
+def test_a_reference_to_a_pod_names_its_namespace() -> None:
+    about = kube_events.about_pod("ns", "p")
+    assert about == {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "ns"}
+    assert warning(about, "r", "m", NOW, identity="x")["metadata"]["namespace"] == "ns"
 
 
 def test_events_of_one_identity_share_a_name_for_an_hour() -> None:
