@@ -206,14 +206,18 @@ class SchedulingContext:
         return used_by_pool(staying, (t.pool for t in self.templates), self._unlaunched())
 
     def _count_bound(self, signatures: PodSignatures) -> None:
-        """Count for every signature where its pods run, except those that terminate or get a new place in this plan."""
+        """Count for every signature where its pods are, except those that get another place in this plan.
+
+        Pods count that are bound to a Node: those of one that has vanished run nowhere (Karpenter).
+        """
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:
             position = node.index
-            for pod in node.state.pods:
-                if not pod.is_terminating and id(pod) not in moving:
-                    bound = signatures.of(pod).signature.bound
-                    bound[position] = bound.get(position, 0) + 1
+            for pod in node.state.pods if node.state.node is not None else ():
+                if id(pod) not in moving:
+                    signature = signatures.of(pod).signature
+                    counts = signature.ending if pod.is_terminating else signature.bound
+                    counts[position] = counts.get(position, 0) + 1
 
 
 def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:

@@ -22,6 +22,7 @@ from core.scheduling.greedy.queue import least_of, least_requests_from
 from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep, with_all_preferences
 from core.scheduling.primitives.resource_vector import Vector, minus
+from core.scheduling.topology.departures import NO_DEPARTURES, Departures
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
@@ -66,7 +67,8 @@ class GreedyScheduler:
 
     Attributes:
         leaving: Positions of nodes that offer no room.
-        vanished: The leaving nodes that this plan removes: their pods do not count, and they use no limits.
+        vanished: The leaving nodes that this plan removes: those of their pods that it places elsewhere do not count there, and
+            they use no limits.
         first: Groups of pods that are placed before the others.
         guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
         seats: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
@@ -90,13 +92,21 @@ class GreedyScheduler:
     unplaceable: set[tuple[int, int, bool]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        topology, vanished = self.context.topology, sorted(self.vanished)
-        domain_counts = DomainCounts(topology, vanished)
-        self.state = PlanState(self.context, domain_counts, self.context.plan_constraints(vanished))
+        domain_counts = DomainCounts(self.context.topology, self._departures())
+        self.state = PlanState(self.context, domain_counts, self.context.plan_constraints(sorted(self.vanished)))
         domain_choice, profiles = self._domain_choice(domain_counts), ClaimProfiles()
         self.nodes = ExistingNodeSearch(self.state, self.leaving)
         self.claims = OpenClaimSearch(self.state, domain_choice, profiles)
         self.new = NewClaims(self.state, domain_choice, profiles)
+
+    def _departures(self) -> Departures:
+        """The pods of this plan that come from nodes which it removes."""
+        if not self.vanished:
+            return NO_DEPARTURES
+        at = self.context.positions.get
+        pods = ((group.pod_group.signature, pod) for group in self.pending_groups for pod in group.pods)
+        found = ((signature, pod, at(pod.node_name, -1)) for signature, pod in pods if pod.node_name)
+        return Departures.of(self.vanished, (one for one in found if one[2] in self.vanished))
 
     def _domain_choice(self, domain_counts: DomainCounts) -> DomainChoice:
         together = self._unbound if self.shares_node else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ class PodSignature(msgspec.Struct, eq=False):
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
+        ending: Node position → how many more of them terminate there, which count for the pods that they avoid alone.
     """
 
     index: int
@@ -40,6 +41,13 @@ class PodSignature(msgspec.Struct, eq=False):
     repelled_by: tuple[TopologyGroupId, ...] = ()
     avoids: tuple[TopologyGroupId, ...] = ()
     bound: dict[int, int] = msgspec.field(default_factory=dict)
+    ending: dict[int, int] = msgspec.field(default_factory=dict)
+
+    def counted(self, *, with_ending: bool) -> Iterator[tuple[int, int]]:
+        """Return node position and number of the pods that count there, terminating ones only where asked for."""
+        yield from self.bound.items()
+        if with_ending:
+            yield from self.ending.items()
 
     def may_run_anywhere(self, key: str) -> bool:
         """Whether the pods' own required node affinity does not restrict a label."""

@@ -10,6 +10,7 @@ from core.scheduling.capacity.claim_profile import ClaimProfile
 from core.scheduling.pods.pod_group import PodSignature, TopologyRule
 from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask, TopologyGroupId
 from core.scheduling.primitives.memo import memo
+from core.scheduling.topology.departures import NO_DEPARTURES, Departures
 from core.scheduling.topology.group_domains import Counts
 from core.scheduling.topology.hostname_counts import HostnameCounts
 from core.scheduling.topology.topology import Topology
@@ -25,28 +26,27 @@ Effect = tuple[TopologyGroupId, str | None, bool]
 class DomainCounts:
     """Counts of running pods that stay, and of pods that the plan has placed so far."""
 
-    def __init__(self, topology: Topology, vanished: Iterable[int]) -> None:
+    def __init__(self, topology: Topology, departures: Departures = NO_DEPARTURES) -> None:
         """Start with the running pods.
 
         Args:
             topology: The groups.
-            vanished: Positions of nodes whose pods do not count: the plan removes these nodes.
+            departures: The nodes that the plan removes, and those of their pods that do not count there.
         """
         self._topology = topology
-        self._vanished = tuple(vanished)
+        self._departures = departures
         self._counts: dict[TopologyGroupId, Counts] = {}
         self._doubtful: dict[TopologyGroupId, Counts] = {}
         self._hostnames: dict[TopologyGroupId, HostnameCounts] = {}
         self._effects: Callable[[PodSignature, ClaimProfile], tuple[Effect, ...]] = memo(partial(_effects, topology))
 
-    @property
-    def vanished(self) -> tuple[int, ...]:
-        """Positions of nodes whose pods do not count."""
-        return self._vanished
+    def at_start(self) -> DomainCounts:
+        """Return the counts as they were before the plan placed any pod."""
+        return DomainCounts(self._topology, self._departures)
 
     def copy(self) -> DomainCounts:
         """Return an independent copy of the counts."""
-        other = DomainCounts(self._topology, self._vanished)
+        other = DomainCounts(self._topology, self._departures)
         other._counts = {group: dict(counts) for group, counts in self._counts.items()}
         other._doubtful = {group: dict(counts) for group, counts in self._doubtful.items()}
         other._hostnames = {group: hostnames.copy() for group, hostnames in self._hostnames.items()}
@@ -158,13 +158,12 @@ class DomainCounts:
 
     def _starting(self, group: TopologyGroupId) -> Counts:
         counts = dict(self._topology.domains.running(group))
-        if not self._vanished:
+        if not self._departures.positions:
             return counts
-        # By pods instead of nodes: a plan may remove hundreds of nodes, few of which run pods of the group.
-        vanished = frozenset(self._vanished)
+        with_ending = self._topology.groups[group].counts_ending
         for signature in self._topology.counted(group):
-            for position, pods in signature.bound.items():
-                domain = self._topology.domains.at(group, position) if position in vanished else None
+            for position, pods in self._departures.counted(signature, with_ending=with_ending):
+                domain = self._topology.domains.at(group, position)
                 if domain is not None:
                     counts[domain] -= pods
         return {domain: count for domain, count in counts.items() if count or self._may_be_empty(group, domain)}
@@ -176,7 +175,7 @@ class DomainCounts:
             return False
         if domain in domains.possible(number):
             return True
-        gone = sum(domains.at(number, position) == domain for position in self._vanished)
+        gone = sum(domains.at(number, position) == domain for position in self._departures.positions)
         return domains.of_nodes(number).get(domain, 0) > gone
 
 

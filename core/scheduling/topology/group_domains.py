@@ -110,8 +110,9 @@ def _running(
     # The least loaded domain of a spread may be an empty one; elsewhere, a domain without pods says nothing.
     knows_empty = groups[number].kind == SPREAD and not groups[number].is_hostname
     counts = dict.fromkeys((*possible(number), *of_nodes(number)), 0) if knows_empty else {}
+    with_ending = groups[number].counts_ending
     for signature in counted(number):
-        for position, count in signature.bound.items():
+        for position, count in signature.counted(with_ending=with_ending):
             domain = at(number, position)
             if domain is not None:
                 counts[domain] = counts.get(domain, 0) + count

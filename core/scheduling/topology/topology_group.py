@@ -79,6 +79,11 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
         """Whether each node is a domain of its own."""
         return self.key == labels.HOSTNAME
 
+    @property
+    def counts_ending(self) -> bool:
+        """Whether terminating pods count: a required anti-affinity holds until its pod is gone (Karpenter, kube-scheduler)."""
+        return self.kind == INVERSE
+
     def selects(self, namespace: str, pod_labels: Mapping[str, str]) -> bool:
         """Whether the rule selects a pod."""
         if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):

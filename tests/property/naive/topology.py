@@ -140,7 +140,7 @@ class Rules:
         return found
 
     def counts(self, pod: Pod) -> bool:
-        """Whether anti-affinity counts a pod: not a terminating one, but the successor of one that is planned for."""
+        """Whether a selector counts a pod: not a terminating one, but the successor of one that is planned for."""
         return pod.key not in self.fading
 
     def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
@@ -192,7 +192,7 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
                 return f"{pod.key} keeps away from {other} by {view.term.topology_key}"
     for other, number in sorted(rules.located.items()):
         owner = rules.pods[other]
-        if other == pod.key or not rules.counts(owner):
+        if other == pod.key:
             continue
         for term in owner.spec.anti_affinity:
             domain = place.domain(term.topology_key)

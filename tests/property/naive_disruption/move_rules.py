@@ -8,7 +8,6 @@ import msgspec
 
 from core import labels
 from core.model.plan import Binding, Command, Plan
-from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from tests.property.naive.laws import launched
 from tests.property.naive.node_rules import node_violations
@@ -32,7 +31,7 @@ def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
     needed = {key for claim in command.replacements for key in claim.pods} | {move.pod for move in command.moves}
     world = msgspec.structs.replace(
         snapshot,
-        pods=tuple(pod for pod in snapshot.pods if pod.key in needed or _remains(snapshot, command, pod)),
+        pods=tuple(pod for pod in snapshot.pods if pod.key in needed or not is_pending(snapshot, pod)),
         marked_for_deletion=(*snapshot.marked_for_deletion, *command.claims),
     )
     new = {claim.name for claim in command.replacements}
@@ -57,11 +56,6 @@ def _goes_first(snapshot: Snapshot, command: Command) -> Iterator[str]:
     places = [o for types in every for one in types for o in one.offerings if o.reservation_id in held - {None}]
     if command.replacements or command.moves or not places or any(o.reservation_capacity for o in places):
         yield f"moves: {command.nodes} go before their replacements, and not out of a full reservation"
-
-
-def _remains(snapshot: Snapshot, command: Command, pod: Pod) -> bool:
-    """Whether a pod that the command does not name survives it: a DaemonSet's pod goes with its node."""
-    return pod.node_name not in command.nodes and not is_pending(snapshot, pod)
 
 
 def is_quiet(snapshot: Snapshot) -> bool:

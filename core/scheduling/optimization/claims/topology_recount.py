@@ -12,11 +12,11 @@ from core.scheduling.topology.domain_counts import DomainCounts
 
 
 def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
-    """Return the counts of every topology group, without pods of nodes that the plan removes.
+    """Return the counts of every topology group, without the pods that the plan takes from nodes that it removes.
 
     Which types a claim may become decides nothing, so claims of equal requirements share a profile.
     """
-    domain_counts = DomainCounts(context.topology, solution.state.domain_counts.vanished)
+    domain_counts = solution.state.domain_counts.at_start()
     for pod, position in solution.bound:
         domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)
     profiles = ClaimProfiles()

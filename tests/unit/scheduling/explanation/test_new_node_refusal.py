@@ -44,7 +44,7 @@ def near(key: str, selector: LabelSelector | None, *namespaces: str) -> PodAffin
 def reason_for(cpu: int) -> str | None:
     context = context_of(types=(a_type("a", cpu="4"),), pods=(a_pod("p"),), node_pools=(a_pool(limits={"cpu": cpu}),))
     (template,), group = context.templates, group_of(context, "p")
-    state = PlanState(context, DomainCounts(context.topology, ()), context.plan_constraints(()))
+    state = PlanState(context, DomainCounts(context.topology), context.plan_constraints(()))
     (step,) = group.steps
     reqs = context.table.narrowed(template.offered, asked=step.alternatives[0])
     elimination = TypeElimination(context, state.constraints, template, group, reqs)

@@ -20,7 +20,7 @@ def test_a_rule_about_zones_narrows_to_one_zone_and_follows_the_counts() -> None
     held = (Requirement.one_of(labels.ZONE, ZONES[0]),)
     pods = (a_pod("web", labels={"app": "web"}, spreads=(spread,)), a_pod("held", node_selector=held))
     context = context_of(types=(a_type("m"),), pods=pods)
-    counts, profiles = DomainCounts(context.topology, ()), ClaimProfiles()
+    counts, profiles = DomainCounts(context.topology), ClaimProfiles()
     state = PlanState(context, counts, context.plan_constraints(()))
     narrowing = ClaimNarrowing(state, DomainChoice(context.topology, counts, ()), profiles)
     (template,), table = context.templates, context.table
