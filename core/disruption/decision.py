@@ -33,7 +33,7 @@ BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (emptiness.find, static_drift.fin
 """Methods whose nodes need no place for pods run first; one target decides about all other nodes."""
 
 ROLLOUT: Final[tuple[Method, ...]] = (drift.find, terminate_first.find)
-"""Drifted nodes that may go now precede the target: a rollout has a canary and can be stopped."""
+"""Drift that does not go with the target precedes it: a rollout has a canary and may be stopped."""
 
 STEPS_LEAST: Final = 40
 STEPS_MOST: Final = 160
@@ -129,8 +129,11 @@ def run(
         steps = snapshot.options.improve_iterations
         budget = SearchBudget(_steps(snapshot) if steps is None else steps, out_of_time or deadline)
         decision = TargetDecision(disruption_pass, budget)
-        disruption_pass.adopt(decision.commands())
+        commands = decision.commands()
+        disruption_pass.adopt(commands)
         disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
+        if not commands and not snapshot.options.ignore_budgets:
+            disruption_pass.carry_out(drift.find_left(disruption_pass))
     elif not karpenter_only:
         disruption_pass.target = snapshot.stored_target  # the next run may have the time
     return disruption_pass

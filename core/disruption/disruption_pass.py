@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from core import labels
 from core.disruption.apply_command import carried_out
 from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
@@ -79,6 +80,19 @@ class DisruptionPass:
     def base_plan(self) -> Plan:
         """The plan without further disruption."""
         return self._simulators[None].base.plan
+
+    def goes_with_target(self, candidate: Candidate) -> bool:
+        """Whether the target decides about a node that has drifted, together with all others, so that no pod moves twice.
+
+        On the whole way it decides about each. At this moment, nodes without pods go at once, the rollout of a NodePool decides
+        until its first new node has proved itself, and a node of a capacity reservation may have to go before what replaces it.
+        """
+        options = self.snapshot.options
+        if options.karpenter_moves_only:
+            return False
+        is_proven = candidate.pool.name not in self.snapshot.rollouts
+        is_alone = not candidate.pods or candidate.capacity_type == labels.RESERVED
+        return options.ignore_budgets or (is_proven and not is_alone)
 
     def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
         """Whether its pool's rollout lets a drifted node go besides the decided commands and `found`; if not, refuse it.
@@ -206,9 +220,18 @@ class DisruptionPass:
 
     @property
     def short_lived(self) -> frozenset[str]:
-        """Names of nodes that have drifted or expire soon. Moved pods do not go there: they would move again."""
-        drifted = {candidate.name for candidate in self.survey.candidates if candidate.drift}
-        return frozenset(drifted | self.expiring)
+        """Names of nodes that have drifted or expire soon: pods that are moved do not go there, they would move again.
+
+        A node that has drifted counts although something keeps it for now.
+        """
+        return self.survey.drifted | self.expiring
+
+    @property
+    def avoided(self) -> frozenset[str]:
+        """Names of nodes to which drift and repair move no pods: short-lived ones, and those that the stored target drains."""
+        target = self.snapshot.stored_target
+        drains = () if target is None or self.snapshot.options.karpenter_moves_only else target.drains
+        return self.short_lived | {drain.node for drain in drains}
 
     @property
     def expiring(self) -> frozenset[str]:

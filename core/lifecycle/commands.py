@@ -1,4 +1,8 @@
-"""Chooses the next step of one disruption command (Karpenter, orchestration queue)."""
+"""Chooses the next step of one disruption command (Karpenter, orchestration queue).
+
+Where a replacement is lost, nodes whose pods go to others leave all the same: the command is given up once only nodes are left
+that wait for what is lost.
+"""
 
 from __future__ import annotations
 
@@ -85,18 +89,18 @@ def time_limit(queued: int) -> timedelta:
 
 
 def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...], now: datetime) -> CommandStep:
-    for name in record.replacements:
-        claim = facts.claims.get(name)
-        if claim is None or claim.deletion is not None:
-            return Abandon(CommandReason.REPLACEMENT_LOST, f"replacement {name} could not be launched or is gone")
-    pending = {name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED}
-    if not pending:
+    known = {name: facts.claims.get(name) for name in record.replacements}
+    present = {name: claim for name, claim in known.items() if claim is not None and claim.deletion is None}
+    lost = known.keys() - present.keys()
+    pending = {name for name, claim in present.items() if claim.phase is not ClaimPhase.INITIALIZED}
+    if not pending and not lost:
         return RemoveCandidates(leaving)
-    going = tuple(
-        name for name in leaving if facts.claims[name].deletion is None and not awaited(record, name) & pending
-    )
+    staying = [name for name in leaving if facts.claims[name].deletion is None]
+    going = tuple(name for name in staying if not awaited(record, name) & (pending | lost))
     if going:
         return RemoveCandidates(going, is_last=False)
+    if lost and all(awaited(record, name) & lost for name in staying):
+        return Abandon(CommandReason.REPLACEMENT_LOST, f"replacement {min(lost)} could not be launched or is gone")
     delay = max(REPLACEMENTS_RECHECKED, recheck_after(record.phase_since, now))
     return Wait(delay, f"waiting for {', '.join(sorted(pending))} to be initialized")
 

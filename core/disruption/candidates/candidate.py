@@ -98,10 +98,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """All nodes of a snapshot: the candidates, and the reason for each other node."""
+    """All nodes of a snapshot: the candidates, and what keeps the others.
+
+    Attributes:
+        drifted: Names of all nodes that have drifted, whether or not they are candidates at this moment.
+    """
 
     candidates: tuple[Candidate, ...]
     blocked: tuple[Blocked, ...]
+    drifted: frozenset[str] = frozenset()
 
 
 def survey(
@@ -115,14 +120,18 @@ def survey(
     pools = {pool.name: pool for pool in snapshot.node_pools}
     candidates: list[Candidate] = []
     blocked: list[Blocked] = []
+    drifted: set[str] = set()
     for state in states:
         pool = pools.get(state.node_pool)
+        why = drift.reason(state.claim, pool) if state.claim is not None and pool is not None else ""
+        if why:
+            drifted.add(state.name)
         kept = _kept(state, pool, snapshot, nominated)
         if kept or state.claim is None or pool is None:
             blocked += kept
             continue
-        candidates.append(_candidate(state, state.claim, pool, snapshot, drift, _protected(state, snapshot, budgets)))
-    return Survey(tuple(candidates), tuple(blocked))
+        candidates.append(_candidate(state, state.claim, pool, snapshot, why, _protected(state, snapshot, budgets)))
+    return Survey(tuple(candidates), tuple(blocked), frozenset(drifted))
 
 
 def _candidate(
@@ -130,7 +139,7 @@ def _candidate(
     claim: NodeClaim,
     pool: NodePool,
     snapshot: Snapshot,
-    drift: DriftCheck,
+    drift: str,
     protected: tuple[Blocked, ...],
 ) -> Candidate:
     instance_type = type_of(state.labels, pool_types(snapshot).by_name(pool.name))
@@ -144,7 +153,7 @@ def _candidate(
         price=paid_price(state, snapshot),
         pods=pods,
         cost=reschedule_cost(pods),
-        drift=drift.reason(claim, pool),
+        drift=drift,
         drifted_at=condition.changed_at if condition is not None and condition.status == "True" else None,
         protected=protected,
     )

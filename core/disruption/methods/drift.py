@@ -10,15 +10,34 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """Return a command for each drifted node that budgets let go and whose pods find a place, if the commands are independent.
+    """Return a command for each drifted node about which no target decides, see `_found`."""
+    return _found(disruption_pass, [c for c in _drifted(disruption_pass) if not disruption_pass.goes_with_target(c)])
 
-    Empty nodes come before others, then those that drifted first. A pool's rollout replaces its first node alone, and none
-    while it is stopped. Pods go to drifted nodes, and to nodes that expire soon, only if no other node can hold them: they
-    would have to move again. All commands of one call are found in the same snapshot; one that depends on another waits for the
-    next call.
+
+def find_left(disruption_pass: DisruptionPass) -> list[Command]:
+    """Return a command for each drifted node, once the target has found no place for any.
+
+    A single node's pods may go where those of a target do not: to nodes that have drifted as well.
     """
-    drifted = [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
-    closed = {candidate.name for candidate in drifted} | disruption_pass.expiring
+    left = [candidate for candidate in _drifted(disruption_pass) if disruption_pass.goes_with_target(candidate)]
+    for candidate in left:
+        disruption_pass.refusals.pop(candidate.name, None)
+    return _found(disruption_pass, left)
+
+
+def _drifted(disruption_pass: DisruptionPass) -> list[Candidate]:
+    return [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
+
+
+def _found(disruption_pass: DisruptionPass, drifted: list[Candidate]) -> list[Command]:
+    """Return a command for each of the nodes that budgets let go and whose pods find a place, as far as independent.
+
+    Empty nodes come before others, then those that drifted first. The rollout of a pool lets its first node go alone, and none
+    while it is stopped. Pods go to drifted nodes, to nodes that expire soon, and to those that the target under way removes
+    later, only where no other node can hold them: they would have to move again.
+    Commands of one call are found in the same snapshot; one that depends on another waits for the next call.
+    """
+    closed = disruption_pass.avoided
     left, together, found = (
         disruption_pass.budgets.reservation(),
         Independence(disruption_pass.snapshot),

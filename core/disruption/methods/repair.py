@@ -12,12 +12,13 @@ from core.reasons.termination import TerminationReason
 def find(disruption_pass: DisruptionPass) -> list[Command]:
     """Return a command for the first unhealthy node, by name, that may go and whose pods find a place.
 
-    The result is empty while the feature gate NodeRepair is off.
+    Its pods go to nodes that leave later only where no other node can hold them. None while the feature gate NodeRepair is off.
     """
     snapshot = disruption_pass.snapshot
     if not snapshot.options.feature_gates.node_repair:
         return []
     health = HealthCheck(disruption_pass.states, snapshot.now)
+    closed = disruption_pass.avoided
     for candidate in disruption_pass.survey.candidates:
         if not health.problem(candidate.state.node) or candidate.name in disruption_pass.refusals:
             continue
@@ -25,7 +26,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
             text = f"too many nodes of NodePool {candidate.pool.name} are unhealthy for a replacement to help"
             disruption_pass.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
         elif disruption_pass.budgets.allow_repair(candidate, disruption_pass.commands) and (
-            command := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
+            command := disruption_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair", closed=closed)
         ):
             return [command]
     return []

@@ -13,12 +13,18 @@ import msgspec
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.consolidation.domain_change import ACROSS_DOMAINS
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.target_refusals import NO_SAVING, WaveObjection
 from core.model.plan import Command
+from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 
-def holding(commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int) -> list[Command]:
-    """Return the commands that are valid on their own; one that needs a new node of a rejected command is rejected too.
+def holding(
+    commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
+) -> tuple[list[Command], dict[str, WaveObjection]]:
+    """Return the commands that hold individually, and node → why it does not go for each node of the others.
+
+    A command that needs a new node of one that does not hold does not hold either.
 
     Args:
         commands: In their order.
@@ -28,28 +34,37 @@ def holding(commands: Sequence[Command], disruption_pass: DisruptionPass, *, wor
     options = msgspec.structs.replace(disruption_pass.snapshot.options, ignore_budgets=True)
     fresh = DisruptionPass(msgspec.structs.replace(disruption_pass.snapshot, options=options))
     found: list[Command] = []
-    lost: set[str] = set()
+    objections: dict[str, WaveObjection] = {}
+    lost: dict[str, WaveObjection] = {}
     for command in commands:
-        if any(move.to in lost for move in command.moves) or not _holds(command, fresh, worthwhile):
-            lost.update(claim.name for claim in command.replacements)
+        why = next((lost[move.to] for move in command.moves if move.to in lost), None)
+        why = why or _objection(command, fresh, worthwhile)
+        if why is not None:
+            objections |= dict.fromkeys(command.nodes, why)
+            lost |= {claim.name: why for claim in command.replacements}
             continue
         found.append(command)
         fresh.carry_out([command])
-    return found
+    return found, objections
 
 
-def _holds(command: Command, fresh: DisruptionPass, worthwhile: int) -> bool:
+def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> WaveObjection | None:
     known = {candidate.name: candidate for candidate in fresh.survey.candidates}
     going = [known[name] for name in command.nodes if name in known]
     if len(going) < len(command.nodes):
-        return False
+        return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
     meant = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a seat keeps its domain
     simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=meant)
-    if simulation.stranded or len(simulation.claims) > len(command.replacements):
-        return False
+    if simulation.stranded:
+        return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
+    if len(simulation.claims) > len(command.replacements):
+        return NO_SAVING
     if not by_choice:
-        return True
+        return None
     price = sum(candidate.price for candidate in going)
-    saves = not command.replacements or command.savings * worthwhile >= price
-    return saves and not rejecting_pool(going, command.savings, fresh.totals)
+    if command.replacements and command.savings * worthwhile < price:
+        return NO_SAVING
+    pool = rejecting_pool(going, command.savings, fresh.totals)
+    text = f"the policy Balanced of NodePool {pool} asks for more saving per moved pod"
+    return WaveObjection(NodeReason.BALANCED, text) if pool else None

@@ -17,9 +17,9 @@ from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
 from core.disruption.target.realization import Realization
 from core.disruption.target.seat_assignment import SeatAssignment
-from core.disruption.target.stored_target_check import continued, stored
+from core.disruption.target.stored_target_check import continued, kept_by, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
-from core.disruption.target.target_refusals import refuse_the_rest
+from core.disruption.target.target_refusals import TOGETHER_ONLY, WaveObjection, WaveOutcome, refuse_the_rest
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.waves import WAVES_MAX, WaveCutter
 from core.model.plan import Command, PlannedClaim, StoredTarget
@@ -68,6 +68,7 @@ class TargetDecision:
         self.reason: TargetReason | None = None
         self._pass = disruption_pass
         self._budget = budget
+        self._objections: dict[str, WaveObjection] = {}
         self._is_gated = spot_is_gated(disruption_pass)
 
     def commands(self) -> list[Command]:
@@ -79,17 +80,24 @@ class TargetDecision:
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
         if self._awaits_budgets(fleet):
             self.kept, self.reason = self._pass.snapshot.stored_target, TargetReason.CONTINUED
-            refuse_the_rest(self._pass, search, _keeps(fleet, self.kept))
+            refuse_the_rest(self._pass, search, WaveOutcome(keeps=kept_by(self.kept, fleet)))
             return []
         target, found = self._continued(fleet, search)
         keeps = target.realization.keeps if target is not None else None
         if not found:
             target, found, keeps = self._made(fleet, search)
-        refuse_the_rest(self._pass, search, keeps, target.worth if target is not None else None)
+        left = WaveOutcome(
+            keeps=keeps,
+            worth=target.worth if target is not None else None,
+            objections=self._objections,
+            goes_on=bool(found) and not options.ignore_budgets,
+        )
+        refuse_the_rest(self._pass, search, left)
         return found
 
     def _made(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command], Bools | None]:
-        """Return a new target or None, its first wave, and [node], whether a node stays in the end."""
+        """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
+        self._objections = {}
         target = self._target(fleet, search, search.found(self._budget))
         found = self._cut(target) if target is not None else []
         keeps = target.realization.keeps if target is not None else None
@@ -99,9 +107,11 @@ class TargetDecision:
         # instead.
         drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
         now = self._target(fleet, search, search.found(self._budget, drains_max))
-        if now is None:
-            return None, [], None
-        return now, self._cut(now), target.realization.keeps & now.realization.keeps
+        found, keeps = (self._cut(now), now.realization.keeps) if now is not None else ([], None)
+        only_together = ~target.realization.keeps & (True if keeps is None else keeps)
+        pairs = zip(fleet.candidates, only_together, strict=True)
+        self._objections |= dict.fromkeys((c.name for c, is_left in pairs if is_left), TOGETHER_ONLY)
+        return now, found, keeps
 
     def _awaits_budgets(self, fleet: TargetFleet) -> bool:
         """Whether leaving nodes use up the budgets of all nodes of the current target.
@@ -112,7 +122,7 @@ class TargetDecision:
         states, snapshot = self._pass.states, self._pass.snapshot
         if not self._pass.commands and not any(state.is_marked_for_deletion(snapshot) for state in states):
             return False  # closed budgets may stay closed for days, and a new target may have nodes of other NodePools
-        pairs = zip(fleet.candidates, fleet.must_go, _keeps(fleet, snapshot.stored_target), strict=True)
+        pairs = zip(fleet.candidates, fleet.must_go, kept_by(snapshot.stored_target, fleet), strict=True)
         left = [
             self._pass.budgets.left(
                 candidate.pool.name, TerminationReason.DRIFTED if must_go else TerminationReason.UNDERUTILIZED
@@ -137,16 +147,20 @@ class TargetDecision:
         return target, self._cut(target) if target is not None else []
 
     def _most(self, pool: str) -> int:
-        left = self._pass.budgets.left(pool, TerminationReason.UNDERUTILIZED)
-        return len(self._pass.survey.candidates) if left is None else left
+        reasons = (TerminationReason.UNDERUTILIZED, TerminationReason.DRIFTED)
+        left = [self._pass.budgets.left(pool, reason) for reason in reasons]
+        return max(len(self._pass.survey.candidates) if number is None else number for number in left)
 
     def _cut(self, target: Target) -> list[Command]:
         book = SeatAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
         cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.worth)
         found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
+        self._objections = dict(cutter.objections)
         if len(target.fleet.candidates) > SMALL:
             return found
-        return holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
+        found, objections = holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
+        self._objections |= objections
+        return found
 
     def _across_domains(self, commands: list[Command]) -> list[Command]:
         """Return the commands, one with a cheaper new node in another domain if possible; the stored target gets its price."""
@@ -178,25 +192,24 @@ class TargetDecision:
         """Return [node], which further nodes have to stay (None for none), and the new nodes narrowed to what may launch."""
         by_choice = ~found.keeps & ~fleet.must_go
         price = int(fleet.prices[by_choice].sum())
-        is_drift = bool((~found.keeps & fleet.must_go).any())
-        like = _least_prices([c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes])
-        claims = held(found.claims, None if is_drift else price, like, self._pass.snapshot)
+        going = [c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes]
+        hurried = [c for c, goes in zip(fleet.candidates, ~found.keeps & fleet.must_go, strict=True) if goes]
+        claims = held(found.claims, None if hurried else price, _least_prices(going), self._pass.snapshot)
         if claims is None:
             return (by_choice if by_choice.any() else ~found.keeps), ()
-        saved = price - sum(claim.price for claim in claims)
-        if by_choice.any() and claims and not is_drift and saved * WORTHWHILE < price:
+        spent = _price_without(hurried, claims)
+        if by_choice.any() and spent and (price - spent) * WORTHWHILE < price:
             return by_choice, ()
-        going = [c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes]
-        pool = "" if is_drift else rejecting_pool(going, saved, self._pass.totals)
+        pool = rejecting_pool(going, price - spent, self._pass.totals)
         if pool:
             return np.array([c.pool.name == pool for c in fleet.candidates]) & by_choice, ()
         return None, claims
 
 
-def _keeps(fleet: TargetFleet, stored: StoredTarget | None) -> Bools:
-    """Return [node], whether a stored target leaves it; all stay without one."""
-    drains = {drain.node for drain in stored.drains} if stored is not None else set()
-    return np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool)
+def _price_without(drifted: Sequence[Candidate], claims: Sequence[PlannedClaim]) -> int:
+    """Return what new nodes cost, less the share, by number, of the pods that drift moves there in any case."""
+    hurried = {pod.key for candidate in drifted for pod in candidate.pods}
+    return sum(claim.price * len({*claim.pods} - hurried) // max(len(claim.pods), 1) for claim in claims)
 
 
 def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
 from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSeats, StoredTarget
 from core.model.snapshot import Snapshot
+from core.packing.problem import Bools
 from core.reasons.target import TargetReason
 
 AGE_MAX: Final = timedelta(hours=6)
@@ -40,10 +41,11 @@ class Continued(NamedTuple):
 def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizations, snapshot: Snapshot) -> Continued:
     """Return the rest of a stored target in the present snapshot.
 
-    Nodes that are gone, protected or empty by now are left out; pods whose seats are taken get others.
+    Nodes that are gone, are protected or empty meanwhile are left out, those that have drifted meanwhile are added; pods whose
+    seats are taken get others.
     """
     drains = {drain.node: drain for drain in stored.drains}
-    keeps = np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool)
+    keeps = kept_by(stored, fleet)
     if stored.settings != settings_digest(snapshot):
         return Continued(None, TargetReason.SETTINGS_CHANGED)
     if snapshot.now - stored.made_at > AGE_MAX:
@@ -61,6 +63,12 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
         return Continued(None, TargetReason.DEARER)
     worth = np.array([drains[c.name].worth if c.name in drains else 0 for c in fleet.candidates], dtype=float)
     return Continued(FoundTarget(found, meant, worth), TargetReason.CONTINUED)
+
+
+def kept_by(stored: StoredTarget | None, fleet: TargetFleet) -> Bools:
+    """Return [node], whether a stored target leaves it: not one that has drifted meanwhile; without a target, all others."""
+    drains = {drain.node for drain in stored.drains} if stored is not None else set()
+    return np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool) & ~fleet.must_go
 
 
 def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:

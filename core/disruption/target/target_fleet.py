@@ -53,7 +53,7 @@ class TargetFleet:
 
 
 def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
-    """Return the nodes that consolidation may remove, with budgets ignored also drifted ones; None if there are none.
+    """Return the nodes that consolidation may remove, and the drifted nodes that go with them; None where there are none.
 
     Nodes that have drifted, expire soon or are empty take no pods even if they may not go now: they go later. Nodes to which
     commands of this pass move pods stay, so that no pod moves twice.
@@ -91,8 +91,8 @@ def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
     if candidate.pool.is_static:
         return False
     if candidate.drift:
-        if not disruption_pass.snapshot.options.ignore_budgets:
-            return False  # the pool's rollout decides
+        if not disruption_pass.goes_with_target(candidate):
+            return False
         reason = TerminationReason.DRIFTED
     else:
         reason = TerminationReason.UNDERUTILIZED

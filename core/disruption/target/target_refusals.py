@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import TargetFleet
@@ -11,28 +16,70 @@ from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 
 
-def refuse_the_rest(
-    disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None, worth: Floats | None = None
-) -> None:
-    """Record for every candidate why it stays, as if none went; the entries of candidates that do go are replaced later.
+class WaveObjection(NamedTuple):
+    """Why a node of the target does not go with the wave that begins now, budgets aside: a code, and the rest of a sentence."""
 
-    Args:
-        disruption_pass: Receives the refusals.
-        search: The search with its findings.
-        keeps: [node], whether the target keeps it; None if there is no target.
-        worth: [node], a node's price less the cost of its pods elsewhere, in nano-dollars per hour; None if unknown.
+    reason: NodeReason
+    message: str
+
+
+NO_SEATS: Final = WaveObjection(
+    NodeReason.PODS_UNSCHEDULABLE, "the places for its pods are not open yet: pods of spot nodes have no others"
+)
+NO_LIMITS: Final = WaveObjection(
+    NodeReason.PODS_UNSCHEDULABLE, "limits of NodePools leave no room for new nodes while this one is there"
+)
+TOO_DEAR: Final = WaveObjection(
+    NodeReason.NO_CHEAPER_OPTION, "the new nodes for its pods may become as expensive as what they replace"
+)
+NO_SAVING: Final = WaveObjection(NodeReason.NO_CHEAPER_OPTION, "what it saves by itself is too little for new nodes")
+TOGETHER_ONLY: Final = WaveObjection(
+    NodeReason.BUDGET, "it saves only together with more nodes than budgets let go at one time"
+)
+
+
+class WaveOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision leaves of its target.
+
+    Attributes:
+        keeps: [node], whether the target keeps it; None where there is no target.
+        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere; None where it is not known.
+        objections: Node → why it does not go now, budgets aside. One that the target keeps was drained by a target that was
+            given up.
+        goes_on: Whether the rest of the target is tried again after what begins now, or is going already.
+    """
+
+    keeps: Bools | None = None
+    worth: Floats | None = None
+    objections: Mapping[str, WaveObjection] = {}
+    goes_on: bool = True
+
+
+def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: WaveOutcome) -> None:
+    """Record for every candidate why it stays, assuming none goes; the refusals of candidates that go are replaced later.
+
+    A node that the target drains goes in a later wave only if something goes before it: what keeps it while nothing changes is
+    told as it is.
     """
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):
-        if keeps is not None and not keeps[node]:
-            known = disruption_pass.refusals.get(candidate.name)
-            if known is not None and known.reason == NodeReason.EVICTION_RATE:
-                continue
-            text = f"node {candidate.name} goes in a later wave"
-            savings = 0 if worth is None else max(0, int(worth[node]))
-            disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text, savings)
+        if left.keeps is None or left.keeps[node]:
+            why = left.objections.get(candidate.name) or _why(fleet, search, node, candidate)
+            disruption_pass.refuse(candidate, *why)
             continue
-        disruption_pass.refuse(candidate, *_why(fleet, search, node, candidate))
+        known = disruption_pass.refusals.get(candidate.name)
+        if known is None or known.reason != NodeReason.EVICTION_RATE:
+            _refuse_for_now(disruption_pass, candidate, left, node)
+
+
+def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left: WaveOutcome, node: int) -> None:
+    savings = 0 if left.worth is None else max(0, int(left.worth[node]))
+    objection = left.objections.get(candidate.name)
+    if objection is not None and not left.goes_on:
+        disruption_pass.refuse(candidate, *objection, savings)
+        return
+    text = f"node {candidate.name} goes in a later wave" + (f": {objection.message}" if objection is not None else "")
+    disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text, savings)
 
 
 def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> tuple[ReasonCode, str]:

@@ -13,8 +13,8 @@ from core.model.plan import Command, Move, PlannedClaim
 from core.model.values import resources
 from core.reasons.termination import TerminationReason
 
-DELETED_TOGETHER: Final = 10
-"""The most nodes of a command without new nodes: if one of them may no longer go, all of them are decided again."""
+DELETED_TOGETHER: Final = {TerminationReason.DRIFTED: 1, TerminationReason.UNDERUTILIZED: 10}
+"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
 
 
 def wave_commands(
@@ -38,7 +38,7 @@ def wave_commands(
         waiting = set(positions)  # a new node that a command of another reason launches is only awaited
         for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
             own = [node for node in nodes if fleet.reason(node) == reason]
-            for part in _parts(own, whole=bool(positions)):
+            for part in _parts(own, len(own) if positions else DELETED_TOGETHER[reason]):
                 launching = sorted(waiting.intersection(position for node in part for position in used[node]))
                 found.append(_command(fleet, [claims[position] for position in launching], part, moves, wave))
                 waiting.difference_update(launching)
@@ -61,8 +61,7 @@ def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], l
         yield alone, []
 
 
-def _parts(nodes: Sequence[int], *, whole: bool) -> Iterator[Sequence[int]]:
-    size = len(nodes) if whole else DELETED_TOGETHER
+def _parts(nodes: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     for start in range(0, len(nodes), max(size, 1)):
         yield nodes[start : start + size]
 

@@ -11,6 +11,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.realization import Realization
 from core.disruption.target.seat_assignment import SeatAssignment
 from core.disruption.target.target_fleet import TargetFleet
+from core.disruption.target.target_refusals import NO_LIMITS, NO_SEATS, TOO_DEAR, WaveObjection
 from core.disruption.target.target_search import SMALL
 from core.disruption.target.wave_budgets import WaveBudgets
 from core.disruption.target.wave_commands import components, wave_commands
@@ -43,7 +44,11 @@ class Wave:
 
 
 class WaveCutter:
-    """Divides one target into waves."""
+    """Cuts one target.
+
+    Attributes:
+        objections: Node of the target that the last wave leaves out → why, budgets aside.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class WaveCutter:
         self._fleet = fleet
         self._book = book
         self._budgets = WaveBudgets(disruption_pass)
+        self.objections: dict[str, WaveObjection] = {}
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
         self._worth = worth
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
@@ -85,6 +91,7 @@ class WaveCutter:
     def _next(self) -> Wave:
         """Return the next wave: nodes in the order of their saving per move, as many as all budgets let go together."""
         self._budgets.begin()
+        self.objections.clear()
         wave, wanted = Wave(), Counter[int]()
         seats = self._book.open_seats()
         order = sorted(self._left, key=lambda node: (self._rank(node, seats), self._fleet.candidates[node].name))
@@ -95,10 +102,12 @@ class WaveCutter:
             before = set(self._book.launched)
             moves = self._book.take(node, wanted + self._needs[node])
             if moves is None:
+                self.objections[candidate.name] = NO_SEATS
                 continue
             launched = sorted(self._book.launched - before)
             if launched and not self._budgets.has_room_for([self._book.claims[i] for i in launched], candidate):
                 self._book.put_back(node, moves, launched)
+                self.objections[candidate.name] = NO_LIMITS
                 continue
             wanted += self._needs[node]
             self._budgets.take(candidate)
@@ -134,6 +143,7 @@ class WaveCutter:
             spare = [*partners, *spare]
             for node in reversed(nodes):
                 self._book.put_back(node, wave.moves.pop(node), positions)
+                self.objections[self._fleet.candidates[node].name] = TOO_DEAR
             wave.launched = [position for position in wave.launched if position not in positions]
 
     def _holds(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
@@ -157,7 +167,10 @@ class WaveCutter:
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
     def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
-        """Rank drifted nodes first, then by the saving per move, to which seats that are open already add."""
+        """Rank nodes by when they drifted, then by the saving per move, where seats that are open already count as saved."""
+        if self._fleet.must_go[node]:
+            since = self._fleet.candidates[node].drifted_at
+            return 0, since.timestamp() if since is not None else float("inf")
         needs = self._needs[node]
         worth = float(self._worth[node]) + OPEN_SEAT * (needs & seats).total()
-        return -int(self._fleet.must_go[node]), -worth / (needs.total() + 1)
+        return 1, -worth / (needs.total() + 1)

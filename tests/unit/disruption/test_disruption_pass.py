@@ -37,7 +37,7 @@ def test_replacements_have_unique_names() -> None:
     """Otherwise, two commands of one pass request the same claim."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1", cpu="900m"), pod_on("node-2", cpu="900m"))))
-    found = drift.find(this_pass)
+    found = drift.find_left(this_pass)
     names = [claim.name for command in found for claim in command.replacements]
     assert len(set(names)) == len(names) == 2
 

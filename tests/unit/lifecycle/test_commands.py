@@ -94,6 +94,22 @@ def test_a_node_is_drained_as_soon_as_the_new_nodes_of_its_own_pods_are_ready() 
     assert next_command_step(record, CommandFacts(claims=claims), NOW) == steps.RemoveCandidates(("c", "d"))
 
 
+def test_nodes_that_do_not_wait_for_a_lost_replacement_leave_all_the_same() -> None:
+    """Otherwise, one machine that EC2 does not have keeps every node that goes with it, and the new nodes of the others go."""
+    planned, awaits = (a_plan(name="p-0"), a_plan(name="p-1")), {"n": ("p-0",), "m": ("p-0", "p-1")}
+    command = a_command().command
+    command = msgspec.structs.replace(command, nodes=("n", "m"), claims=("c", "d"), replacements=planned, awaits=awaits)
+    record = a_command(CommandPhase.REPLACING, command=command, replacements=("r-0", "r-1"))
+    claims = {"c": a_record(), "d": a_record(), "r-0": a_record(ClaimPhase.REGISTERED)}
+    assert isinstance(next_command_step(record, CommandFacts(claims=claims), NOW), steps.Wait)
+    claims |= {"r-0": a_record()}
+    assert next_command_step(record, CommandFacts(claims=claims), NOW) == steps.RemoveCandidates(("c",), is_last=False)
+    claims |= {"c": a_leaving()}
+    step = next_command_step(record, CommandFacts(claims=claims), NOW)
+    assert isinstance(step, steps.Abandon)
+    assert step.reason == "ReplacementLost"
+
+
 @pytest.mark.parametrize("replacement", [None, a_record(deletion=Deletion(reason="InstanceGone", asked_at=NOW))])
 def test_a_lost_replacement_ends_the_command(replacement: object) -> None:
     claims = CANDIDATE | ({"r": replacement} if replacement else {})

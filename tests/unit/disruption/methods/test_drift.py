@@ -10,11 +10,15 @@ from core import labels
 from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
 from core.model.node_pool import RolloutGate
+from core.model.plan import StoredDrain, StoredTarget
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pool
+from tests.builders import NOW, a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
     LARGE,
     MIDDLE,
     ON_DEMAND,
@@ -46,16 +50,18 @@ def test_drift_overrides_pods_only_with_a_grace_period() -> None:
 
 
 def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
-    """It disrupts no pod."""
+    """It disrupts no pod, and waits for no other node."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")), a_node_of(SMALL, "node-3"))
-    found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))))
-    assert [command.nodes for command in found] == [("node-2",), ("node-1",)]
+    snapshot = world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))
+    as_karpenter = msgspec.structs.replace(snapshot, options=KARPENTER)
+    for cluster, gone in ((snapshot, [("node-2",)]), (as_karpenter, [("node-2",), ("node-1",)])):
+        assert [command.nodes for command in drift.find(DisruptionPass(cluster))] == gone
 
 
 def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
     """Otherwise, they move again, up to five times in a fleet of drifted nodes."""
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
-    found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    found = drift.find_left(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
     assert [len(command.replacements) for command in found] == [1, 1]
     assert (
@@ -67,8 +73,49 @@ def test_pods_of_a_drifted_node_move_to_no_other_drifted_node() -> None:
 def test_pods_of_a_drifted_node_move_to_no_node_that_expires_soon() -> None:
     """Otherwise, they move again when it expires."""
     nodes = (drifted(a_node_of(LARGE)), expiring(a_node_of(LARGE, "node-2")))
-    (found,) = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    (found,) = drift.find_left(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
     assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
+
+
+def kept_for_now(pair: tuple[NodeClaim, Node]) -> tuple[NodeClaim, Node]:
+    """The node, which its owner keeps."""
+    claim, node = pair
+    return claim, msgspec.structs.replace(node, annotations={labels.DO_NOT_DISRUPT: "1000h"})
+
+
+def test_pods_of_a_drifted_node_move_to_no_drifted_node_that_stays_for_now() -> None:
+    """Otherwise, they move again as soon as nothing keeps it any more."""
+    nodes = (drifted(a_node_of(LARGE)), kept_for_now(drifted(a_node_of(LARGE, "node-2"))))
+    (found,) = drift.find_left(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert (found.nodes, len(found.replacements)) == (("node-1",), 1)
+
+
+def test_pods_of_a_drifted_node_move_to_no_drifted_node_of_a_static_pool() -> None:
+    """Its replacement is on its way, too."""
+    pools = (a_pool("default", ON_DEMAND, disruption=OPEN), a_pool("fixed", ON_DEMAND, disruption=OPEN, replicas=1))
+    nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2", pool="fixed")))
+    pods = (pod_on("node-1"), pod_on("node-2"))
+    found = drift.find_left(DisruptionPass(world(*nodes, pods=pods, node_pools=pools)))
+    assert [(command.nodes, len(command.replacements)) for command in found] == [(("node-1",), 1)]
+
+
+def under_way(*drains: str) -> StoredTarget:
+    """A target that removes these nodes in later waves."""
+    gone = tuple(StoredDrain(name, 10**9, 10**9) for name in drains)
+    return StoredTarget(made_at=NOW, settings="", drains=gone, kept_price=0, drained_price=10**9, new_price=0)
+
+
+def test_pods_of_a_drifted_node_move_to_no_node_that_the_target_removes_later() -> None:
+    """Otherwise, they move twice, once for drift and once for consolidation."""
+    nodes = (drifted(a_node_of(LARGE)), a_node_of(LARGE, "node-2"), a_node_of(LARGE, "node-3"))
+    snapshot = world(*nodes, pods=tuple(pod_on(f"node-{n}") for n in (1, 2, 3)))
+    for target, place in ((None, "node-2"), (under_way("node-2"), "node-3")):
+        (found,) = drift.find_left(DisruptionPass(msgspec.structs.replace(snapshot, stored_target=target)))
+        assert {move.to for move in found.moves} == {place}
+    (found,) = drift.find_left(
+        DisruptionPass(msgspec.structs.replace(snapshot, stored_target=under_way("node-2", "node-3")))
+    )
+    assert len(found.replacements) == 1, "no room is left on nodes that stay"
 
 
 def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
@@ -76,7 +123,7 @@ def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
     pools = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 2}),)
     nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
     pods = (pod_on("node-1"), pod_on("node-2"))
-    (first, *_) = drift.find(DisruptionPass(world(*nodes, pods=pods, node_pools=pools)))
+    (first, *_) = drift.find_left(DisruptionPass(world(*nodes, pods=pods, node_pools=pools)))
     assert first.nodes == ("node-1",)
 
 
@@ -103,7 +150,7 @@ def test_consolidation_respects_a_stopped_rollout() -> None:
 def test_commands_found_before_time_ran_out_are_kept() -> None:
     """Otherwise, a rollout of thousands of nodes is computed again each minute and never begins."""
     nodes = [drifted(a_node_of(SMALL, f"node-{number}")) for number in range(4)]
-    snapshot = world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)))
+    snapshot = world(*nodes, pods=tuple(pod_on(f"node-{number}") for number in range(4)), options=KARPENTER)
     whole, readings = disrupt(snapshot), list[float]()
 
     def clock() -> float:

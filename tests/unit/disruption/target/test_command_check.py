@@ -8,6 +8,7 @@ from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
 from core.model.plan import Command, Move, PlannedClaim
+from core.reasons.node import NodeReason
 from tests.builders import CLASS_REF, ZONES, a_node_of
 from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
 
@@ -18,16 +19,23 @@ def deleting(node: str, to: str) -> Command:
                    moves=(Move(f"default/on-{node}", to),), savings=2 * 10**8)  # fmt: skip
 
 
+def kept(commands: list[Command], this_pass: DisruptionPass, worthwhile: int = 20) -> list[Command]:
+    """The commands that hold."""
+    return holding(commands, this_pass, worthwhile=worthwhile)[0]
+
+
 def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
     nodes = [a_node_of(MIDDLE, name) for name in "abc"]
     this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, cpu="1500m") for name in "abc")))
     first, second = deleting("a", "c"), deleting("b", "c")
-    assert holding([first, second], this_pass, worthwhile=20) == [first]
+    found, objections = holding([first, second], this_pass, worthwhile=20)
+    assert found == [first]
+    assert objections["b"].reason == NodeReason.NO_CHEAPER_OPTION
 
 
 def test_a_node_that_is_no_candidate_does_not_go() -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),)))
-    assert holding([deleting("gone", "a")], this_pass, worthwhile=20) == []
+    assert kept([deleting("gone", "a")], this_pass) == []
 
 
 def replacing(node: str, new: str, *, price: int, saves: int) -> Command:
@@ -42,12 +50,12 @@ def test_a_replacement_by_choice_saves_one_part_in_so_many() -> None:
     this_pass = DisruptionPass(world(a_node_of(MIDDLE, "a"), pods=(pod_on("a", cpu="3"),)))
     price = 2 * 10**8
     enough, little = (replacing("a", "new", price=price - saves, saves=saves) for saves in (10**7, 10**7 - 1))
-    assert holding([enough], this_pass, worthwhile=20) == [enough]
-    assert holding([little], this_pass, worthwhile=20) == []
-    assert holding([little], this_pass, worthwhile=19) == []
-    assert holding([little], this_pass, worthwhile=21) == [little]
+    assert kept([enough], this_pass) == [enough]
+    assert kept([little], this_pass) == []
+    assert kept([little], this_pass, worthwhile=19) == []
+    assert kept([little], this_pass, worthwhile=21) == [little]
     drifts = msgspec.structs.replace(little, reason="Drifted", method="drift", savings=-1)
-    assert holding([drifts], this_pass, worthwhile=20) == [drifts]
+    assert kept([drifts], this_pass) == [drifts]
 
 
 def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_either() -> None:
@@ -56,5 +64,7 @@ def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_e
     this_pass = DisruptionPass(world(*nodes, pods=pods))
     bad = replacing("a", "new", price=2 * 10**8, saves=0)
     needs = deleting("b", "new")
-    assert holding([bad, needs], this_pass, worthwhile=20) == []
-    assert holding([deleting("b", "a")], this_pass, worthwhile=20) == [deleting("b", "a")]
+    found, objections = holding([bad, needs], this_pass, worthwhile=20)
+    assert (found, set(objections)) == ([], {"a", "b"})
+    assert objections["a"] == objections["b"], "the second does not go for the reason of the first"
+    assert kept([deleting("b", "a")], this_pass) == [deleting("b", "a")]

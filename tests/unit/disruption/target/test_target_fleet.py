@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.target_fleet import spot_is_gated, target_fleet
 from core.model.feature_gates import FeatureGates
-from core.model.node_pool import Budget, Disruption
+from core.model.node_pool import Budget, Disruption, RolloutGate
 from core.model.snapshot import Options
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, expiring, pod_on, world
@@ -18,9 +20,20 @@ def test_a_drifted_node_must_go_and_receives_nothing() -> None:
     assert [c.name for c in fleet.candidates] == ["a", "b"]
     assert fleet.must_go.tolist() == [True, False]
     assert not fleet.rows.rooms.suits[:, 0].any()
-    now = fleet_of(world(*nodes, pods=pods))
-    assert [c.name for c in now.candidates] == ["b"]  # its rollout decides about the other node
-    assert not now.rows.rooms.suits[:, 0].any()
+
+
+@pytest.mark.parametrize(
+    ("gates", "capacity_type", "decided"),
+    [({}, "on-demand", ["a", "b"]), ({"default": RolloutGate(1, "wait")}, "on-demand", ["b"]), ({}, "reserved", ["b"])],
+)
+def test_a_drifted_node_goes_with_the_target_once_its_rollout_is_proven(
+    gates: dict[str, RolloutGate], capacity_type: str, decided: list[str]
+) -> None:
+    """The first goes alone; one of a reservation may have to go before what replaces it."""
+    nodes = (drifted(a_node_of(MIDDLE, "a", capacity_type=capacity_type)), a_node_of(MIDDLE, "b"))
+    now = fleet_of(world(*nodes, pods=(pod_on("a"), pod_on("b")), rollouts=gates))
+    assert [c.name for c in now.candidates] == decided
+    assert not now.rows.rooms.suits[:, 0].any(), "it takes no pods in any case"
 
 
 def test_a_node_that_expires_soon_may_go_and_receives_nothing() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from core.disruption.target.wave_commands import DELETED_TOGETHER, components, wave_commands
 from core.model.plan import Move
+from core.reasons.termination import TerminationReason
 from tests.builders import a_node_of
-from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import fleet_of
+from tests.unit.disruption.nodes_for_tests import MIDDLE, drifted, pod_on, world
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
 from tests.unit.lifecycle.records_for_tests import a_plan
 
 
@@ -24,11 +25,20 @@ def test_each_node_awaits_the_new_nodes_of_its_own_pods() -> None:
 
 
 def test_deletions_go_in_small_groups() -> None:
-    count = DELETED_TOGETHER + 3
+    count = DELETED_TOGETHER[TerminationReason.UNDERUTILIZED] + 3
     nodes = [a_node_of(MIDDLE, f"n{n:02}") for n in range(count + 1)]
     fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n:02}") for n in range(count + 1))))
     moves = {n: [Move(fleet.rows.pods[n][0].key, f"n{count:02}")] for n in range(count)}
     found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 2)
-    assert [len(command.nodes) for command in found] == [DELETED_TOGETHER, 3]
+    assert [len(command.nodes) for command in found] == [count - 3, 3]
     assert {command.wave for command in found} == {2}
     assert all(len(command.moves) == len(command.nodes) for command in found)
+
+
+def test_drifted_nodes_that_need_no_new_node_go_one_by_one() -> None:
+    """Otherwise, one that may no longer go holds the others up: a command for drift has no part that goes without it."""
+    nodes = [*(drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(2)), a_node_of(MIDDLE, "n2")]
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n}") for n in range(3)), options=WHOLE_WAY))
+    moves = {n: [Move(fleet.rows.pods[n][0].key, "n2")] for n in range(2)}
+    found = wave_commands(fleet, (), moves, {node: [] for node in moves}, 1)
+    assert [command.nodes for command in found] == [("n0",), ("n1",)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.model.pod import PodAffinityTerm, TopologySpread
 from core.scheduling.capacity.claim_profile import ClaimProfiles
-from core.scheduling.topology.departures import Departures
-from core.scheduling.topology.domain_counts import ALL_CLAIMS, DomainCounts
+from core.scheduling.topology.domain_counts import ALL_CLAIMS, Departures, DomainCounts
 from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
