@@ -135,6 +135,15 @@ def _images(node_class: JsonObject) -> list[str]:
     return [str(image.get("id", "")) for image in (node_class.get("status") or {}).get("amis") or ()]
 
 
+def _read(text: str) -> JsonObject | None:
+    """Return the object that an annotation holds, None where it holds none: users may write anything there."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 class _Walk:
     """Walks through an object and replaces names of the user's objects."""
 
@@ -245,18 +254,12 @@ class _Walk:
         if key == _PROVISIONED_BY:
             return self._driver(text)
         if key == labels.RESERVATION_PLACES:
-            return self._places(text)
+            places = _read(text)
+            return None if places is None else json.dumps({self._any(own): count for own, count in places.items()})
+        if key == labels.PLACEMENT_GROUP:
+            group = _read(text)
+            return None if group is None else json.dumps(self._mapping(group))
         return text if has_public_text(key) else None
-
-    def _places(self, text: str) -> str | None:
-        """Reservations and how many instances each holds."""
-        try:
-            places = json.loads(text)
-        except ValueError:
-            return None
-        return (
-            json.dumps({self._any(own): count for own, count in places.items()}) if isinstance(places, dict) else None
-        )
 
     def _driver(self, driver: str) -> str:
         return driver if is_public_driver(driver) else self._any(driver)

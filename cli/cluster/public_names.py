@@ -30,7 +30,10 @@ _PUBLIC_RESOURCES: Final = (
         "attachable-volumes-",
     ),
 )
-_PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - {labels.NODEPOOL}) | {
+_IDS: Final = {labels.NODEPOOL, labels.RESERVATION_ID, labels.PLACEMENT_GROUP_ID}
+"""Labels that everybody's nodes have, whose values name something of the user's."""
+
+_PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - _IDS) | {
     labels.ZONE_ID,
     *labels.ALIASES,
     "karpenter.sh/initialized",

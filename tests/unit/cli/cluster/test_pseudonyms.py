@@ -16,6 +16,7 @@ from cli.manifests.reading import Document
 from core import labels
 from core.api.validation import problems
 from core.catalogue.discovered.node_memory import SeenMemory, discovered_memory, with_seen
+from core.catalogue.discovered.placement_group import placement_group_of
 from core.catalogue.node_class import read_node_class
 from tests.builders import a_class_manifest
 
@@ -33,6 +34,7 @@ NODE_CLASS = a_class_manifest(
             labels.NODECLASS_HASH: HASH,
             labels.LAUNCH_VALIDATION: f'{{"message":"arn:aws:iam::{ACCOUNT}:role/hush"}}',
             labels.RESERVATION_PLACES: f'{{"cr-{IDENTIFIER}":3}}',
+            labels.PLACEMENT_GROUP: f'{{"id":"pg-{IDENTIFIER}","name":"hush","strategy":"partition","partitions":3}}',
             "karpenter.sh/note": "hush",
         }
     },
@@ -49,6 +51,7 @@ NODE_CLASS = a_class_manifest(
         {"id": f"cr-{IDENTIFIER}"},
         {"ownerID": ACCOUNT, "instanceMatchCriteria": "open"},
     ],
+    placementGroupSelector={"name": "hush"},
     kubelet={"clusterDNS": [ADDRESS]},
     tags={"hush": ACCOUNT},
     blockDeviceMappings=[
@@ -111,8 +114,12 @@ OBJECTS: list[dict[str, Any]] = [
         "kind": "Node",
         "metadata": {
             "name": "hush",
-            "labels": {"hush.example/l": "hush"},
-            "annotations": {labels.MADE_BY_HAND: "hush", labels.CLAIM: "hush"},
+            "labels": {
+                "hush.example/l": "hush",
+                labels.RESERVATION_ID: f"cr-{IDENTIFIER}",
+                labels.PLACEMENT_GROUP_ID: f"pg-{IDENTIFIER}",
+            },
+            "annotations": {labels.MADE_BY_HAND: "hush", labels.CLAIM: "hush", labels.COMMITMENT: "hush"},
         },
         "spec": {"providerID": f"aws:///us-east-1a/i-{IDENTIFIER}"},
         "status": {"addresses": [{"type": "InternalIP", "address": ADDRESS}]},
@@ -147,6 +154,27 @@ def test_a_node_class_stays_a_valid_one() -> None:
     assert list(places) == [renamed["spec"]["capacityReservationSelectorTerms"][0]["id"]]
     assert renamed["spec"]["subnetSelectorTerms"][1]["tags"].popitem()[1] != ACCOUNT
     assert "*" in renamed["spec"]["subnetSelectorTerms"][1]["tags"].values()
+
+
+def test_nodes_stay_in_their_reservation_and_placement_group() -> None:
+    """If one of both names were another, the places of the nodes would count as free."""
+    status = {"capacityReservations": [{"id": f"cr-{IDENTIFIER}"}]}
+    found = copy.deepcopy(NODE_CLASS)
+    found["status"] = status
+    node_class, node = hidden(found, OBJECTS[-1])
+    group = placement_group_of(read_node_class(node_class))
+    assert group is not None
+    assert (group.strategy, group.partitions) == ("partition", 3)
+    assert node["metadata"]["labels"][labels.PLACEMENT_GROUP_ID] == group.id
+    reservation = node_class["status"]["capacityReservations"][0]["id"]
+    assert node["metadata"]["labels"][labels.RESERVATION_ID] == reservation
+
+
+@pytest.mark.parametrize("text", ["", "hush", "[1]"])
+def test_an_annotation_that_cannot_be_read_is_left_out(text: str) -> None:
+    metadata = {"annotations": {labels.PLACEMENT_GROUP: text, labels.RESERVATION_PLACES: text}}
+    (renamed,) = hidden(a_class_manifest(metadata=metadata))
+    assert not renamed["metadata"].get("annotations")
 
 
 def test_a_service_selects_the_same_pods() -> None:
