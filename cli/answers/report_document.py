@@ -23,8 +23,9 @@ OBJECTS_SHOWN: Final = 5
 ASSUMPTIONS: Final = (
     "instances cost the price of their launch from launch to termination; discounts, volumes and traffic are not in it",
     "namespaces share a node by requests, the larger share of processor and memory; what nobody requests is (idle)",
+    "commitments: what reserved instances and Savings Plans cover is in what was spent, at the price of the instances",
     "on demand: the same instances for the same hours at on-demand prices",
-    "without consolidation: what was spent, times the ratio of two plays of the period, without and with consolidation",
+    "without consolidation: what was not covered, times the ratio of two plays, without and with it; and what was covered",
 )
 
 
@@ -44,13 +45,13 @@ def report_document(
     by: Sequence[str],
 ) -> JsonObject:
     """`kind: Report`. Each table of `by` sums to `dollars`."""
-    spent = dollars(report.cost)
+    spent, covered = dollars(report.cost), dollars(report.covered or 0)
     commands = [line for line in log if line.function == DISRUPT and line.objects and line.moves | abs(line.hourly)]
     saved = -sum(line.hourly for line in commands)
     moves = sum(line.moves for line in commands)
     kept = None
     if baseline is not None and baseline.asked:
-        kept = spent * baseline.kept / baseline.asked
+        kept = covered + (spent - covered) * baseline.kept / baseline.asked
     return {
         "apiVersion": API_VERSION,
         "kind": "Report",
@@ -59,6 +60,7 @@ def report_document(
         "dollars": round(spent, 6),
         "instanceHours": round(report.hours, 4),
         "instances": report.instances,
+        "covered": None if report.covered is None else round(covered, 6),
         "baselines": {
             "onDemand": None if report.on_demand is None else round(dollars(report.on_demand), 6),
             "withoutConsolidation": None if kept is None else round(kept, 6),

@@ -85,7 +85,8 @@ def _head(document: JsonObject) -> str:
 
 def _against(document: JsonObject) -> list[tuple[str, str, str]]:
     spent, baselines, minimum = document["dollars"], document["baselines"], document["provenMinimum"]
-    rows = [("spent", f"{spent:,.4f}", "")]
+    rows, covered = [("spent", f"{spent:,.4f}", "")], document["covered"]
+    rows += [("of it covered by commitments", f"{covered:,.4f}", _share(covered, spent))] if covered is not None else []
     amounts: Iterable[tuple[str, float | None]] = (
         ("on demand", baselines["onDemand"]),
         ("without consolidation (played)", baselines["withoutConsolidation"]),

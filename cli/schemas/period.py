@@ -88,7 +88,10 @@ class IdleAnswer(msgspec.Struct, kw_only=True):
 
 
 class ReportAnswer(JsonAnswer):
-    """`fleetwright report -o json`. Each table of `by` sums to `dollars`."""
+    """`fleetwright report -o json`. Each table of `by` sums to `dollars`; of these, commitments cover `covered`.
+
+    `covered` is null where no commitment is known.
+    """
 
     kind: Literal["Report"]
     from_: str = msgspec.field(name="from")
@@ -96,6 +99,7 @@ class ReportAnswer(JsonAnswer):
     dollars: float
     instance_hours: float
     instances: int
+    covered: float | None
     baselines: BaselinesAnswer
     proven_minimum: MinimumAnswer | None
     consolidation: ConsolidationAnswer

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.commitments.coverage import coverage_of
 from core.cost_report.instance_hours import cost, overlap
 from core.cost_report.node_shares import IDLE, node_shares
 from core.counterfactual.proven_minimum import ProvenMinimum
@@ -59,16 +60,18 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
         cost: Nano-dollars of all instances at the price of their launch.
         hours: Of all instances together.
         by: Table → name → nano-dollars; each sums to `cost`.
+        covered: Nano-dollars of them that commitments cover, as far as snapshots show; None where they name no commitment.
         on_demand: What the same instances would cost on demand, at the last snapshot's prices; None without snapshots.
         idle: Nano-dollars of capacity that no pod requested, as far as snapshots show.
         causes: The same by what kept the nodes, the largest cost first; nodes that nothing kept are left out.
-        minimum: The proven minimum of the fleet, beside its cost by snapshots; None if no snapshot proves one.
+        minimum: The proven minimum of the fleet, beside its cost by snapshots, both less what commitments cover; None if no snapshot proves one.
     """
 
     cost: int
     hours: float
     instances: int
     by: dict[str, dict[str, int]]
+    covered: int | None
     on_demand: int | None
     idle: int
     causes: tuple[tuple[IdleCause, int], ...]
@@ -86,7 +89,8 @@ class ReportBuilder:
         self._said: DisruptionPlan | None = None
         self._namespaces: Counter[str] = Counter()
         self._causes: Counter[IdleCause] = Counter()
-        self._idle = self._minimum = self._minimum_cost = 0
+        self._idle = self._covered = self._minimum = self._minimum_cost = 0
+        self._has_commitments = False
         self._minimum_over = timedelta(0)
         self._catalogue: Catalogue | None = None
 
@@ -94,6 +98,7 @@ class ReportBuilder:
         """Charge the time since the last snapshot, then take this one as the last."""
         self._charge(decision.snapshot.now)
         self._adopt(decision.snapshot)
+        self._has_commitments |= bool(decision.snapshot.options.commitments)
         self._last, self._said = decision, decision.plan or self._said
         self._catalogue = decision.snapshot.catalogue
 
@@ -111,6 +116,7 @@ class ReportBuilder:
             / timedelta(hours=1),
             instances=len(self._lives),
             by={**by, NAMESPACE: _largest_first(namespaces)},
+            covered=self._covered if self._has_commitments else None,
             on_demand=self._on_demand(),
             idle=self._idle,
             causes=tuple(sorted(self._causes.items(), key=lambda item: (-item[1], item[0]))),
@@ -159,20 +165,23 @@ class ReportBuilder:
             return
         since = max(self._last.snapshot.now, self._since)
         kept = {blocked.node: IdleCause(blocked.reason, blocked.message) for blocked in self._blocked()}
-        hourly = 0
+        paid, coverage = 0, coverage_of(self._last.snapshot).nodes
         for state in state_nodes(self._last.snapshot):
             life = self._by_id.get(state.provider_id.rpartition("/")[2])
             if life is None:
                 continue
-            spent = cost(life.price, overlap(life, since, until))
-            hourly += spent
+            span = overlap(life, since, until)
+            spent = cost(life.price, span)
+            left = min(spent, cost(coverage[state.name].price, span)) if state.name in coverage else spent
+            self._covered += spent - left
+            paid += left
             shares = node_shares(state)
             self._namespaces += Counter({name: int(spent * share) for name, share in shares.items()})
             idle = int(spent * shares.get(IDLE, 0.0))
             self._idle += idle
             if state.name in kept:
                 self._causes[kept[state.name]] += idle
-        self._charge_minimum(until - since, hourly)
+        self._charge_minimum(until - since, paid)
 
     def _blocked(self) -> Sequence[Blocked]:
         return self._said.blocked if self._said is not None else ()

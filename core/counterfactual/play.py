@@ -57,7 +57,7 @@ class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of a played period.
 
     Attributes:
-        cost: Nano-dollars.
+        cost: Nano-dollars, less what commitments cover.
         by_pool: NodePool → its part of the cost.
         hours: Node hours of all nodes together.
         moves: Pods that were moved, each move once.
@@ -165,7 +165,7 @@ class FleetPlay:
             self._broken += broken_rules(commands, played)
             self._fleet.carry_out(commands, played)
             self._has_changed = bool(commands)
-        self._prices = self._fleet.prices(asked)
+        self._prices = self._fleet.prices(asked, now)
         hourly = sum(price for _, price in self._prices.values())
         if not self._series or self._series[-1][1] != hourly:
             self._series.append((now, hourly))
@@ -183,7 +183,7 @@ class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         snapshots: How many snapshots there are.
-        cost: Nano-dollars of the real nodes, each snapshot's price until the next snapshot.
+        cost: Nano-dollars of the real nodes, each snapshot's price until the next snapshot, less what commitments cover.
     """
 
     since: datetime

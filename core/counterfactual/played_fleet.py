@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from core.commitments.coverage import NodeCoverage, coverage_of
 from core.counterfactual.workload_places import carried_over, is_played
 from core.disruption.apply_command import carried_out, joined
 from core.model.node import Node
@@ -126,13 +127,16 @@ class PlayedFleet:
         going = {name for command in begun for name in command.nodes}
         self._places = {pod: node for pod, node in self._places.items() if node not in going}
 
-    def prices(self, asked: Snapshot) -> dict[str, tuple[str, int]]:
-        """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot."""
-        types = pool_types(asked)
-        found = {}
+    def prices(self, asked: Snapshot, now: datetime) -> dict[str, tuple[str, int]]:
+        """Node → its NodePool and nano-dollars per hour, at the prices of the snapshot and less what commitments cover."""
+        types, found = pool_types(asked), {}
+        covered: dict[str, NodeCoverage] = {}
+        if asked.options.commitments:
+            covered = coverage_of(self.in_snapshot(asked, now, karpenter_moves_only=False)).nodes
         for name, claim in self.claims.items():
             own = self._nodes[name].labels
-            found[name] = (claim.node_pool, node_price(own, type_of(own, types.by_name(claim.node_pool))))
+            listed = node_price(own, type_of(own, types.by_name(claim.node_pool)))
+            found[name] = (claim.node_pool, covered[name].price if name in covered else listed)
         return found
 
     def _as_played(self, pod: Pod, foreign: set[str]) -> Pod:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from core.cost_report.node_shares import IDLE
-from core.cost_report.report import NAMESPACE, UNSEEN, ReportBuilder, ReportedDecision
+from core.cost_report.report import NAMESPACE, UNSEEN, CostReport, ReportBuilder, ReportedDecision
 from core.model.plan import Blocked, DisruptionCost, DisruptionPlan
-from tests.builders import NOW
+from core.model.snapshot import Options
+from core.model.values.commitment import Commitment, ReservedInstances
+from tests.builders import NOW, a_node_of, a_type
 from tests.unit.cost_report.period_for_tests import HOUR, a_life, a_look
 
 
@@ -33,6 +35,33 @@ def test_idle_capacity_is_charged_to_what_kept_the_node_and_the_minimum_to_its_t
     assert (cause.reason, cause.message, idle) == ("DoNotDisrupt", "pod shop/a", found.idle)
     assert found.minimum is not None
     assert (found.idle, found.minimum.cost, found.minimum.spent) == (50_000_000, 160_000_000, 200_000_000)
+
+
+def test_what_commitments_cover_is_told_beside_what_was_spent() -> None:
+    """The proven minimum leaves it out, so that the fleet beside it must, too."""
+    found = report_with(ReservedInstances(name="ri", instance_type="m5.large", count=1))
+    assert found.minimum is not None
+    assert (found.cost, found.covered, found.minimum.spent) == (200_000_000, 200_000_000, 0)
+    assert all(sum(rows.values()) == found.cost for rows in found.by.values())
+
+
+def test_a_commitment_that_covers_nothing_is_told_as_such() -> None:
+    found = report_with(ReservedInstances(name="ri", instance_type="c5.large", count=1))
+    assert found.minimum is not None
+    assert (found.covered, found.minimum.spent) == (0, 200_000_000)
+
+
+def test_without_commitments_nothing_is_said_of_them() -> None:
+    assert report_with().covered is None
+
+
+def report_with(*commitments: Commitment) -> CostReport:
+    """The report of two hours of one on-demand node."""
+    claim, node = a_node_of(a_type("m5.large", cpu="4", memory="16Gi", price=0.1, capacity_types=("on-demand",)))
+    look = a_look(node_claims=(claim,), nodes=(node,), options=Options(commitments=commitments))
+    builder = ReportBuilder([a_life()], NOW, NOW + 2 * HOUR)
+    builder.see(ReportedDecision(look, DisruptionPlan(now=NOW, cost=DisruptionCost(lower_bound=0))))
+    return builder.report()
 
 
 @pytest.mark.parametrize("gone_after", [None, 3])

@@ -14,7 +14,8 @@ from core.counterfactual.workload_places import carried_over
 from core.errors import InvalidInputError
 from core.model.node_pool import Budget, Disruption
 from core.model.pod import Owner, Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
+from core.model.values.commitment import ReservedInstances
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 MINUTE = timedelta(minutes=1)
@@ -55,6 +56,16 @@ def test_a_saving_counts_once_however_often_it_is_observed() -> None:
     assert (found.nodes, sum(found.commands.values())) == (1, 1)
     assert found.cost == 100_000_000
     assert found.cost == played(PlayRules(), ten[0], minutes=60).cost
+
+
+def test_what_commitments_cover_is_not_charged() -> None:
+    """The recorded side never was charged for it, so that an unchanged period seemed to cost more when it was played."""
+    options = Options(commitments=(ReservedInstances(name="ri", instance_type="m5.large", count=1),))
+    look = a_look(options=options)
+    recorded, (found,) = play_beside([look], [PlayRules(consolidates=False)], NOW + HOUR)
+    assert recorded.cost == found.cost == 100_000_000
+    assert play_beside([look], [PlayRules()], NOW + HOUR)[1][0].cost == 0
+    assert play_beside([a_look()], [PlayRules()], NOW + HOUR)[1][0].cost == 100_000_000
 
 
 def test_without_consolidation_each_node_costs_until_the_end() -> None:
