@@ -45,7 +45,7 @@ LAUNCHES_A_MESSAGE: Final = 10
 
 
 class InstanceNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A notice about an instance of ours whose claim is not in the table.
+    """A notice about an instance of ours whose claim is not in the table, or whose node has not joined.
 
     Attributes:
         ends_at: When the instance ends, or is expected to; None if that may be at any moment.
@@ -65,7 +65,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
         until: End of the chain of checks, so that chains do not pile up.
         failures: How many checks in a row ended with a port error; each delays the next one longer.
         due: When the check is due, as requested by the previous one; it distinguishes chains of the same claim.
-        notice: The notice to act on once the claim is rebuilt.
+        notice: The notice to act on, if need be once the claim is rebuilt.
     """
 
     claim: str = ""
@@ -110,7 +110,7 @@ def made_node_claim(name: str, now: datetime) -> JsonObject:
 
 
 def notice_of_instance(claim: str, notice: InstanceNotice, now: datetime) -> JsonObject:
-    """Return a message with a notice about an instance that was launched for the claim, which is not stored."""
+    """Return a message with a notice about an instance that was launched for the claim."""
     return WorkItem(claim=claim, until=now + CHECKED_FOR, notice=notice).to_message()
 
 

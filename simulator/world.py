@@ -131,6 +131,7 @@ class World:
             clock,
             account.exchange,
             self._join,
+            account.instances.fail_start,
             takes=scenario.boot,
             region=self._region,
         )

@@ -25,7 +25,8 @@ from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
 from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
-from core.launch.denials.codes import OTHER, RULES, Remembered
+from core.launch.denials import instance_ends
+from core.launch.denials.codes import OTHER, RULES, LaunchErrorRule, Remembered
 from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
 from core.model.feature_gates import GATES, FeatureGates
 from core.reasons.binding import BindingReason
@@ -45,6 +46,7 @@ from lambdas import metric_names
 from lambdas.observability import NAMESPACE
 from lambdas.settings import Settings
 from tests import figures
+from tests.simulation.test_failed_starts import CALLS
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -155,17 +157,8 @@ def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
 
 def launch_errors() -> str:
     """The table of EC2's codes, and what is done about each."""
-    rows = (
-        (
-            f"`{rule.code}{'*' if rule.begins else ''}`",
-            rule.remembered,
-            {Remembered.OFFERINGS: "pods, and by condition after three requests", Remembered.SUBNET: "pods"}.get(
-                rule.remembered, "condition, pods"
-            ),
-            rule.advice,
-        )
-        for rule in (*RULES, msgspec.structs.replace(OTHER, code=""))
-    )
+    rows = ((*_remembered(rule), rule.advice) for rule in (*RULES, msgspec.structs.replace(OTHER, code="")))
+    ends = ((*_remembered(rule), *_played(rule), rule.advice) for rule in instance_ends.RULES)
     return _page(
         "Launch errors",
         "What EC2 may answer to CreateFleet, among the `Errors` of an answer or as the error of the call, and what is done "
@@ -187,7 +180,30 @@ def launch_errors() -> str:
         _table(("code", "remembered", "told", "what to do"), rows),
         "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
         "twice, for five minutes.",
+        "## Instances that end while they start",
+        "EC2 launches some instances that it ends seconds later: the key of a volume may not be used, a snapshot is gone, a "
+        "host fails. `interrupt` hears of the end, `execute` reads `StateReason`, and the claim ends with that code: reason "
+        "`StartFailed`, or `InstanceWithdrawn` where capacity is short. Since CreateFleet succeeds, only a node that joins "
+        "ends the pause; until then one instance at a time is launched, the next after 90 seconds at the earliest. The "
+        "columns of calls are CreateFleet calls in 10 minutes for 3 and for 40 pods, as "
+        "`tests/simulation/test_failed_starts.py` plays them.",
+        _table(("code", "remembered", "told", "3 pods", "40 pods", "what to do"), ends),
+        f"Codes that begin with {' or '.join(f'`{code}`' for code in instance_ends.BY_SOMEBODY)} say that somebody ended the "
+        "instance. Nothing is remembered of them; the claim's reason is `InstanceTerminated`, with EC2's code in its message.",
     )
+
+
+def _remembered(rule: LaunchErrorRule) -> tuple[str, str, str]:
+    """The code of a rule, what is remembered, and who is told."""
+    told = {Remembered.OFFERINGS: "pods, and by condition after three requests", Remembered.SUBNET: "pods"}
+    code = f"`{rule.code}{'*' if rule.begins else ''}`"
+    return code, rule.remembered, told.get(rule.remembered, "condition, pods")
+
+
+def _played(rule: LaunchErrorRule) -> tuple[str, str]:
+    """CreateFleet calls for few and for many pods."""
+    few, many = CALLS[rule.code]
+    return str(few), str(many)
 
 
 def _minutes(span: timedelta) -> str:

@@ -41,6 +41,7 @@ JOIN_FAILURES: Final[frozenset[str]] = frozenset(
         TerminationReason.INSTANCE_GONE,
         TerminationReason.REGISTRATION_TIMEOUT,
         TerminationReason.REPLACEMENT_NOT_READY,
+        TerminationReason.START_FAILED,
     }
 )
 """Removal reasons of a claim that never became ready that count as failures. Missing capacity is not a failure of the pool."""

@@ -64,7 +64,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
         on_demand: What the same instances would cost on demand, at the last snapshot's prices; None without snapshots.
         idle: Nano-dollars of capacity that no pod requested, as far as snapshots show.
         causes: The same by what kept the nodes, the largest cost first; nodes that nothing kept are left out.
-        minimum: The proven minimum of the fleet, beside its cost by snapshots, both less what commitments cover; None if no snapshot proves one.
+        minimum: The proven minimum of the fleet beside its cost by snapshots, both less what commitments cover, or None.
     """
 
     cost: int

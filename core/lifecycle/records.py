@@ -125,6 +125,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         share: The index of this claim's instance in the launch, from zero.
         offerings: The launch order's offerings, stored so that the same token always means the same request.
         is_ranked: Whether their prices are the NodePool's own, so that the launch follows their order instead of EC2's prices.
+        tries: Codes of the denials that its launch tries again; its node disproves them by joining.
         awaits_pods: Whether its pods were pending when it was requested; those of a replacement run on the leaving node.
             Dropped at the launch.
         command: Id of the command whose replacement it is, empty for none.
@@ -153,6 +154,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     share: int = 0
     offerings: tuple[Offering, ...] = ()
     is_ranked: bool = False
+    tries: tuple[str, ...] = ()
     awaits_pods: bool = False
     command: str = ""
     reserved: dict[str, int] = {}

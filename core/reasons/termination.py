@@ -77,6 +77,16 @@ class TerminationReason(ReasonCode):
         "The instance was terminated by someone else.",
         "Find out who terminated it: CloudTrail names the caller.",
     )
+    START_FAILED = (
+        "StartFailed",
+        "EC2 ended the instance before its node joined, for a cause that the next one would meet, too.",
+        "Condition LaunchDenied of its EC2NodeClass has EC2's code, what to do, and when one launch tries again.",
+    )
+    INSTANCE_WITHDRAWN = (
+        "InstanceWithdrawn",
+        "EC2 ended the instance before its node joined, for want of capacity or for a fault of its own.",
+        "Nothing: its offering is avoided for a while. More instance types and zones in the NodePool help.",
+    )
     REPLACEMENT_UNUSED = (
         "ReplacementUnused",
         "The command that it was launched for was abandoned, and no pod needs it.",

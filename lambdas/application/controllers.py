@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.disruption.shadow_disruption import ShadowDisruption
     from lambdas.controllers.events.audit_log import AuditLog
     from lambdas.controllers.events.interruption import Interruptions
+    from lambdas.controllers.launching.failed_starts import FailedStarts
     from lambdas.controllers.launching.launch_requests import LaunchRequests
     from lambdas.controllers.launching.launch_waves import LaunchWaves
     from lambdas.controllers.launching.launching import Launcher
@@ -125,8 +126,8 @@ class Application:
         from lambdas.controllers.disruption.execution.command_work import CommandWork
         from lambdas.controllers.disruption.execution.rollback import CommandRollback
         from lambdas.controllers.disruption.execution.start import CommandStarter
+        from lambdas.controllers.events.instance_notices import InstanceNotices
         from lambdas.controllers.events.interruption import Interruptions
-        from lambdas.controllers.events.unclaimed_interruptions import UnclaimedInterruptions
         from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
         from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 
@@ -144,10 +145,10 @@ class Application:
             kubernetes, stores.claims, self.observer, self._launcher, mirror, stores.brakes, clock
         )
         interruptions = Interruptions(stores, given.cloud, self.claim_deletion, given.queues, given.settings, clock)
-        unclaimed = UnclaimedInterruptions(
-            given.cloud, self.observer, stores.claims, self._rebuilding, interruptions, clock
+        notices = InstanceNotices(
+            given.cloud, self.observer, stores.claims, self._rebuilding, self._failed_starts, interruptions, clock
         )
-        claim_checks = ClaimChecks(self.claim_work, deleted, hand_made, unclaimed)
+        claim_checks = ClaimChecks(self.claim_work, deleted, hand_made, notices)
         return Execution(kubernetes, given.cloud, claim_checks, commands, binder, work, clock, tasks)
 
     @cached_property
@@ -219,7 +220,14 @@ class Application:
         given, wake_ups = self.adapters, self.adapters.queues.wake_ups
         launch = ClaimLaunch(given.stores.claims, self._launcher, self.observer, wake_ups, given.clock)
         return ClaimWork(
-            given.kubernetes, given.stores, launch, self.claim_deletion, given.settings, given.queues, given.clock
+            given.kubernetes,
+            given.stores,
+            launch,
+            self._failed_starts,
+            self.claim_deletion,
+            given.settings,
+            given.queues,
+            given.clock,
         )
 
     @cached_property
@@ -261,6 +269,13 @@ class Application:
             cluster=given.settings.cluster_name,
             uses_reservations=gates.reserved_capacity,
         )
+
+    @cached_property
+    def _failed_starts(self) -> FailedStarts:
+        from lambdas.controllers.launching.failed_starts import FailedStarts
+
+        given = self.adapters
+        return FailedStarts(given.cloud, given.stores, self.observer, given.clock)
 
     @cached_property
     def _launch_waves(self) -> LaunchWaves:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # most functions launch nothing
     from core.api.objects import JsonObject
     from core.model.launch_order import LaunchOrder
     from core.model.node_pool import NodePool
+    from core.model.values.instance_end import InstanceEnd
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +86,13 @@ class CloudProvider(Protocol):
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
         """Return all instances of this cluster that are not terminated, by id; with `ids` only those (a cheaper call)."""
+        ...
+
+    def end_of(self, instance_id: str) -> InstanceEnd | None:
+        """Return why an instance ended or was stopped, None where EC2 does not know it any more.
+
+        Raises ConflictError where it runs or is about to.
+        """
         ...
 
     def impaired(self) -> tuple[Impairment, ...]:

@@ -84,9 +84,14 @@ class DeleteShare(_Form, frozen=True, kw_only=True):
 
 
 class Boot(_Form, frozen=True, kw_only=True):
-    """Boot problems of the next instances: `fail` of them never join, or `count` of them take `seconds`."""
+    """Boot problems of the next instances: `fail` of them never join, or `count` of them take `seconds`.
+
+    Attributes:
+        end_reason: EC2 ends `count` of them soon after their launch for this reason, a code of its `StateReason`.
+    """
 
     fail: int = 0
+    end_reason: str = ""
     seconds: float | None = None
     count: int = 1
 

@@ -151,8 +151,8 @@ def _step(folder: Path, number: int, step: Step) -> Step:
     _one_of(step.fault.function if step.fault else None, ("", *sorted(BY_NAME)), f"{where}.fault.function")
     _one_of(step.events.kind if step.events else None, faults.EVENT_KINDS, f"{where}.events.kind")
     _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
-    if step.boot is not None and not step.boot.fail and step.boot.seconds is None:
-        raise InvalidInputError("needs `fail`, or `seconds`", field=f"{where}.boot")
+    if step.boot is not None and not (step.boot.fail or step.boot.end_reason) and step.boot.seconds is None:
+        raise InvalidInputError("needs `fail`, `seconds` or `endReason`", field=f"{where}.boot")
     if step.table is not None:
         _check_table(step.table, f"{where}.table")
     if step.apply is None:

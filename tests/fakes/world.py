@@ -17,6 +17,7 @@ from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
+from core.model.values.instance_end import InstanceEnd
 from infra.cluster_role import RULES_FOR_STEERING, RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
@@ -214,6 +215,8 @@ class FakeCloud:
         self._launches = 0
         self._instances: dict[str, Instance] = {}
         self.failing: list[Impairment] = []
+        self.ends: dict[str, InstanceEnd] = {}
+        """Why instances ended that EC2 still describes."""
         self.scarce: set[tuple[str, str, str]] = set()
         ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
         self.resolution: JsonObject = {"amis": [], "conditions": [ready]}
@@ -240,6 +243,17 @@ class FakeCloud:
         self.before_call("instances")
         wanted = sorted(self._instances) if not ids else sorted(ids)
         return tuple(self._instances[i] for i in wanted if i in self._instances)
+
+    def end(self, instance_id: str, code: str, message: str = "") -> None:
+        """Let EC2 end an instance for this reason."""
+        self._instances.pop(instance_id, None)
+        self.ends[instance_id] = InstanceEnd(code, message)
+
+    def end_of(self, instance_id: str) -> InstanceEnd | None:
+        self.before_call("end_of")
+        if instance_id in self._instances:
+            raise ConflictError("ec2:DescribeInstances", f"instance {instance_id} has not ended yet")
+        return self.ends.get(instance_id)
 
     def impaired(self) -> tuple[Impairment, ...]:
         self.before_call("impaired")

@@ -1,8 +1,8 @@
 """A denial: EC2 does not launch from an EC2NodeClass for one cause, so launches avoid it for a while.
 
 Closed (no record): launches proceed as planned. Paused: no plan uses offerings in its scope. When the pause is over it is half
-open: one claim may retry, the others wait for the answer. A launch in its scope closes it; a further denial pauses it for twice
-as long. A changed EC2NodeClass may be tried at once.
+open: one claim may retry, the others wait for the answer. A launch in its scope closes it, or, where instances ended while they
+started, a node that joins; a further denial pauses it for twice as long. A changed EC2NodeClass may be tried at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from core.launch.denials.codes import Remembered, rule_of
+from core.launch.denials.codes import LaunchErrorRule, Remembered, rule_of
+from core.launch.denials.ec2_message import shortened
+from core.launch.denials.instance_ends import rule_of_end
 from core.launch.denials.scope import EVERYTHING, DenialScope
 from core.model.catalogue import OfferingKey
 from core.model.values.vcpu_quotas import BY_NAME
@@ -35,7 +37,7 @@ IN_A_ROW: Final = timedelta(minutes=30)
 """Denials farther apart than this, and than the pause, are unrelated."""
 
 PROBE: Final = timedelta(seconds=90)
-"""How long one claim that retries blocks the others; more than a launch may take."""
+"""How long one claim that retries blocks the others; more than a launch may take, and than most nodes need to join."""
 
 
 def revision_of(node_class: Mapping[str, Any]) -> str:
@@ -67,7 +69,7 @@ class DeniedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scope(self) -> DenialScope:
         """The offerings to avoid because of this denial."""
-        remembered = rule_of(self.code).remembered
+        remembered = _rule(self.code).remembered
         if remembered is Remembered.NODE_CLASS:
             return EVERYTHING
         if remembered is Remembered.QUOTA:
@@ -146,15 +148,20 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
             return True
         return now < self.until and revision == self.revision
 
+    @property
+    def is_of_starts(self) -> bool:
+        """Whether EC2 launches instances and ends them while they start, so that only a node that joins disproves it."""
+        return rule_of_end(self.code) is not None
+
     def names_capacity(self) -> bool:
         """Whether only capacity is missing, so that no person need act."""
-        return rule_of(self.code).remembered is Remembered.OFFERINGS
+        return _rule(self.code).remembered is Remembered.OFFERINGS
 
     def explanation(self) -> str:
         """Return code, action and advice, always in the same words."""
-        said = f"{self.message.rstrip('.')}. " if self.message else ""
+        said = f"{shortened(self.message)}. " if self.message else ""
         what = f"{self.code} from {self.call} for EC2NodeClass {self.node_class}"
-        return f"{what}: {said}{rule_of(self.code).advice}{self._quotas()}"
+        return f"{what}: {said}{_rule(self.code).advice}{self._quotas()}"
 
     def _quotas(self) -> str:
         """The quotas that are short, by Service Quotas' names."""
@@ -167,14 +174,19 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         return last is not None and now - last < IN_A_ROW and found.revision == self.revision
 
 
+def _rule(code: str) -> LaunchErrorRule:
+    """Return the rule for EC2's answer to a launch, or for the end of what it launched."""
+    return rule_of_end(code) or rule_of(code)
+
+
 def _patience(found: DeniedLaunch) -> int:
     """Return how many denials in a row cause a pause. Offerings are remembered one by one, unless the launch was confined."""
-    is_of_offerings = rule_of(found.code).remembered is Remembered.OFFERINGS
+    is_of_offerings = _rule(found.code).remembered is Remembered.OFFERINGS
     return PATIENCE if is_of_offerings and not found.is_confined else 1
 
 
 def _scope(before: LaunchDenial, found: DeniedLaunch, in_vain: int) -> DenialScope:
     """Return the scope after one more denial, the `in_vain`-th in a row."""
-    if rule_of(found.code).remembered is Remembered.REQUEST and in_vain >= DENIALS_OF_A_PART:
+    if _rule(found.code).remembered is Remembered.REQUEST and in_vain >= DENIALS_OF_A_PART:
         return EVERYTHING
     return found.scope if before.in_vain == 0 else before.scope.widened(found.scope)

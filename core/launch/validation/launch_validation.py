@@ -13,6 +13,7 @@ import msgspec
 
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
+from core.launch.denials.ec2_message import encoded_part, shortened
 
 DRY_RUN: Final = "DryRunOperation"
 """EC2's code of the answer that the request would have succeeded."""
@@ -64,11 +65,12 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return self.code.replace(".", "_")
 
     def explanation(self) -> str:
-        """Return EC2's code and message, and what to do; empty if EC2 allows the launch."""
+        """Return EC2's code and message, what to do, and last the encoded part of the message; empty if EC2 agrees."""
         if self.agrees:
             return ""
         how = "" if self.call.endswith("CreateLaunchTemplate") else " (DryRun)"
-        return f"{self.call}{how}: {self.code}: {self.message.rstrip('.')}. {rule_of(self.code).advice}"
+        said = f"{self.call}{how}: {self.code}: {shortened(self.message)}. {rule_of(self.code).advice}"
+        return f"{said} {encoded_part(self.message)}".rstrip()
 
 
 def concerns_the_class(code: str) -> bool:

@@ -11,7 +11,7 @@ from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.next_checks import NextChecks
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
-from lambdas.controllers.events.unclaimed_interruptions import UnclaimedInterruptions
+from lambdas.controllers.events.instance_notices import InstanceNotices
 from lambdas.controllers.node_claims.hand_made_claims import HandMadeClaims
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -36,15 +36,15 @@ class ClaimChecks:
         claim_work: ClaimWork,
         deleted: DeletedNodeClaims,
         hand_made: HandMadeClaims,
-        unclaimed: UnclaimedInterruptions,
+        notices: InstanceNotices,
     ) -> None:
         self._claim_work = claim_work
         self._deleted = deleted
         self._hand_made = hand_made
-        self._unclaimed = unclaimed
+        self._notices = notices
 
     def take_on(self, item: WorkItem, name: str, report: RunReport) -> timedelta | None:
-        """Store a claim for the object in the message that has none: a hand-made NodeClaim, or an instance with a notice.
+        """Act on the message's notice, and have a claim stored for what has none: a NodeClaim made by hand, an instance.
 
         Returns:
             When to check again, None to continue now.
@@ -53,7 +53,7 @@ class ClaimChecks:
             PortError: If a step fails; the next check continues.
         """
         if item.notice is not None:
-            self._unclaimed.act(item.notice, report)
+            self._notices.act(item.notice, report)
         return self._hand_made.check(name, report) if item.is_made or item.is_deleted else None
 
     def take(

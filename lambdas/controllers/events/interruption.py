@@ -1,7 +1,8 @@
 """Handles EC2 and Health events about our instances: remembers the offering, removes the claim, and wakes `provision`.
 
-A change announced days ahead is only stored: `reconcile` removes the claim in time. A notice about an instance of ours whose
-claim is not in the table is passed on to `execute`, which rebuilds the claim.
+A change announced days ahead is only stored: `reconcile` removes the claim in time. Passed on to `execute` are a notice about
+an instance of ours whose claim is not in the table, which is rebuilt first, and the end of an instance whose node never joined:
+EC2 is asked why, so that the next launch avoids the cause.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from core import labels
 from core.brakes.brake import Action
 from core.lifecycle.draining.deletion import hurried
 from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.scheduled_changes import is_due
 from core.model.catalogue import OfferingKey
 from core.reasons.decision import DecisionKind
@@ -55,11 +56,13 @@ class Interruption(msgspec.Struct, frozen=True):
     Attributes:
         reason: The reason for removing the claims.
         ends_at: When the instances end, or are expected to; None if they are gone, or may end at any moment.
+        said: EC2's reason, empty if it is unknown.
     """
 
     reason: TerminationReason
     instance_ids: tuple[str, ...]
     ends_at: datetime | None = None
+    said: str = ""
 
 
 class Interruptions:
@@ -95,10 +98,20 @@ class Interruptions:
 
     def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
         record = self._stores.claims.of_instance(instance_id)
-        if record is not None:
+        if record is not None and has_ended_early(record, found.reason):
+            self._explain(record, found, report)
+        elif record is not None:
             self.act(record, found, report)
         elif found.reason in _ANNOUNCED and not self._is_ignored(found.reason):
             self._pass_on(instance_id, found, report)
+
+    def _explain(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+        """Have `execute` ask EC2 why the claim's instance ended, and act on the notice."""
+        report.decide(
+            DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id} before its node joined"
+        )
+        notice = InstanceNotice(record.instance_id, found.reason)
+        self._work.send([notice_of_instance(record.name, notice, self._clock.now())])
 
     def _pass_on(self, instance_id: str, found: Interruption, report: RunReport) -> None:
         """Have `execute` rebuild the claim of an instance of ours that has none, and act on the notice."""
@@ -141,7 +154,7 @@ class Interruptions:
             )
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        report.decide(DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id}")
+        report.decide(DecisionKind.INTERRUPT, record.name, found.reason, _message(record, found))
         now = self._clock.now()
         if record.machine is not None:
             offering = record.machine.offering
@@ -167,7 +180,7 @@ class Interruptions:
         return reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore"
 
     def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
-        message = f"instance {record.instance_id}"
+        message = _message(record, found)
         self._deletion.begin(record, found.reason, message, report, ends_at=found.ends_at)
         if record.deletion is not None:  # the planner now has to record the replacements of its pods
             self._wake_ups.send([wake_up(found.reason)])
@@ -179,6 +192,16 @@ class Interruptions:
         except PortError as error:
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, offering.instance_type, reason_of(error), str(error))
+
+
+def has_ended_early(record: ClaimRecord, reason: TerminationReason) -> bool:
+    """Whether an event says that the instance of a claim ended whose node has not joined, and that was to stay."""
+    is_ended = reason in _STATES.values()
+    return is_ended and record.phase is ClaimPhase.LAUNCHED and record.deletion is None
+
+
+def _message(record: ClaimRecord, found: Interruption) -> str:
+    return f"instance {record.instance_id}: {found.said}" if found.said else f"instance {record.instance_id}"
 
 
 def read_event(event: Any) -> Interruption | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from core.lifecycle.records import ClaimRecord
+from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from lambdas.ports import Instance, Launched, PortError
+
+ONE_TRIES: Final = "instances of its EC2NodeClass ended while they started: one is launched again first"
 
 
 class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,8 +19,9 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         held_back: Why EC2 was not asked.
-        asked: The claims by name, as stored before the request.
+        asked: The requested claims by name, as stored before the request.
         error: EC2's refusal, or why its answer is unknown.
+        is_try: Whether one instance was requested for all claims, to see whether its node joins.
         launched: Its answer, with fewer instances than requested if capacity was short.
     """
 
@@ -23,6 +29,12 @@ class LaunchAnswer(msgspec.Struct, frozen=True, kw_only=True):
     asked: dict[str, ClaimRecord] = {}
     error: PortError | None = None
     launched: Launched | None = None
+    is_try: bool = False
+
+    def left_out(self, record: ClaimRecord) -> Refusal | None:
+        """Return why a claim waits that was not requested, so that one of its launch is tried first; None if it was."""
+        waits = self.is_try and record.name not in self.asked
+        return Refusal(ClaimReason.LAUNCH_HELD_BACK, ONE_TRIES) if waits else None
 
     def instance_of(self, record: ClaimRecord) -> Instance | None:
         """Return the claim's instance, None where EC2 launched fewer."""

@@ -17,14 +17,11 @@ from core.launch.placement import is_confined
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Offering, OfferingKey
 from core.reasons.claim import ClaimReason
-from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
-from lambdas.ports import ConflictError, JsonObject, PortError, RefusedOffering, reason_of
+from lambdas.controllers.launching.denial_memory import DenialMemory, could_not
+from lambdas.ports import ConflictError, JsonObject, PortError, RefusedOffering
 from lambdas.run_report import RunReport
 from lambdas.store import LaunchDenials, OfferingProbe, UnavailableOfferings
-
-TRIES: Final = 5
-"""The most attempts to write a denial against concurrent writes: denials of one cause come together."""
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Codes that are remembered although another offering of the same request was launched."""
@@ -47,12 +44,28 @@ class Admission(msgspec.Struct, frozen=True):
     avoided_subnets: tuple[str, ...] = ()
     probe: OfferingProbe = OfferingProbe()
 
+    @property
+    def tries(self) -> tuple[str, ...]:
+        """Codes of the denials that its node disproves if it joins."""
+        return tuple(denial.code for denial in self._of_starts())
+
+    @property
+    def is_try(self) -> bool:
+        """Whether instances of the class ended while they started, so that only one is launched until its node joins."""
+        return any(denial.is_engaged for denial in self._of_starts())
+
+    def _of_starts(self) -> Iterator[LaunchDenial]:
+        for denial in self.denials:
+            if denial.is_of_starts and any(denial.scope.covers(offering.key) for offering in self.offerings):
+                yield denial
+
 
 class LaunchGate:
     """Keeps launches away from offerings that EC2 denied or had no capacity for, and lets one retry when a pause is over."""
 
     def __init__(self, denials: LaunchDenials, unavailable: UnavailableOfferings) -> None:
         self._denials = denials
+        self._memory = DenialMemory(denials)
         self._unavailable = unavailable
 
     def admit(self, record: ClaimRecord, node_class: JsonObject, now: datetime) -> Admission | Refusal:
@@ -112,7 +125,7 @@ class LaunchGate:
         self._end(admission.probe, (), report)
         for found in _by_code(refused):
             if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may work
-                self._deny(_denied(record, node_class, found, call), now, report)
+                self._memory.add(_denied(record, node_class, found, call), now, report)
 
     def succeeded(
         self,
@@ -124,17 +137,20 @@ class LaunchGate:
         now: datetime,
         report: RunReport,
     ) -> None:
-        """Remember the refusals on the way to a successful launch, and drop the denials that it disproved."""
+        """Remember the refusals on the way to a successful launch, and drop the denials that it disproved.
+
+        Those of instances that ended while they started stay until a node joins (`FailedStarts.disprove`).
+        """
         refused = tuple(refused)
         self._mark(record, node_class, refused, now, report)
         self._end(admission.probe, launched, report)
         for found in _by_code(refused):
             denied = _denied(record, node_class, found, "ec2:CreateFleet")
             if rule_of(denied.code).remembered in _ALSO_IN_SUCCESS and not any(map(denied.scope.covers, launched)):
-                self._deny(denied, now, report)
+                self._memory.add(denied, now, report)
         for denial in admission.denials:
-            if any(map(denial.scope.covers, launched)):
-                self._let_go(denial, report)
+            if any(map(denial.scope.covers, launched)) and not denial.is_of_starts:
+                self._memory.drop(denial, ClaimReason.LAUNCHED, report)
 
     def _with_probe(self, admission: Admission, half_open: AbstractSet[OfferingKey], now: datetime) -> Admission:
         """Return the admission with those half-open offerings that no other launch in any cluster is trying."""
@@ -163,42 +179,7 @@ class LaunchGate:
         try:
             self._unavailable.end(probe, launched)
         except PortError as error:
-            _could_not(f"{len(probe.offerings)} offerings that were tried again", error, report)
-
-    def _deny(self, found: DeniedLaunch, now: datetime, report: RunReport) -> None:
-        for attempt in range(1, TRIES + 1):
-            try:
-                self._deny_once(found, now)
-            except ConflictError as error:
-                if attempt == TRIES:
-                    _could_not(f"denial {found.code}", error, report)
-            except PortError as error:
-                _could_not(f"denial {found.code}", error, report)
-                return
-            else:
-                return
-
-    def _deny_once(self, found: DeniedLaunch, now: datetime) -> None:
-        same = (d for d in self._denials.all() if (d.node_class, d.code) == (found.node_class, found.code))
-        before = next(same, None)
-        first = LaunchDenial(node_class=found.node_class, code=found.code)
-        self._denials.change(before, (before or first).after(found, now))
-
-    def _let_go(self, denial: LaunchDenial, report: RunReport) -> None:
-        try:
-            self._denials.remove(denial)
-        except ConflictError:
-            return  # denied again in the meantime, or another claim is retrying
-        except PortError as error:
-            _could_not(f"denial {denial.code}", error, report)
-            return
-        if denial.is_engaged:
-            report.decide(
-                DecisionKind.RELEASE,
-                f"EC2NodeClass {denial.node_class}",
-                ClaimReason.LAUNCHED,
-                f"no longer {denial.code}",
-            )
+            could_not(f"{len(probe.offerings)} offerings that were tried again", error, report)
 
     def _mark(
         self,
@@ -219,7 +200,7 @@ class LaunchGate:
         try:
             self._unavailable.mark(keys, now)
         except PortError as error:
-            _could_not(f"{len(keys)} offerings", error, report)
+            could_not(f"{len(keys)} offerings", error, report)
 
 
 def _by_code(refused: Iterable[RefusedOffering]) -> Iterator[tuple[RefusedOffering, ...]]:
@@ -245,8 +226,3 @@ def _denied(
 
 def _covers_any(denials: Iterable[LaunchDenial], key: OfferingKey) -> bool:
     return any(denial.scope.covers(key) for denial in denials)
-
-
-def _could_not(what: str, error: PortError, report: RunReport) -> None:
-    report.count("portErrors")
-    report.decide(DecisionKind.SKIP, what, reason_of(error), str(error))

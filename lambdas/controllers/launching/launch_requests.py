@@ -71,29 +71,32 @@ class LaunchRequests:
         if isinstance(admission, Refusal):
             return LaunchAnswer(held_back=admission)
         keeps_plan = bool(first.attempts)
-        asked = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in records}
+        is_try = admission.is_try and first.shares > 1
+        stored = records[:1] if is_try else records
+        asked = {record.name: self._asked(record, admission, node_class, keeps_plan) for record in stored}
         first = asked[first.name]
+        order = self._order(first, node_class, catalogue, admission)
         try:
-            launched = self._cloud.launch(self._order(first, node_class, catalogue, admission))
+            launched = self._cloud.launch(msgspec.structs.replace(order, count=1) if is_try else order)
         except InsufficientCapacityError as error:
             self._gate.learn(first, node_class, admission, error.refused, error.call, now, report)
-            return LaunchAnswer(asked=asked, error=error)
+            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         except DeniedError as error:
             self._gate.learn(first, node_class, admission, _denied_offerings(first, error), error.call, now, report)
             count_failure(self._breakers, first, ClaimReason.LAUNCH_DENIED, now, report)
-            return LaunchAnswer(asked=asked, error=error)
+            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         except (TransientError, ConflictError) as error:
-            return LaunchAnswer(asked=asked, error=error)
+            return LaunchAnswer(asked=asked, error=error, is_try=is_try)
         keys = frozenset(map(_key_of, launched.instances))
         self._gate.succeeded(first, node_class, admission, keys, launched.refused, now, report)
-        return LaunchAnswer(asked=asked, launched=launched)
+        return LaunchAnswer(asked=asked, launched=launched, is_try=is_try)
 
     def _asked(
         self, record: ClaimRecord, admission: Admission, node_class: JsonObject, keeps_plan: bool
     ) -> ClaimRecord:
         """Store the request before it is sent: the same token must mean the same request."""
         plan = record.plan if keeps_plan else _of_class(record, node_class)
-        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan)
+        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=plan, tries=admission.tries)
         return self._claims.change(record, asked) if asked != record else record
 
     def _order(

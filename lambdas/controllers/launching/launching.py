@@ -83,9 +83,10 @@ class Launcher:
         Raises:
             PortError: If the answer cannot be stored; the same token returns the same instance later.
         """
-        if answer.held_back is not None:
+        held_back = answer.held_back or answer.left_out(record)
+        if held_back is not None:
             report.count("heldBackLaunches")
-            return self._forgotten(record, answer.held_back.reason, answer.held_back.message, now, report)
+            return self._forgotten(record, held_back.reason, held_back.message, now, report)
         record, error = answer.asked[record.name], answer.error
         if isinstance(error, InsufficientCapacityError):
             report.count("refusedLaunches")

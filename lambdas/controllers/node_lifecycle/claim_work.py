@@ -9,18 +9,21 @@ import msgspec
 
 from core.brakes.steps import action_of_step
 from core.errors import invariant
+from core.launch.denials.instance_ends import termination_reason
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.values.taints import DISRUPTED
 from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.drain_cancellation import DrainCancellation
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
+from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.node_lifecycle.check_chains import CheckChains
 from lambdas.controllers.node_lifecycle.claim_deletion import ClaimDeletion
 from lambdas.controllers.node_lifecycle.claim_launch import ClaimLaunch
@@ -55,12 +58,14 @@ class ClaimWork:
         kubernetes: Kubernetes,
         stores: Stores,
         launch: ClaimLaunch,
+        failed_starts: FailedStarts,
         deletion: ClaimDeletion,
         settings: Settings,
         queues: FunctionQueues,
         clock: Clock,
     ) -> None:
         self._launch = launch
+        self._failed_starts = failed_starts
         self._deletion = deletion
         self._claims = stores.claims
         self._chains = CheckChains(stores.claims)
@@ -156,7 +161,7 @@ class ClaimWork:
             case steps.Adopt():
                 return self._launch.adopt(record, step, reader, report)
             case steps.Register():
-                return self._nodes.register(record, step, reader, report)
+                return self._register(record, step, reader, report)
             case steps.NoteUsable():
                 return self._nodes.note_usable(record)
             case steps.MarkInitialized():
@@ -164,12 +169,31 @@ class ClaimWork:
             case steps.ReportNode():
                 return self._report(record, step, reader, report)
             case steps.BeginTermination():
-                return self._deletion.begin(record, step.reason, step.message, report)
+                return self._begin_termination(record, step, report)
             case steps.Forget():
                 self._deletion.forget(record, step, report)
                 return None
             case _:
                 return self._take_to_its_end(record, step, reader, report)
+
+    def _register(
+        self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord:
+        """Register the node; launches that waited for whether one would join go on."""
+        registered = self._nodes.register(record, step, reader, report)
+        if record.tries:
+            self._failed_starts.disprove(record, report)
+            self._wake_ups.send([wake_up("a node joined")])
+        return registered
+
+    def _begin_termination(self, record: ClaimRecord, step: steps.BeginTermination, report: RunReport) -> ClaimRecord:
+        """Begin to remove the claim; of an instance that is gone before it joined, launches learn why first."""
+        reason, message = step.reason, step.message
+        if reason is TerminationReason.INSTANCE_GONE and record.phase is ClaimPhase.LAUNCHED:
+            end = self._failed_starts.learn(record, report)
+            if end is not None:
+                reason, message = termination_reason(end) or reason, f"{message}: {end.said}"
+        return self._deletion.begin(record, reason, message, report)
 
     def _initialize(
         self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from core.launch.denials.ec2_message import shortened
 from core.lifecycle.steps import ReportNode
 from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
@@ -37,7 +38,7 @@ class NodeEvents:
         """Write an event on why a hand-made NodeClaim is not launched: its object is deleted with the claim (Karpenter)."""
         found = [one for one in decisions if one.kind is DecisionKind.FORGET and one.subject == claim]
         for one in found[-1:]:
-            message = f"{one.reason.clause}: {one.message}" if one.message else one.reason.meaning
+            message = f"{one.reason.clause}: {shortened(one.message)}" if one.message else one.reason.meaning
             identity = f"{one.reason}/{one.message}"
             write(
                 self._kubernetes,

@@ -22,15 +22,20 @@ KUBELET_VERSION: Final = "v1.35.1"
 Join = Callable[[dict[str, Any], str], None]
 
 
+ENDS_AFTER: Final = timedelta(seconds=4)
+"""From the launch to the end of an instance that cannot start."""
+
+
 class _Hitch(msgspec.Struct):
-    """A boot delay of the next `count` instances, or a failure to join."""
+    """The next few instances take this long to boot, or never join; those with a reason are ended by EC2 for it."""
 
     left: int
     takes: timedelta | None
+    ends: str = ""
 
 
 class Boot:
-    """Boots instances. `join(node, claim)` registers a Node with the cluster.
+    """Boots instances. `join(node, claim)` registers a Node with the cluster, `end(instance, reason)` ends what cannot start.
 
     Args:
         takes: From launch to the node's registration.
@@ -42,6 +47,7 @@ class Boot:
         clock: VirtualClock,
         exchange: Exchange,
         join: Join,
+        end: Callable[[Instance, str], None],
         *,
         takes: timedelta,
         region: Region,
@@ -49,6 +55,7 @@ class Boot:
         self._clock = clock
         self._exchange = exchange
         self._join = join
+        self._end = end
         self._takes = takes
         self._region = region.name
         self._zone_ids = region.zone_ids
@@ -62,17 +69,25 @@ class Boot:
         """
         self._hitch = _Hitch(count, takes)
 
+    def fail(self, count: int, reason: str) -> None:
+        """Let EC2 end the next `count` instances soon after their launch. This replaces what remains of an earlier call."""
+        self._hitch = _Hitch(count, None, reason)
+
     def launched(self, instance: Instance) -> None:
         """Begin to boot a launched instance."""
-        takes = self._next_duration()
+        hitch = self._next_hitch()
+        if hitch is not None and hitch.ends:
+            self._clock.after(ENDS_AFTER, lambda: self._end(instance, hitch.ends))
+            return
+        takes = self._takes if hitch is None else hitch.takes
         if takes is not None:
             self._clock.after(takes, lambda: self._register(instance))
 
-    def _next_duration(self) -> timedelta | None:
+    def _next_hitch(self) -> _Hitch | None:
         if self._hitch is None or self._hitch.left <= 0:
-            return self._takes
+            return None
         self._hitch.left -= 1
-        return self._hitch.takes
+        return self._hitch
 
     def _register(self, instance: Instance) -> None:
         config = read_user_data(instance.user_data)

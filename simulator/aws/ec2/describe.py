@@ -147,6 +147,7 @@ class InstanceCalls:
         if instance.pool.capacity_type == labels.SPOT:
             described["InstanceLifecycle"] = "spot"
             described["SpotInstanceRequestId"] = instance.id.replace("i-", "sir-", 1)
+        described |= _end(instance)
         return {"ReservationId": instance.id.replace("i-", "r-", 1), "Instances": [described]}
 
     def _vcpus(self, instance: Instance) -> int:
@@ -158,6 +159,13 @@ def _known(instances: Mapping[str, Instance], instance_id: str) -> Instance:
     if instance_id not in instances:
         raise no_instance(instance_id)
     return instances[instance_id]
+
+
+def _end(instance: Instance) -> dict[str, Any]:
+    if not instance.end_reason:
+        return {}
+    message = f"{instance.end_reason}: embedded in a scenario"
+    return {"StateReason": {"Code": instance.end_reason, "Message": message}}
 
 
 def _state(instance: Instance) -> dict[str, Any]:

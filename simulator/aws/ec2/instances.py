@@ -28,6 +28,11 @@ SPOT_NOTICE: Final = timedelta(seconds=120)
 MAINTENANCE_NOTICE: Final = timedelta(days=14)
 """AWS announces a retirement at least two weeks ahead."""
 
+BY_CALLER: Final = "Client.UserInitiatedShutdown"
+TAKEN_BACK: Final = "Server.SpotInstanceTermination"
+RETIRED: Final = "Server.ScheduledStop"
+"""Codes of EC2's `StateReason`."""
+
 STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
 RESERVATION_WARNING: Final = "EC2 Capacity Reservation Instance Interruption Warning"
@@ -59,6 +64,7 @@ class Instance(msgspec.Struct, kw_only=True):
         reservation: Id of the capacity reservation that it was launched into and still is in; empty for none.
         placement_group, partition: Id of the placement group and the number of its partition; empty and 0 for none.
         market: The market type of its launch: `capacity-block` among others; empty for the usual ones.
+        end_reason: Why it ended, as in `StateReason`; empty while it runs.
         impaired_since: Since when it fails its status check; None while it is well.
     """
 
@@ -76,6 +82,7 @@ class Instance(msgspec.Struct, kw_only=True):
     instance_profile: str = ""
     state: str = PENDING
     ended_at: datetime | None = None
+    end_reason: str = ""
     impaired_since: datetime | None = None
     reservation: str = ""
     market: str = ""
@@ -188,7 +195,12 @@ class Instances:
         """
         for instance in [self.get(instance_id) for instance_id in instance_ids]:
             if instance.is_alive:
-                self._end(instance, by)
+                self._end(instance, by, BY_CALLER)
+
+    def fail_start(self, instance: Instance, reason: str) -> None:
+        """EC2 ends an instance that cannot start for this reason: a code of `StateReason`."""
+        if instance.is_alive:
+            self._end(instance, "ec2", reason)
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` before an instance's price changes."""
@@ -232,10 +244,10 @@ class Instances:
 
     def _reclaim(self, instance: Instance) -> None:
         if instance.is_alive:
-            self._end(instance, "interruption")
+            self._end(instance, "interruption", TAKEN_BACK if is_spot(instance) else RETIRED)
 
-    def _end(self, instance: Instance, by: str) -> None:
-        instance.state, instance.ended_at = SHUTTING_DOWN, self._clock.now()
+    def _end(self, instance: Instance, by: str, reason: str) -> None:
+        instance.state, instance.ended_at, instance.end_reason = SHUTTING_DOWN, self._clock.now(), reason
         instance.subnet.free += 1
         instance.subnet.held.discard(instance.private_ip)
         self._recorder.emit("instanceTerminated", instance=instance.id, by=by)
@@ -266,7 +278,7 @@ def _as_of(instance: Instance, moment: datetime) -> Instance:
     """The instance before it ended, where it had not ended then; tags come with the launch and stay."""
     if instance.ended_at is None or instance.ended_at <= moment:
         return instance
-    return msgspec.structs.replace(instance, state=RUNNING, ended_at=None)
+    return msgspec.structs.replace(instance, state=RUNNING, ended_at=None, end_reason="")
 
 
 def stamp(moment: datetime) -> str:

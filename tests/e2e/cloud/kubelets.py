@@ -92,6 +92,7 @@ class Kubelets:
             cloud.clock,
             cloud.exchange,
             lambda node, _claim: self._register(node),
+            cloud.instances.fail_start,
             takes=self._pace.boot,
             region=cloud.region,
         )

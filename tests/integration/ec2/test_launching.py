@@ -255,6 +255,19 @@ def test_a_listing_may_be_limited_to_known_instances(account: Account) -> None:
     assert [instance.instance_id for instance in found] == ids[:1]
 
 
+def test_why_an_instance_ended_can_be_asked_for(account: Account) -> None:
+    """Without it an instance that cannot start is launched again and again."""
+    ended, running = (account.cloud.launch(an_order(claim=f"general-{n}")).instances[0].instance_id for n in range(2))
+    account.cloud.terminate([ended])
+    end = account.cloud.end_of(ended)
+    assert end is not None
+    assert end.code == "Client.UserInitiatedShutdown"
+    assert not end.message.startswith(end.code)
+    with pytest.raises(ConflictError, match=running):
+        account.cloud.end_of(running)
+    assert account.cloud.end_of("i-00000000000000000") is None
+
+
 def test_one_unknown_id_does_not_prevent_other_terminations(account: Account) -> None:
     """EC2 refuses the whole call; nodes that should be gone would run on."""
     instance = account.cloud.launch(an_order()).instances[0].instance_id

@@ -129,7 +129,8 @@ def test_a_class_that_ec2_denies_is_not_ready_and_has_its_message(operation: str
     valid = condition(status, "ValidationSucceeded")
     assert (valid["status"], valid["reason"]) == ("False", f"{operation}AuthCheckFailed")
     assert valid["message"].startswith(f"ec2:{operation}")
-    assert f": UnauthorizedOperation: {said}" in valid["message"]
+    assert ": UnauthorizedOperation: You are not authorized to perform this operation. " in valid["message"]
+    assert valid["message"].endswith(" Encoded authorization failure message: abc")
     assert condition(status, "Ready")["status"] == "False"
 
 

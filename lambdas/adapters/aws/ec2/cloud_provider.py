@@ -12,6 +12,7 @@ from core.errors import InvalidInputError
 from core.launch.user_data_size import may_exceed, user_data_problem
 from core.model.launch_order import LaunchOrder
 from core.model.node_pool import NodePool
+from core.model.values.instance_end import InstanceEnd
 from lambdas.adapters.aws.coalesced_calls import CoalescedCalls
 from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
@@ -95,6 +96,10 @@ class Ec2Cloud:
         if not ids:
             return self._instances.all()
         return tuple(found for found in self._described(ids) if found.instance_id in ids)
+
+    def end_of(self, instance_id: str) -> InstanceEnd | None:
+        """Return why an instance ended, None where EC2 does not know it any more. Raises ConflictError where it runs."""
+        return self._instances.end_of(instance_id)
 
     def impaired(self) -> tuple[Impairment, ...]:
         """Return the instances of the region that fail a status check now, whoever owns them; by id."""

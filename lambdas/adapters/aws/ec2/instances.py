@@ -10,10 +10,12 @@ from core import labels
 from core.catalogue.node_class import CAPACITY_BLOCK, DEFAULT_RESERVATION
 from core.launch.reservation_target import INTERRUPTIBLE, ONLY_RESERVED
 from core.launch.template import tag_list
+from core.model.values.instance_end import InstanceEnd
 from lambdas.adapters.aws.service import AwsService
-from lambdas.ports import Instance, JsonObject, NotFoundError
+from lambdas.ports import ConflictError, Instance, JsonObject, NotFoundError
 
 _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
+_ALIVE: Final = ("pending", "running")
 _IDS_PER_CALL: Final = 500
 _FILTER_VALUES_MAX: Final = 200
 """EC2's limit on ids per call."""
@@ -43,6 +45,20 @@ class Instances:
         """Return the living instances that were launched under a claim's name, by id. Raises PortError."""
         found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
         return tuple(instance for instance in _in_order(found) if instance.is_alive)
+
+    def end_of(self, instance_id: str) -> InstanceEnd | None:
+        """Return why one instance ended or was stopped, None where EC2 does not know it any more.
+
+        Raises:
+            ConflictError: If it runs or is about to, as far as EC2 knows.
+        """
+        wanted = [{"Name": "instance-id", "Values": [instance_id]}]
+        for reservation in self._ec2.items("DescribeInstances", "Reservations", Filters=wanted):
+            for described in reservation.get("Instances", ()):
+                if described["State"]["Name"] in _ALIVE:
+                    raise ConflictError("ec2:DescribeInstances", f"instance {instance_id} has not ended yet")
+                return _end(described.get("StateReason") or {})
+        return None
 
     def in_reservations(self, reservation_ids: Sequence[str]) -> dict[str, int]:
         """Return reservation id → how many living instances of ours it holds. Raises PortError."""
@@ -94,6 +110,11 @@ def efa_interfaces(interfaces: Iterable[Mapping[str, Any]]) -> int:
 
 def _in_order(instances: Iterable[Instance]) -> tuple[Instance, ...]:
     return tuple(sorted(instances, key=lambda instance: instance.instance_id))
+
+
+def _end(reason: Mapping[str, Any]) -> InstanceEnd:
+    code = str(reason.get("Code") or "")
+    return InstanceEnd(code, str(reason.get("Message") or "").removeprefix(f"{code}: "))
 
 
 def _instance(described: Mapping[str, Any]) -> Instance:

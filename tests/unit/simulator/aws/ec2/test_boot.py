@@ -15,7 +15,7 @@ from core.ami_families.bottlerocket import BOTTLEROCKET
 from core.ami_families.family import AmiFamily
 from core.model.values import resources
 from core.model.values.taints import Taint
-from simulator.aws.ec2.boot import Boot
+from simulator.aws.ec2.boot import ENDS_AFTER, Boot
 from simulator.aws.ec2.instances import RUNNING, Instance, Subnet
 from simulator.aws.ec2.node_size import node_size
 from simulator.aws.ec2.user_data import KubeletConfig, read_user_data
@@ -115,11 +115,13 @@ class Bench:
     def __init__(self) -> None:
         self.clock = VirtualClock(START)
         self.joined: list[tuple[datetime, dict, str]] = []
+        self.ended: list[tuple[datetime, str, str]] = []
         region = Region(types=(a_type("m5.large"),), zone_ids={"us-east-1a": "use1-az6"})
         self.boot = Boot(
             self.clock,
             Exchange(Recorder(self.clock), region.types),
             lambda node, claim: self.joined.append((self.clock.now(), node, claim)),
+            lambda instance, reason: self.ended.append((self.clock.now(), instance.id, reason)),
             takes=timedelta(seconds=45),
             region=region,
         )
@@ -141,6 +143,16 @@ class Bench:
         )
         self.boot.launched(instance)
         return instance
+
+
+def test_an_instance_that_cannot_start_ends_seconds_after_its_launch() -> None:
+    bench = Bench()
+    bench.boot.fail(1, "Client.InternalError")
+    bench.launch(1)
+    bench.launch(2)
+    bench.clock.run_until(START + timedelta(minutes=5))
+    assert bench.ended == [(START + ENDS_AFTER, "i-1", "Client.InternalError")]
+    assert [claim for _, _, claim in bench.joined] == ["default-2"]
 
 
 def test_a_node_joins_as_ec2_and_its_kubelet_bring_it() -> None:

@@ -1,14 +1,18 @@
-"""Acts on notices about instances whose claims are not in the table: the claim is rebuilt from the instance's tags first.
+"""Acts on what `interrupt` passes on: notices about instances without a claim, and ends of instances that never joined.
 
-`reconcile` rebuilds claims too, but without the notice: a spot instance would end before its pods are evicted.
+A claim that the table has lost is rebuilt from its instance's tags first. `reconcile` rebuilds claims too, but knows no notice:
+a spot instance would end before its pods were evicted. For an instance that never joined, launches learn why it ended.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from core.launch.denials.instance_ends import termination_reason
+from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.events.interruption import Interruption, Interruptions
+from lambdas.controllers.events.interruption import Interruption, Interruptions, has_ended_early
+from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unclaimed import untracked
 from lambdas.messages import InstanceNotice
@@ -18,8 +22,8 @@ from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
-class UnclaimedInterruptions:
-    """Rebuilds the claim of one instance, and removes it according to the notice."""
+class InstanceNotices:
+    """Rebuilds the claim of one instance where there is none, and has it removed as the notice says."""
 
     def __init__(
         self,
@@ -27,6 +31,7 @@ class UnclaimedInterruptions:
         observer: Observer,
         claims: ClaimStore,
         rebuilding: Rebuilding,
+        failed_starts: FailedStarts,
         interruptions: Interruptions,
         clock: Clock,
     ) -> None:
@@ -34,6 +39,7 @@ class UnclaimedInterruptions:
         self._observer = observer
         self._claims = claims
         self._rebuilding = rebuilding
+        self._failed_starts = failed_starts
         self._interruptions = interruptions
         self._clock = clock
 
@@ -44,8 +50,18 @@ class UnclaimedInterruptions:
             self._rebuild(notice, report)
             record = self._claims.of_instance(notice.instance_id)
         if record is not None:
-            interruption = Interruption(notice.reason, (notice.instance_id,), notice.ends_at)
-            self._interruptions.act(record, interruption, report)
+            self._interruptions.act(record, self._interruption(notice, record, report), report)
+
+    def _interruption(self, notice: InstanceNotice, record: ClaimRecord, report: RunReport) -> Interruption:
+        """Return what the notice says, and for an instance that never joined what EC2 says of its end."""
+        announced = Interruption(notice.reason, (notice.instance_id,), notice.ends_at)
+        if not has_ended_early(record, notice.reason):
+            return announced
+        end = self._failed_starts.learn(record, report)
+        if end is None:
+            return announced
+        reason = termination_reason(end) or notice.reason
+        return Interruption(reason, announced.instance_ids, None, end.said)
 
     def _rebuild(self, notice: InstanceNotice, report: RunReport) -> None:
         """Store a claim for the instance; if that is impossible, report why and leave it to `reconcile`."""
