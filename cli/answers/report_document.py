@@ -23,9 +23,8 @@ OBJECTS_SHOWN: Final = 5
 ASSUMPTIONS: Final = (
     "instances cost the price of their launch from launch to termination; discounts, volumes and traffic are not in it",
     "namespaces share a node by requests, the larger share of processor and memory; what nobody requests is (idle)",
-    "commitments: what reserved instances and Savings Plans cover is in what was spent, at the price of the instances",
     "on demand: the same instances for the same hours at on-demand prices",
-    "without consolidation: what was not covered, times the ratio of two plays, without and with it; and what was covered",
+    "without consolidation: what was spent, times the ratio of two plays of the period, without and with consolidation",
 )
 
 

@@ -17,7 +17,7 @@ _NAMED_MAX: Final = 5
 
 ASSUMPTIONS: Final = (
     "launches and moves happen at once, EC2 has capacity for what was not refused then, and pods come and go as recorded",
-    "prices are those of each look, less what commitments cover; a change of pods is seen at the next recorded look",
+    "prices are those of each look; a change of pods is seen at the next recorded look",
     "what was spent is counted from look to look here, and from launch to end of each instance by `fleetwright report`",
 )
 
