@@ -30,6 +30,7 @@ class DriftCheck:
         self._now = snapshot.now
         self._catalogue = snapshot.catalogue
         self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+        self._types: dict[str, dict[str, InstanceType]] = {}
 
     def reason(self, claim: NodeClaim, pool: NodePool) -> str:
         """Return why the claim has drifted from its pool, empty if it has not.
@@ -46,12 +47,17 @@ class DriftCheck:
             return DriftReason.NODE_POOL_DRIFTED
         if not Requirements.from_labels(claim.labels).compatible(Requirements(pool.requirements)):
             return DriftReason.REQUIREMENTS_DRIFTED
-        types = {t.name: t for t in self._catalogue.types_for(pool.node_class.name)}
-        instance_type = types.get(claim.labels.get(labels.INSTANCE_TYPE, ""))
+        instance_type = self._types_of(pool.node_class.name).get(claim.labels.get(labels.INSTANCE_TYPE, ""))
         old_enough = claim.created_at is not None and self._now - claim.created_at > TYPE_CHECK_AGE
         if self._knows_types and old_enough and not _is_offered(instance_type, claim):
             return DriftReason.INSTANCE_TYPE_NOT_FOUND
         return self._class_reason(claim, pool, instance_type)
+
+    def _types_of(self, node_class: str) -> dict[str, InstanceType]:
+        """Return the types of a class by name."""
+        if node_class not in self._types:
+            self._types[node_class] = {found.name: found for found in self._catalogue.types_for(node_class)}
+        return self._types[node_class]
 
     def _class_reason(self, claim: NodeClaim, pool: NodePool, instance_type: InstanceType | None) -> str:
         reference = claim.node_class or pool.node_class
