@@ -114,7 +114,7 @@ def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     ("value", "said"),
     [
         ("9" * 5000, "4300 digits"),
-        ("NaN", "NaN is no value"),
+        ("NaN", "NaN is not a JSON value"),
         ("[" * 90_000, "recursion"),
         ('"a\\ud800"', "surrogates"),
     ],

@@ -43,7 +43,7 @@ def test_each_step_is_reported_once_at_its_time(escalation_level: EscalationLeve
 def test_the_message_names_what_keeps_the_node() -> None:
     step = step_of(5 * MINUTE)
     assert isinstance(step, steps.Escalate)
-    assert "pod default/a was not evicted in 30 tries: a PodDisruptionBudget lets no pod" in step.message
+    assert "pod default/a was not evicted in 30 attempts: a PodDisruptionBudget allows no eviction" in step.message
     assert [(b.pod, b.reason) for b in step.blockers] == [(POD, "PodDisruptionBudget")]
 
 

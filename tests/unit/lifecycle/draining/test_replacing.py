@@ -82,7 +82,7 @@ def test_no_drain_begins_later_than_its_pods_need(
     first = ends_at if deadline is None else min(ends_at, deadline)
     needed = max(SHORTEST_DRAIN, max(graces) * SECOND + MARGIN)
     step = step_of(*pods, now=now, ends_at=ends_at, deadline=deadline, tainted=timedelta(0))
-    waits = isinstance(step, steps.Wait) and "planned" in step.reason
+    waits = isinstance(step, steps.Wait) and "replacements" in step.reason
     assert waits == (first - now > needed)
     if waits:
         assert isinstance(step, steps.Wait)
