@@ -146,7 +146,7 @@ class RuinAndRecreateSettings(msgspec.Struct, frozen=True):
     all_types_every_steps: int = 3
     # Steps in a row without a saving that end the search.
     idle_steps_max: int = 500
-    # Cost over bound at which the search stops: a pod's wait is worth more than what is left.
+    # Cost over bound at which the search stops: a shorter wait of pods is worth more than the rest.
     stop_gap_relative: float = 1e-3
     # With more items only exchanges are tried: packing by value takes seconds where these take milliseconds.
     value_packing_items_max: int = 600
