@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
+
+_NAMES: Final = ("Karpenter",)
+"""Names that are written like the first word of any sentence; others, such as EC2, have more capitals."""
 
 
 class DocumentedCode(StrEnum):
@@ -39,8 +42,10 @@ class DocumentedCode(StrEnum):
 
     @property
     def clause(self) -> str:
-        """The meaning as the end of a sentence."""
-        return self.meaning[0].lower() + self.meaning[1:].removesuffix(".")
+        """The meaning as the end of a sentence; names such as EC2 keep their capitals."""
+        first, _, rest = self.meaning.removesuffix(".").partition(" ")
+        is_name = first in _NAMES or not first.istitle()
+        return f"{first if is_name else first.lower()} {rest}".rstrip()
 
 
 class ReasonCode(DocumentedCode):

@@ -128,3 +128,12 @@ def test_the_search_for_literals_finds_them() -> None:
         "decide(kind, name, 'PlannerBusy')\nif step.reason == 'Timeout':\n    Refusal(reason='NotTried', message='no')"
     )
     assert [found.value for found in literals_of(ast.parse(source))] == ["PlannerBusy", "NotTried", "Timeout"]
+
+
+def test_a_clause_begins_in_lower_case_unless_it_begins_with_a_name() -> None:
+    """Pods were told that "eC2 has no capacity"."""
+    assert ClaimReason.INSUFFICIENT_CAPACITY.clause.startswith("EC2 has")
+    assert TerminationReason.SCHEDULED_CHANGE.clause.startswith("AWS will")
+    assert NodeReason.BUDGET.meaning[0].isupper()
+    assert NodeReason.BUDGET.clause[0].islower()
+    assert not any(code.clause.startswith("karpenter") for enum in ENUMERATIONS for code in enum)
