@@ -82,11 +82,15 @@ class PodBatcher:
         return pods
 
     def _have_arrived(self, pods: Sequence[Pod]) -> bool:
-        """Whether the scheduler has tried a pod of each kind, and no pod came within the idle time."""
+        """Whether the scheduler has tried one of each kind, and no pod came within the idle time.
+
+        A pod that it has not tried for as long as a batch may take is not waited for: another scheduler may be its own.
+        """
         waiting = [pod for pod in mark_equal_pods(pods) if is_pending(pod, requires_mark=False)]
-        if not all(pod.is_marked_unschedulable for pod in waiting):
-            return False
         now = self._clock.now()
+        untried = [pod for pod in waiting if not pod.is_marked_unschedulable]
+        if any(now - _waits_since(pod) < self._at_most for pod in untried):
+            return False
         if all(now - _waits_since(pod) >= self._idle for pod in waiting):
             return True
         youngest = max(pod.created_at or _LONG_AGO for pod in waiting)

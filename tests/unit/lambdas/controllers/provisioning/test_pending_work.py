@@ -81,6 +81,15 @@ def test_a_burst_is_planned_once_the_scheduler_has_tried_one_of_each_kind(lab: L
     assert sum(len(claim.plan.pods) for claim in lab.claims) == 5
 
 
+def test_a_pod_that_nobody_has_tried_for_long_holds_up_no_other(lab: Lab) -> None:
+    """It may belong to another scheduler, and would cost every plan a second."""
+    now = lab.clock.now()
+    lab.kubernetes.put({**born("foreign", now - timedelta(seconds=10)), "status": {"phase": "Pending"}})
+    lab.kubernetes.put(born("p", now - timedelta(seconds=2)))
+    assert waited(lab) == timedelta(0)
+    assert [claim.plan.pods for claim in lab.claims] == [("default/p",)]
+
+
 def test_a_burst_is_planned_once_it_has_arrived(lab: Lab) -> None:
     arrive(lab, 5)
     assert waited(lab) == timedelta(seconds=5)
