@@ -56,6 +56,11 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.node is not None and self.node.labels.get(labels.REGISTERED) == "true"
 
     @property
+    def has_vanished(self) -> bool:
+        """Whether its node joined and is gone; that of a claim under way is still to come."""
+        return self.node is None and self.claim is not None and self.claim.is_true(node_claim.REGISTERED)
+
+    @property
     def is_initialized(self) -> bool:
         """Whether it was once ready with all its resources; always true for nodes that we do not manage."""
         if self.claim is None:

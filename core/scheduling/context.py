@@ -208,12 +208,12 @@ class SchedulingContext:
     def _count_bound(self, signatures: PodSignatures) -> None:
         """Count for every signature where its pods are, except those that get another place in this plan.
 
-        Pods count that are bound to a Node: those of one that has vanished run nowhere (Karpenter).
+        Pods of a node that has vanished run nowhere (Karpenter); those that a claim under way was launched for count there.
         """
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:
             position = node.index
-            for pod in node.state.pods if node.state.node is not None else ():
+            for pod in () if node.state.has_vanished else node.state.pods:
                 if id(pod) not in moving:
                     signature = signatures.of(pod).signature
                     counts = signature.ending if pod.is_terminating else signature.bound

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.model.node_claim import LAUNCHED
 from core.model.plan import Plan
 from core.model.pod import Owner, Pod, PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
@@ -104,3 +105,13 @@ def test_pods_of_a_vanished_node_count_nowhere() -> None:
         node_claims=(claim,),
     )
     assert plan.unschedulable == ()
+
+
+def test_pods_of_a_claim_under_way_count_where_its_node_will_be() -> None:
+    """Plans that ignored each other would need a skew that no order of binding can reach."""
+    claim, _ = a_node_of(TYPE)
+    claim = msgspec.structs.replace(claim, conditions={LAUNCHED: claim.conditions[LAUNCHED]})
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
+    of_web: dict[str, Any] = {"labels": {"app": "web"}, "spreads": (spread,)}
+    pods = (a_pod("expected", node_name="node-1", **of_web), a_pod("w", cpu="3500m", **of_web))
+    assert zones(plan_of(types=(TYPE,), pods=pods, node_claims=(claim,)))["w"] == (ZONES[1],)
