@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_columns,
         default=("nodepool", "namespace"),
         metavar="COLUMNS",
-        help=f"what dollars are told by, with commas: {', '.join(_BY)} (default: nodepool,namespace)",
+        help=f"columns to sum dollars by, separated by commas: {', '.join(_BY)} (default: nodepool,namespace)",
     )
     parser.add_argument("--no-play", action="store_true", help="without the baseline that has to be played")
     parser.add_argument(

@@ -61,7 +61,7 @@ def accepts_bindings(node: Node, now: datetime) -> bool:
     return node.is_ready and node.deleted_at is None and is_held(node) and not is_closed and not became_ready_now
 
 
-def is_settled(record: ClaimRecord, now: datetime) -> bool:
+def is_seen_by_kubelet(record: ClaimRecord, now: datetime) -> bool:
     """Whether the kubelet has certainly seen the node as it was found ready, by a moment that any sandbox may have written."""
     since = record.moments.usable_at
     return since is not None and now - since >= SETTLES_WITHIN

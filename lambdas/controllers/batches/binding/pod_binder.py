@@ -11,7 +11,7 @@ import msgspec
 
 from core.lifecycle.binding.admission import AWAITS_OTHERS
 from core.lifecycle.binding.chains import in_chains
-from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_settled
+from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan, is_seen_by_kubelet
 from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.turn import BindingTurn, DecidedBinding, next_turn
@@ -180,7 +180,9 @@ def _held(
     records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
 ) -> list[tuple[ClaimRecord, Node]]:
     """Return the claims that get a turn, in their current state, each with its node: these, and all that are settled."""
-    found = [record for record in records if _has_turn(record) and (record.name in names or is_settled(record, now))]
+    found = [
+        record for record in records if _has_turn(record) and (record.name in names or is_seen_by_kubelet(record, now))
+    ]
     with_nodes = [(record, nodes[record.node_name]) for record in found if record.node_name in nodes]
     return [
         (record, node)

@@ -127,9 +127,9 @@ def test_an_instance_that_somebody_ended_closes_nothing(lab: Lab) -> None:
 
 def test_the_end_of_an_instance_of_an_older_class_closes_nothing(lab: Lab) -> None:
     """Whoever has just corrected the key must not wait for a pause that the old one earned."""
-    mended = a_class_manifest(metadata={"generation": 2})
-    mended["spec"]["tags"] = {"key": "mended"}
-    lab.kubernetes.put(mended)
+    edited = a_class_manifest(metadata={"generation": 2})
+    edited["spec"]["tags"] = {"key": "edited"}
+    lab.kubernetes.put(edited)
     report = end(lab, KEY)
     assert TerminationReason.START_FAILED in [found.reason for found in report.decisions]
     assert lab.rows.denials == {}
