@@ -14,6 +14,13 @@ from core.api.problem import path_of
 _WITH_IOPS: Final = ("gp3", "io1", "io2")
 _WITH_THROUGHPUT: Final = ("gp3",)
 _NAMED: Final = ("role", "instanceProfile")
+_SELECTED: Final = {
+    "subnetSelectorTerms": "subnet",
+    "securityGroupSelectorTerms": "security group",
+    "amiSelectorTerms": "image",
+    "capacityReservationSelectorTerms": "capacity reservation",
+}
+"""List of terms in the spec → what one of its terms selects."""
 
 
 def refused_values(document: Document) -> Iterator[Finding]:
@@ -32,6 +39,17 @@ def refused_values(document: Document) -> Iterator[Finding]:
         for at, message in _of_device(mapping(device)):
             place = path_of(("spec", "blockDeviceMappings", index, *at))
             yield finding_in(document, Code.INVALID_VALUE, place, message, severity=Severity.WARNING)
+    for place, message in _boundless_terms(spec):
+        yield finding_in(document, Code.INVALID_VALUE, place, message)
+
+
+def _boundless_terms(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the terms that only have an empty map of tags: the API server admits them, and EC2 is asked without a filter."""
+    for field, selected in _SELECTED.items():
+        for index, term in enumerate(sequence(spec.get(field))):
+            if term == {"tags": {}}:
+                place = path_of(("spec", field, index, "tags"))
+                yield place, f"is empty, so the term selects every {selected} of the account; name a tag"
 
 
 def _of_device(device: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

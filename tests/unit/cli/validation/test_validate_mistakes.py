@@ -157,6 +157,21 @@ def test_a_mistake_in_a_node_pool_is_found_with_what_was_meant(
     [
         ("spec.role", "arn:aws:iam::111122223333:role/Node", ("error", "InvalidValue", "spec.role", "Node")),
         (
+            "spec.subnetSelectorTerms",
+            [{"tags": {"a": "b"}}, {"tags": {}}],
+            ("error", "InvalidValue", "spec.subnetSelectorTerms[1].tags", None),
+        ),
+        (
+            "spec.securityGroupSelectorTerms",
+            [{"tags": {}}],
+            ("error", "InvalidValue", "spec.securityGroupSelectorTerms[0].tags", None),
+        ),
+        (
+            "spec.capacityReservationSelectorTerms",
+            [{"tags": {}}],
+            ("error", "InvalidValue", "spec.capacityReservationSelectorTerms[0].tags", None),
+        ),
+        (
             "spec.blockDeviceMappings",
             [{"ebs": {"volumeSize": "9Gi"}}],
             ("warning", "InvalidValue", "spec.blockDeviceMappings[0].deviceName", None),
