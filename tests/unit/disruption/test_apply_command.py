@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from core import labels
 from core.disruption.apply_command import carried_out, joined
 from core.disruption.decision import disrupt
+from core.model import node_claim
+from core.model.catalogue import Catalogue
+from core.model.node_claim import Condition
+from core.model.plan import Command, Move
 from core.model.state_node import state_nodes
 from core.model.values.taints import Taint, Toleration
-from tests.builders import a_node_of, a_pool
+from tests.builders import ZONES, a_node_of, a_pool, a_type
 from tests.unit.disruption.nodes_for_tests import LARGE, ON_DEMAND, OPEN, SMALL, pod_on, world
+from tests.unit.lifecycle.records_for_tests import a_plan
 
 
 def test_the_node_is_gone_and_its_pods_run_on_the_replacement() -> None:
@@ -45,3 +52,67 @@ def test_a_replacement_joins_as_it_was_planned() -> None:
     assert claim.allocatable == node.allocatable == SMALL.allocatable()
     assert claim.provider_id == node.provider_id
     assert claim.labels.items() <= node.labels.items()
+
+
+def test_pods_of_other_nodes_stay_and_those_without_a_successor_are_gone() -> None:
+    """A DaemonSet's pod ends with its node; it must not count as room that is used."""
+    pods = (pod_on("a"), pod_on("a", "daemon"), pod_on("b"))
+    snapshot = world(*(a_node_of(LARGE, name) for name in "abc"), pods=pods)
+    command = Command(
+        reason="Underutilized", method="single", nodes=("a",), claims=("a",), moves=(Move("default/on-a", "c"),)
+    )
+    after = carried_out(snapshot, command)
+    assert [(pod.name, pod.node_name) for pod in after.pods] == [("on-a", "c"), ("on-b", "b")]
+    assert [node.name for node in after.nodes] == ["b", "c"]
+
+
+def test_several_commands_are_applied_at_once() -> None:
+    pairs = [a_node_of(LARGE, name) for name in "abc"]
+    snapshot = world(*pairs, pods=(pod_on("a"), pod_on("b")))
+    commands = [
+        Command(
+            reason="Underutilized",
+            method="single",
+            nodes=(name,),
+            claims=(claim.name,),
+            moves=(Move(f"default/on-{name}", "c"),),
+        )
+        for name, (claim, _) in zip("ab", pairs, strict=False)
+    ]
+    after = carried_out(snapshot, *commands)
+    assert [pod.node_name for pod in after.pods] == ["c", "c"]
+    assert [claim.name for claim in after.node_claims] == [pairs[2][0].name]
+
+
+class TestTheOfferingOfAReplacement:
+    """The cheapest of the cheapest type; ties are broken by zone and capacity type, so that equal snapshots agree."""
+
+    def labels_of(self, **prices: float) -> dict[str, str]:
+        first = a_type("t", cpu="1", price=0.05)
+        offerings = tuple(
+            msgspec.structs.replace(o, price=int(prices.get(o.zone[-1], 1) * 10**9)) for o in first.offerings
+        )
+        snapshot = msgspec.structs.replace(
+            world(), catalogue=Catalogue(default=(msgspec.structs.replace(first, offerings=offerings),))
+        )
+        zones, capacity = ZONES, (labels.ON_DEMAND, labels.SPOT)
+        planned = a_plan(name="x", instance_types=("t",), zones=zones, capacity_types=capacity)
+        return joined(planned, snapshot)[1].labels
+
+    def test_is_the_cheapest(self) -> None:
+        assert self.labels_of(b=0.5)[labels.ZONE] == ZONES[1]
+
+    def test_is_the_first_of_equals(self) -> None:
+        found = self.labels_of()
+        assert (found[labels.ZONE], found[labels.CAPACITY_TYPE]) == (ZONES[0], labels.ON_DEMAND)
+
+
+def test_a_replacement_is_ready_to_be_consolidated_and_carries_its_labels() -> None:
+    snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
+    (command,) = disrupt(snapshot).commands
+    claim, node = joined(command.replacements[0], snapshot)
+    assert (claim.node_name, claim.created_at, claim.capacity) == (claim.name, snapshot.now, SMALL.capacity)
+    ready = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALIZED, node_claim.CONSOLIDATABLE)
+    assert claim.conditions == {name: Condition("True", changed_at=snapshot.now) for name in ready}
+    own = {labels.HOSTNAME: claim.name, labels.NODEPOOL: "default", labels.INSTANCE_TYPE: SMALL.name}
+    assert own.items() <= node.labels.items()

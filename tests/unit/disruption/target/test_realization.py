@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import numpy as np
 
 from core import labels
-from core.disruption.target.realization import Realizations
+from core.disruption.target.realization import Realization, Realizations
+from core.model.catalogue import InstanceType
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
-from tests.builders import a_node_of, a_pool
-from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, pod_on, world
-from tests.unit.disruption.target.fleets_for_tests import fleet_of
+from tests.builders import a_node_of, a_pod, a_pool
+from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, OPEN, SMALL, drifted, pod_on, world
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
 
 
 def test_pods_move_and_cost_what_their_new_places_cost() -> None:
@@ -36,3 +43,90 @@ def test_a_spot_node_stays_whose_pods_would_need_a_new_spot_node() -> None:
     assert gated.of(gone, None, None).keeps.all()
     assert gated.gated.all()
     assert not Realizations(fleet, is_gated=False, keep_discount=0).of(gone, None, None).keeps.any()
+
+
+def realized(snapshot: Snapshot, *keeps: bool, discount: int = 0) -> Realization:
+    """The result of keeping these nodes, in the order of the fleet."""
+    found = Realizations(fleet_of(snapshot), is_gated=False, keep_discount=discount)
+    return found.of(np.array(keeps), None, None)
+
+
+def a_and_b() -> Snapshot:
+    """Two equal nodes, with two pods and one."""
+    pods = (pod_on("a"), pod_on("a", "more"), pod_on("b"))
+    return world(*(a_node_of(MIDDLE, name) for name in ("a", "b")), pods=pods)
+
+
+class TestCost:
+    """What a choice costs an hour, and what it costs to get there."""
+
+    def test_counts_the_nodes_that_stay(self) -> None:
+        assert realized(a_and_b(), True, True).cost == 4 * 10**8
+        assert realized(a_and_b(), True, False).cost == 2 * 10**8
+
+    def test_counts_running_nodes_at_their_discount(self) -> None:
+        """In thousandths, rounded down: a running node is worth more than the same one to be launched."""
+        assert realized(a_and_b(), True, False, discount=25).cost == 195_000_000
+
+    def test_counts_new_nodes_in_full(self) -> None:
+        found = realized(a_and_b(), False, False, discount=25)
+        assert [claim.price for claim in found.claims] == [found.cost]
+        assert found.cost > 0
+
+    def test_counts_the_moves_of_the_nodes_that_go(self) -> None:
+        prices = fleet_of(a_and_b()).rows.problem.move_prices.tolist()
+        assert [realized(a_and_b(), *keeps).moves for keeps in ((False, True), (True, False))] == prices
+        assert realized(a_and_b(), True, True).moves == 0
+        assert prices[0] > prices[1] > 0
+
+
+class TestGoal:
+    """Of two choices the lower one is better."""
+
+    def of(self, **changes: object) -> tuple[object, ...]:
+        found = realized(a_and_b(), True, True)
+        return replace(found, **changes).goal  # type: ignore[arg-type] - fields by name
+
+    def test_a_node_that_must_go_and_stays_outweighs_every_price(self) -> None:
+        assert self.of(unmoved=1, cost=0, moves=0) > self.of(unmoved=0, displaces=True, cost=10**12)
+
+    def test_pods_that_wait_must_not_pay_for_the_move(self) -> None:
+        assert self.of(displaces=True, cost=0) > self.of(displaces=False, cost=10**12)
+
+    def test_a_move_counts_like_a_price(self) -> None:
+        assert self.of(cost=10, moves=5) == self.of(cost=5, moves=10) > self.of(cost=10, moves=4)
+
+    def test_at_equal_cost_fewer_nodes_go(self) -> None:
+        few, many = np.array([True, False]), np.array([False, False])
+        assert self.of(keeps=few) < self.of(keeps=many)
+
+
+def test_a_drifted_node_whose_pods_find_no_place_counts_as_unmoved() -> None:
+    stuck = pod_on("a", node_selector=(Requirement.one_of("rack", "a"),))
+    pairs = (drifted(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b"))
+    snapshot = world(*pairs, pods=(stuck, pod_on("b")), options=WHOLE_WAY)
+    assert [realized(snapshot, *keeps).unmoved for keeps in ((False, True), (True, True), (True, False))] == [1, 1, 1]
+    free = world(*pairs, pods=(pod_on("a"), pod_on("b")), options=WHOLE_WAY)
+    assert realized(free, False, True).unmoved == 0
+
+
+def in_rack(kind: InstanceType, name: str) -> tuple[NodeClaim, Node]:
+    """A node with a label that no new node can have."""
+    claim, node = a_node_of(kind, name)
+    return claim, msgspec.structs.replace(node, labels={**node.labels, "rack": "a"})
+
+
+def test_of_nodes_whose_pods_find_no_place_the_cheapest_stays() -> None:
+    """Room for one pod is left: the pod of either node may have it."""
+    own = {"node_selector": (Requirement.one_of("rack", "a"),)}
+    pairs = [in_rack(kind, name) for kind, name in ((LARGE, "a"), (MIDDLE, "b"), (SMALL, "c"))]
+    pods = (pod_on("a", **own), pod_on("b", **own), pod_on("c", cpu="400m", **own))
+    assert realized(world(*pairs, pods=pods), False, False, True).keeps.tolist() == [False, True, True]
+
+
+def test_waiting_pods_keep_no_node() -> None:
+    """They have no place with or without the move."""
+    waiting = a_pod("waits", cpu="64", is_marked_unschedulable=True)
+    snapshot = world(*(a_node_of(MIDDLE, name) for name in ("a", "b")), pods=(pod_on("a"), pod_on("b"), waiting))
+    found = realized(snapshot, False, True)
+    assert (found.keeps.tolist(), found.displaces) == ([False, True], False)

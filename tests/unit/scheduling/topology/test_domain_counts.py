@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from core import labels
-from core.model.pod import PodAffinityTerm, TopologySpread
-from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.model.pod import Pod, PodAffinityTerm, TopologySpread
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
+from core.scheduling.pods.pod_group import PodSignature
 from core.scheduling.topology.domain_counts import ALL_CLAIMS, Departures, DomainCounts
-from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
+from core.scheduling.topology.topology_group import INVERSE
+from tests.builders import NOW, ZONES, a_node_of, a_pod, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
 TYPE = a_type("m")
@@ -71,3 +77,169 @@ def test_a_domain_that_only_vanished_nodes_made_is_no_longer_the_least_loaded_on
     before, after = DomainCounts(context.topology), DomainCounts(context.topology, Departures.of((1,), ()))
     assert (before.of(rule.group), after.of(rule.group)) == ({"left": 1, "right": 0}, {"left": 1})
     assert [counts.admits(rule, "left", group.signature) for counts in (before, after)] == [False, True]
+
+
+class World:
+    """Zones with this many running pods of `web`, and a waiting one with the rules."""
+
+    def __init__(self, *running: int, app: str = "web", **rules: Any) -> None:
+        pairs = [a_node_of(TYPE, f"n{place}", zone=zone) for place, zone in enumerate(ZONES[: len(running)])]
+        pods = [
+            a_pod(f"r{place}-{number}", labels={"app": "web"}, node_name=f"n{place}", phase="Running")
+            for place, count in enumerate(running)
+            for number in range(count)
+        ]
+        waiting = a_pod("w", labels={"app": app}, **rules)
+        nodes, claims = tuple(node for _, node in pairs), tuple(claim for claim, _ in pairs)
+        self.context = context_of(types=(TYPE,), pods=(*pods, waiting), nodes=nodes, node_claims=claims)
+        self.group = group_of(self.context, "w")
+        self.counts = DomainCounts(self.context.topology)
+        step = self.group.steps[0]
+        (self.rule,) = (rule for rule in (*step.zone_rules, *step.host_rules) if rule.kind != INVERSE)
+
+    def admitted(self) -> list[str]:
+        return [zone for zone in ZONES if self.counts.admits(self.rule, zone, self.group.signature)]
+
+    def claim_in(self, zone: str) -> ClaimProfile:
+        template, table = self.context.templates[0], self.context.table
+        reqs = table.with_value(template.offered, labels.ZONE, zone) if zone else template.offered
+        return ClaimProfiles().of(template, reqs, template.mask)
+
+    def record(self, zone: str, times: int = 1, claim: int = 0) -> None:
+        self.counts.record_on_claim(self.group.signature, self.claim_in(zone), claim, times)
+
+
+class TestASpread:
+    """The pods of a domain with one more, less those of the emptiest one, are at most maxSkew."""
+
+    def spread(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "spreads": (TopologySpread(**{"topology_key": labels.ZONE, "max_skew": 1, "selector": WEB, **changes}),)
+        }
+
+    @pytest.mark.parametrize(
+        ("running", "skew", "admitted"),
+        [
+            ((1, 1, 1), 1, "abc"),
+            ((2, 1, 1), 1, "bc"),
+            ((2, 1, 1), 2, "abc"),
+            ((3, 1, 1), 2, "bc"),
+            ((1, 0, 0), 1, "bc"),
+        ],
+    )
+    def test_of_running_pods(self, running: tuple[int, ...], skew: int, admitted: str) -> None:
+        assert [zone[-1] for zone in World(*running, **self.spread(max_skew=skew)).admitted()] == list(admitted)
+
+    def test_counts_a_pod_that_it_does_not_select_nowhere(self) -> None:
+        """The pod itself adds nothing to the skew."""
+        assert [zone[-1] for zone in World(2, 1, 1, app="other", **self.spread()).admitted()] == ["a", "b", "c"]
+
+    @pytest.mark.parametrize(("minimum", "admitted"), [(3, "abc"), (4, "")])
+    def test_over_fewer_domains_than_it_asks_for_measures_against_none(self, minimum: int, admitted: str) -> None:
+        world = World(1, 1, 1, **self.spread(min_domains=minimum))
+        assert "".join(zone[-1] for zone in world.admitted()) == admitted
+
+    def test_admits_no_node_without_the_label(self) -> None:
+        world = World(1, **self.spread())
+        assert not world.counts.admits(world.rule, None, world.group.signature)
+
+    def test_counts_pods_of_the_plan_and_not_those_taken_back(self) -> None:
+        world = World(0, 0, 0, **self.spread())
+        world.record(ZONES[0])
+        assert world.admitted() == list(ZONES[1:])
+        world.record(ZONES[0], -1)
+        assert world.admitted() == list(ZONES)
+
+    def test_counts_pods_on_existing_nodes(self) -> None:
+        world = World(0, 0, 0, **self.spread())
+        world.counts.record_on_node(world.group.signature, 1)
+        assert world.counts.of(world.rule.group) == {ZONES[0]: 0, ZONES[1]: 1, ZONES[2]: 0}
+
+    def test_moves_the_count_of_a_claim_whose_zone_is_decided_later(self) -> None:
+        world = World(0, 0, 0, **self.spread())
+        first, later = world.claim_in(ZONES[0]), world.claim_in(ZONES[1])
+        world.record(ZONES[0])
+        world.counts.recount(world.group.signature, first, first, 0)
+        assert world.counts.of(world.rule.group)[ZONES[0]] == 1
+        world.counts.recount(world.group.signature, first, later, 0)
+        assert world.counts.of(world.rule.group) == {ZONES[0]: 0, ZONES[1]: 1, ZONES[2]: 0}
+
+    @pytest.mark.parametrize(("skew", "barred"), [(1, 0b01), (2, 0)])
+    def test_over_nodes_bars_those_that_are_full(self, skew: int, barred: int) -> None:
+        """A new node is always possible, so the emptiest one has none."""
+        world = World(**self.spread(topology_key=labels.HOSTNAME, max_skew=skew))
+        world.record("", claim=0)
+        assert world.counts.barred_claims(world.rule) == barred
+        world.record("", claim=1, times=2)
+        assert world.counts.barred_claims(world.rule) == barred | 0b10
+        assert not world.counts.bars_new_node(world.rule)
+
+    def test_over_nodes_that_does_not_select_its_pod_bars_nothing_new(self) -> None:
+        world = World(app="other", **self.spread(topology_key=labels.HOSTNAME))
+        assert (world.counts.barred_claims(world.rule), world.counts.bars_new_node(world.rule)) == (0, False)
+
+
+class TestAnAffinity:
+    """A pod goes where another is that it needs; the first of a group that selects itself goes anywhere."""
+
+    ZONAL = PodAffinityTerm(labels.ZONE, WEB)
+
+    def test_goes_where_one_is(self) -> None:
+        assert World(0, 1, 0, affinity=(self.ZONAL,)).admitted() == [ZONES[1]]
+
+    @pytest.mark.parametrize(("app", "admitted"), [("web", list(ZONES)), ("other", [])])
+    def test_of_the_first_pod_is_met_if_it_selects_itself(self, app: str, admitted: list[str]) -> None:
+        assert World(0, app=app, affinity=(self.ZONAL,)).admitted() == admitted
+
+    def test_over_nodes_is_met_by_a_node_of_the_plan(self) -> None:
+        world = World(affinity=(PodAffinityTerm(labels.HOSTNAME, WEB),))
+        assert world.counts.is_first(world.rule)
+        world.record("", claim=1)
+        assert not world.counts.is_first(world.rule)
+        assert world.counts.barred_claims(world.rule) == ~0b10
+        assert world.counts.bars_new_node(world.rule)
+
+
+class TestAnAntiAffinity:
+    """A pod goes where none is that it avoids; a node without the label is no domain."""
+
+    def test_goes_where_none_is(self) -> None:
+        world = World(0, 1, 2, anti_affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+        assert world.admitted() == [ZONES[0]]
+        assert world.counts.admits(world.rule, None, world.group.signature)
+
+
+def test_the_counts_before_the_plan_are_known_afterwards() -> None:
+    spread = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
+    world = World(1, 0, 0, spreads=(spread,))
+    world.record(ZONES[1])
+    assert world.counts.of(world.rule.group) == {ZONES[0]: 1, ZONES[1]: 1, ZONES[2]: 0}
+    assert world.counts.at_start().of(world.rule.group) == {ZONES[0]: 1, ZONES[1]: 0, ZONES[2]: 0}
+
+
+def test_a_copy_counts_for_itself_on_nodes_too() -> None:
+    world = World(anti_affinity=(APART,))
+    world.record("", claim=0)
+    copy = world.counts.copy()
+    world.record("", claim=1)
+    assert (copy.barred_claims(world.rule), world.counts.barred_claims(world.rule)) == (0b01, 0b11)
+
+
+class TestDepartures:
+    """Pods of nodes that a plan removes count where they are until they are placed elsewhere."""
+
+    def of(self, *pods: Pod) -> tuple[Departures, PodSignature]:
+        world = World(1, anti_affinity=(APART,))
+        signature = world.group.signature
+        return Departures.of((2, 0), [(signature, pod, 0) for pod in pods]), signature
+
+    def test_are_counted_by_node_and_terminating_ones_apart(self) -> None:
+        pods = [a_pod("a"), a_pod("b"), a_pod("c", deleted_at=NOW)]
+        found, signature = self.of(*pods)
+        assert found.positions == (0, 2)
+        assert list(found.counted(signature, with_ending=False)) == [(0, 2)]
+        assert list(found.counted(signature, with_ending=True)) == [(0, 2), (0, 1)]
+
+    def test_of_no_pods_count_nothing(self) -> None:
+        found, signature = self.of()
+        assert list(found.counted(signature, with_ending=True)) == []

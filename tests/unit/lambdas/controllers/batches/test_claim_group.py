@@ -97,19 +97,20 @@ def _fails(_: str) -> None:
     raise TransientError("kube:get nodeclaims", "500")
 
 
-def test_a_claim_that_raises_is_delivered_again_without_the_others(lab: Lab) -> None:
+def test_a_claim_that_raises_is_delivered_again_without_the_others(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     """Otherwise, one defect takes a whole plan to the dead-letter queue."""
     broken = names(lab)[1]
     advance = lab.app.claim_work.advance
 
-    def fail(name: str, *rest: object) -> timedelta | None:
+    def fail(name: str, *rest: object, **more: object) -> object:
         if name == broken:
             raise ValueError("a defect")
-        return advance(name, *rest)  # type: ignore[arg-type]  # as given
+        return advance(name, *rest, **more)  # type: ignore[arg-type]  # as given
 
-    lab.app.claim_work.advance = fail  # type: ignore[method-assign]  # breaks one claim
+    lab.app.claim_work.advance = fail  # type: ignore[method-assign, assignment]  # breaks one claim
     report = lab.tick(seconds=15)[0]
     assert report.failed_messages == []
+    assert [(logged.message, logged.__dict__["claim"]) for logged in caplog.records] == [("claim failed", broken)]
     (alone,) = [message for message, _ in lab.work.sent if message.get("claim") == broken]
     lab.work.take()
     assert lab.execute(alone).failed_messages == ["0"]
@@ -145,6 +146,21 @@ def test_a_node_that_changes_meanwhile_is_patched_again_at_once(lab: Lab) -> Non
     report = lab.execute()
     assert report.counts["patchedAgain"] == 2
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
+
+
+def test_next_checks_that_the_queue_refuses_have_the_message_delivered_again(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise, a node that boots waits for the next sweep."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise TransientError("sqs:SendMessage", "503")
+
+    (message,) = lab.work.take()
+    monkeypatch.setattr(lab.work, "send", refuse)
+    assert lab.execute(message).failed_messages == ["0"]
+    (logged,) = caplog.records
+    assert (logged.message, sorted(logged.__dict__["claims"])) == ("next checks could not be requested", names(lab))
 
 
 def test_an_item_names_its_claims() -> None:

@@ -9,7 +9,12 @@ from threading import Barrier, Event
 import msgspec
 import pytest
 
+from core.lifecycle.binding.eligibility import SETTLES_WITHIN
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN
 from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
+from lambdas.controllers.batches.retries import AFTER_FAULT
+from lambdas.messages import check_command, work_on_command
 from lambdas.parallel_tasks import Task, in_threads, in_turn
 from lambdas.ports import TransientError
 from lambdas.run_report import RunReport
@@ -184,3 +189,75 @@ class TestACommand:
         report = self.deliver(left=BEGIN_WITHIN - timedelta(seconds=1))
         assert (report.counts["handedBack"], self.sent()) == (1, [("x", 0, HAND_BACK_AFTER)])
         assert "handedBack" not in self.deliver(left=BEGIN_WITHIN).counts
+
+
+class TestATurnOfBinding:
+    """It follows the checks of a batch, and serves all nodes that these found ready."""
+
+    @pytest.fixture
+    def lab(self) -> Lab:
+        """A node whose pod may be bound now."""
+        lab = Lab(bind_pods=True)
+        lab.kubernetes.put(a_pending_pod("a"))
+        lab.provision()
+        lab.clock.advance(seconds=15)
+        lab.boot()
+        lab.tick(seconds=0)
+        lab.clock.advance(seconds=SETTLES_WITHIN.total_seconds())
+        return lab
+
+    def is_bound(self, lab: Lab) -> bool:
+        return bool(lab.kubernetes.raw(kinds.PODS, "a", "default")["spec"].get("nodeName"))
+
+    @pytest.mark.parametrize(
+        ("late", "binds", "delay"), [(0, True, NEXT_TURN), (1, False, HAND_BACK_AFTER)], ids=["in time", "too late"]
+    )
+    def test_begins_with_time_enough(self, lab: Lab, *, late: int, binds: bool, delay: timedelta) -> None:
+        """The checks before it take their time."""
+
+        def take_time(_: str) -> None:
+            lab.kubernetes.before_call = lambda _: None
+            lab.clock.advance(seconds=5 + late)
+
+        lab.kubernetes.before_call = take_time
+        deliver(lab, left=BEGIN_WITHIN + timedelta(seconds=5))
+        assert self.is_bound(lab) is binds
+        assert [sent for _, sent in lab.work.sent] == [delay]
+
+    def test_that_fails_is_repeated_later(self, lab: Lab) -> None:
+        def fail(call: str) -> None:
+            if call == "count pods":
+                raise TransientError("kube:list pods", "503")
+
+        lab.kubernetes.before_call = fail
+        report = deliver(lab, left=timedelta(minutes=1))
+        assert [sent for _, sent in lab.work.sent] == [AFTER_FAULT]
+        assert (report.counts["portErrors"], report.failed_messages) == (1, [])
+        assert [(one.kind, one.subject, one.reason) for one in report.decisions] == [
+            ("skip", lab.claim.name, "TransientError")
+        ]
+
+    def test_is_none_of_a_batch_that_does_not_end(self, lab: Lab) -> None:
+        """Its message comes again, and with it the turn."""
+        run = lab.app.execution._run_tasks
+        lab.app.execution._run_tasks = lambda tasks, patience: tuple(False for _ in run(tasks, patience))
+        report = deliver(lab, left=timedelta(minutes=1))
+        assert (self.is_bound(lab), report.failed_messages, lab.work.sent) == (False, ["0"], [])
+
+
+def test_of_messages_about_one_command_the_one_that_lasts_longest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would begin a series of checks of its own."""
+    lab, handled = Lab(), []
+    now, later = lab.clock.now(), timedelta(seconds=7)
+
+    def advance(command: str, *_: object) -> timedelta:
+        handled.append(command)
+        return later
+
+    monkeypatch.setattr(lab.app.execution._command_work, "advance", advance)
+    of_x = [work_on_command("x", now, checked_for=timedelta(minutes=minutes)) for minutes in (5, 8, 2)]
+    of_y = work_on_command("y", now)
+    lab.work.send([check_command("x"), *of_x, of_y])
+    report = deliver(lab, left=timedelta(minutes=1))
+    assert (handled, report.counts["messages"]) == (["x", "y"], 5)
+    assert lab.work.sent == [(of_x[1], later), (of_y, later)]

@@ -65,6 +65,7 @@ def queues(wake_ups: FakeQueue, work: FakeQueue | None = None, looks: FakeQueue 
         (an_entry(requestObject=UNSCHEDULABLE, responseStatus={"code": 409}), ""),
         (an_entry(requestObject=UNSCHEDULABLE, stage="RequestReceived"), ""),
         (an_entry("delete", part=""), "PodDeleted"),
+        (an_entry("delete", part="eviction"), ""),
         (an_entry("update", "nodepools", ""), "NodePoolChanged"),
         (an_entry("patch", "nodepools", "status", requestObject={}), ""),
         (an_entry("get", "nodepools", ""), ""),

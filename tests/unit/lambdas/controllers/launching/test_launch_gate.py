@@ -2,71 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from core import labels
 from core.launch.denials.denial import FIRST_PAUSE, PROBE
+from core.launch.denials.scope import DenialScope
 from core.launch.denials.subnets import subnet_key
-from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import OfferingKey
 from core.model.values.requirements import Requirement
 from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
-from core.scheduling import schedule
-from lambdas.controllers.launching.claim_record import requested
-from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
-from lambdas.ports import RefusedOffering
+from lambdas.controllers.launching.launch_gate import NO_CAPACITY, Admission
+from lambdas.ports import RefusedOffering, TransientError
 from lambdas.run_report import RunReport
-from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
-from tests.fakes.store import MemoryDenials, MemoryOfferings, Rows
-
-CALL = "ec2:CreateFleet"
-
-
-class World:
-    """A claim, and the remembered denials."""
-
-    def __init__(self) -> None:
-        snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
-        (planned,) = schedule(snapshot).claims
-        record = requested(planned, "default-1", "token", snapshot, NOW)
-        assert isinstance(record, ClaimRecord)
-        self.record = record
-        self.rows = Rows()
-        self.gate = LaunchGate(MemoryDenials(self.rows), MemoryOfferings(self.rows))
-        zones = sorted({offering.zone for offering in record.offerings})
-        subnets = [{"id": f"subnet-{zone}{n}", "zone": zone} for zone in zones for n in (1, 2)]
-        self.node_class = a_class_manifest(metadata={"generation": 1}, status={"subnets": subnets})
-        self.first = record.offerings[0]
-
-    def admit(self, now: Any = NOW) -> Admission | Refusal:
-        return self.gate.admit(self.record, self.node_class, now)
-
-    def of_another_cluster(self) -> LaunchGate:
-        """The gate of a cluster of the same account and region: it has the refused offerings in common, and no denials."""
-        return LaunchGate(MemoryDenials(Rows()), MemoryOfferings(self.rows))
-
-    def refused_a_while_ago(self) -> None:
-        """EC2 had no capacity for anything, and every pause has just ended."""
-        self.rows.refused = {offering.key: NOW for offering in self.record.offerings}
-
-    def learn(self, code: str, now: Any = NOW, **more: Any) -> None:
-        refused = [RefusedOffering(offering.key, code, **more) for offering in self.record.offerings]
-        admission = Admission(self.record.offerings, ())
-        self.gate.learn(self.record, self.node_class, admission, refused, CALL, now, RunReport())
+from tests.builders import NOW
+from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted
 
 
 @pytest.fixture
 def world() -> World:
     return World()
-
-
-def admitted(found: Admission | Refusal) -> Admission:
-    assert isinstance(found, Admission)
-    return found
 
 
 def test_without_refusals_every_offering_may_be_requested(world: World) -> None:
@@ -226,3 +182,167 @@ def test_a_confined_launch_takes_nobodys_turn(world: World) -> None:
     world.node_class["spec"] = {**world.node_class["spec"], "placementGroupSelector": {"name": "cluster"}}
     assert admitted(world.admit()).offerings == world.record.offerings
     assert world.rows.probed == {}
+
+
+def refusal(found: Admission | Refusal) -> str:
+    assert isinstance(found, Refusal)
+    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
+    return found.message
+
+
+class TestAClaimThatIsHeldBack:
+    """It says what it waits for: its pods show the message."""
+
+    def test_by_denials_names_each(self, world: World) -> None:
+        for code in ("UnauthorizedOperation", "VcpuLimitExceeded"):
+            world.learn(code)
+        denials = [denial for _, denial in sorted(world.rows.denials.items())]
+        assert refusal(world.admit()) == "; ".join(denial.explanation() for denial in denials)
+
+    def test_by_offerings_that_refused_says_so(self, world: World) -> None:
+        world.rows.refused = {offering.key: NOW + FIRST_PAUSE for offering in world.record.offerings}
+        assert refusal(world.admit()) == NO_CAPACITY
+
+    def test_by_another_claim_that_retries_a_denied_launch_names_the_denial(self, world: World) -> None:
+        world.learn("UnauthorizedOperation")
+        later = NOW + FIRST_PAUSE
+        (denial,) = world.rows.denials.values()
+
+        def other_is_first(call: str) -> None:
+            if call == "write":
+                world.rows.before_call = lambda _: None
+                world.rows.denials["default", denial.code] = msgspec.structs.replace(denial, version=denial.version + 1)
+
+        world.rows.before_call = other_is_first
+        assert refusal(world.admit(later)) == f"another claim is retrying: {denial.explanation()}"
+
+    def test_by_another_cluster_that_retries_says_so(self, world: World) -> None:
+        world.refused_a_while_ago()
+
+        def other_is_first(call: str) -> None:
+            if call == "write":
+                world.rows.probed = dict.fromkeys(world.rows.refused, NOW + PROBE)
+
+        world.rows.before_call = other_is_first
+        assert refusal(world.admit()) == f"another launch is retrying: {NO_CAPACITY}"
+
+
+def test_denials_of_another_class_hold_nothing_back(world: World) -> None:
+    world.learn("UnauthorizedOperation")
+    ((_, denial),) = world.rows.denials.items()
+    world.rows.denials = {("other", denial.code): msgspec.structs.replace(denial, node_class="other")}
+    assert admitted(world.admit()).denials == ()
+
+
+def test_what_is_not_denied_is_asked_for_first_and_nothing_is_tried_again(world: World) -> None:
+    """A retry may fail, and would keep all other claims of the class waiting."""
+    denied = [RefusedOffering(offering.key, "Unsupported") for offering in world.record.offerings[:1]]
+    world.node_class["spec"] = {**world.node_class["spec"], "placementGroupSelector": {"name": "cluster"}}
+    admission = Admission(world.record.offerings, ())
+    world.gate.learn(world.record, world.node_class, admission, denied, CALL, NOW, RunReport())
+    later = admitted(world.admit(NOW + FIRST_PAUSE))
+    assert later.offerings == world.record.offerings[1:]
+    (denial,) = world.rows.denials.values()
+    assert denial.probing_until is None
+
+
+def test_a_claim_with_min_values_asks_for_all_its_offerings(world: World) -> None:
+    """Fewer instance types might violate minValues, and EC2 skips what it has not."""
+    counted = Requirement.of(labels.INSTANCE_TYPE, "In", ("m5.large",), 1)
+    plan = msgspec.structs.replace(world.record.plan, requirements=(counted,))
+    world.record = msgspec.structs.replace(world.record, plan=plan)
+    world.rows.refused = {world.first.key: NOW + FIRST_PAUSE}
+    found = admitted(world.admit())
+    assert (found.offerings, found.probe.offerings) == (world.record.offerings, frozenset())
+
+
+class TestInstancesThatEndedWhileTheyStarted:
+    """EC2 launched them, so that only a node that joins shows that the cause is gone."""
+
+    CODE = "Client.InternalError"
+
+    def test_have_one_launch_tried_that_knows_what_it_tries(self, world: World) -> None:
+        world.learn(self.CODE)
+        found = admitted(world.admit(NOW + FIRST_PAUSE))
+        assert (found.tries, found.is_try) == ((self.CODE,), True)
+
+    def test_are_not_disproved_by_a_launch(self, world: World) -> None:
+        world.learn(self.CODE)
+        later = NOW + FIRST_PAUSE
+        found = admitted(world.admit(later))
+        world.gate.succeeded(world.record, world.node_class, found, {world.first.key}, (), later, RunReport())
+        assert list(world.rows.denials) == [("default", self.CODE)]
+
+    def test_once_may_be_chance_and_keep_no_launch_small(self, world: World) -> None:
+        world.learn("Server.InsufficientInstanceCapacity")
+        found = Admission(world.record.offerings, tuple(world.rows.denials.values()))
+        assert (found.tries, found.is_try) == (("Server.InsufficientInstanceCapacity",), False)
+
+    def test_elsewhere_are_not_tried_by_this_launch(self, world: World) -> None:
+        world.learn(self.CODE)
+        (denial,) = world.rows.denials.values()
+        elsewhere = msgspec.structs.replace(denial, scope=DenialScope(zones=("elsewhere",)))
+        found = Admission(world.record.offerings, (elsewhere,))
+        assert (found.tries, found.is_try) == ((), False)
+
+    def test_are_nothing_that_other_denials_say(self, world: World) -> None:
+        world.learn("UnauthorizedOperation")
+        found = admitted(world.admit(NOW + FIRST_PAUSE))
+        assert (found.tries, found.is_try) == ((), False)
+
+
+class TestATableThatDoesNotAnswer:
+    """What it cannot keep costs a wasted launch, so it is reported, and the launch goes on."""
+
+    def fail(self, world: World) -> None:
+        def fail(call: str) -> None:
+            if call == "write":
+                raise TransientError("dynamodb:UpdateItem", "throttled")
+
+        world.rows.before_call = fail
+
+    def skipped(self, report: RunReport) -> list[tuple[str, str]]:
+        assert report.counts["portErrors"] == len(report.decisions)
+        return [(one.subject, one.reason) for one in report.decisions if one.kind == "skip"]
+
+    def test_keeps_no_refused_offering(self, world: World) -> None:
+        report = RunReport()
+        refused = [RefusedOffering(offering.key, "InsufficientInstanceCapacity") for offering in world.record.offerings]
+        self.fail(world)
+        world.gate.learn(
+            world.record, world.node_class, Admission(world.record.offerings, ()), refused, CALL, NOW, report
+        )
+        assert self.skipped(report) == [
+            (f"{len(refused)} offerings", "TransientError"),
+            ("denial InsufficientInstanceCapacity", "TransientError"),
+        ]
+
+    def test_keeps_no_end_of_a_trial(self, world: World) -> None:
+        world.refused_a_while_ago()
+        found, report = admitted(world.admit()), RunReport()
+        self.fail(world)
+        world.gate.succeeded(world.record, world.node_class, found, {world.first.key}, (), NOW, report)
+        tried = f"{len(found.probe.offerings)} offerings that were tried again"
+        assert self.skipped(report) == [(tried, "TransientError")]
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [("VcpuLimitExceeded", True), ("MaxSpotInstanceCountExceeded", True), ("UnauthorizedOperation", False)],
+)
+def test_quotas_met_on_the_way_to_a_launch_are_remembered(code: str, *, kept: bool, world: World) -> None:
+    """Another capacity type was launched; the quota stays short for the next launch."""
+    got = OfferingKey(world.first.instance_type, world.first.zone, labels.ON_DEMAND)
+    refused = [RefusedOffering(world.first.key, code)]
+    admission = Admission(world.record.offerings, ())
+    world.gate.succeeded(world.record, world.node_class, admission, {got}, refused, NOW, RunReport())
+    assert bool(world.rows.denials) is kept
+
+
+def test_a_quota_that_the_launch_itself_used_is_not_short(world: World) -> None:
+    """It may have been met by chance, or in the moment before another instance ended."""
+    other = world.record.offerings[1]
+    refused = [RefusedOffering(world.first.key, "MaxSpotInstanceCountExceeded")]
+    admission = Admission(world.record.offerings, ())
+    world.gate.succeeded(world.record, world.node_class, admission, {other.key}, refused, NOW, RunReport())
+    assert world.rows.denials == {}

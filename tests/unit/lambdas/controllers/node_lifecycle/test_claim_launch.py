@@ -1,8 +1,9 @@
-"""What a launch that failed does to the breaker of its NodePool."""
+"""A claim gets its instance, or ends with the reason if nothing waits for it any more."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,22 +11,178 @@ import pytest
 from core.brakes.brake import Action
 from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import api_resources as kinds
+from core.reasons.claim import ClaimReason
+from lambdas.controllers.batches.retries import AFTER_CONFLICT
 from lambdas.messages import work_on_claim
-from tests.fakes.lab import Lab, a_pending_pod
+from lambdas.ports import LostReplyError
+from lambdas.run_report import RunReport
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+
+def requested(**changes: Any) -> Lab:
+    """A claim for one pod whose launch has not been tried, or was tried as the changes say."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.cloud.terminate([lab.claim.instance_id])
+    before = {
+        "machine": None,
+        "phase": ClaimPhase.REQUESTED,
+        "attempts": 0,
+        "token": "new",
+        "offerings": offerings(lab),
+    }
+    lab.rows.claims[lab.claim.name] = msgspec.structs.replace(lab.claim, **{**before, **changes})
+    lab.cloud.orders.clear()
+    lab.work.take()
+    lab.wake_ups.take()
+    return lab
+
+
+def offerings(lab: Lab) -> tuple[object, ...]:
+    assert lab.claim.machine is not None
+    return (lab.claim.machine.offering,)
+
+
+def execute(lab: Lab) -> RunReport:
+    return lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+
+
+def forgotten(report: RunReport) -> list[tuple[str, str]]:
+    assert report.failed_messages == []
+    return [(one.reason, one.message) for one in report.decisions if one.kind == "forget"]
 
 
 @pytest.mark.parametrize("attempts", [0, 1])
 def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: int) -> None:
     """Otherwise, a kill switch that stops launches for five minutes opens the breakers of all growing pools."""
-    lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.provision()
+    lab = requested(attempts=attempts)
     stored, now = lab.claim, lab.clock.now()
-    lab.cloud.terminate([stored.instance_id])
-    untried = {"machine": None, "phase": ClaimPhase.REQUESTED, "requested_at": now - timedelta(minutes=6)}
-    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, attempts=attempts, **untried)
+    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, requested_at=now - timedelta(minutes=6))
     for _ in range(OPENS_AFTER - 1):
         lab.brakes.failed("default", "failed before", now)
     lab.execute(work_on_claim(stored.name, now))
     assert lab.claims == ()
     assert (lab.brakes.engaged().stopping(Action.EXPIRE, "default") is not None) == bool(attempts)
+
+
+class TestAClaimWhosePodsFoundAnotherPlace:
+    """A pod that was bound meanwhile needs no node; an instance that may exist already is taken over all the same."""
+
+    def bind(self, lab: Lab) -> None:
+        lab.kubernetes.amend(kinds.PODS, "p", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+    def test_is_forgotten_before_it_is_launched(self) -> None:
+        lab = requested(awaits_pods=True)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == [
+            (ClaimReason.PODS_PLACED_ELSEWHERE, "none of its pods waits for a node any more")
+        ]
+        assert (lab.claims, lab.cloud.orders, lab.work.sent) == ((), [], [])
+
+    def test_is_launched_if_it_was_tried_before(self) -> None:
+        lab = requested(awaits_pods=True, attempts=1)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_is_launched_if_it_replaces_a_node(self) -> None:
+        """Its pods run on the node that it replaces."""
+        lab = requested(awaits_pods=False)
+        self.bind(lab)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+
+class TestALimitOfItsNodePool:
+    """The sum of all claims may be over a limit that was lowered, or of which rows were lost."""
+
+    def limited(self, lab: Lab, **limits: str) -> None:
+        lab.kubernetes.put(a_node_pool(limits=limits))
+
+    def test_that_is_exceeded_ends_the_claim_and_has_its_pods_planned_again(self) -> None:
+        lab = requested()
+        self.limited(lab, nodes="0", cpu="1")
+        assert forgotten(execute(lab)) == [
+            (ClaimReason.LIMIT_REACHED, "NodePool default is over its limit of cpu without this claim's instance")
+        ]
+        assert (lab.claims, lab.cloud.orders) == ((), [])
+        assert lab.wake_ups.take() == [{"wakeUp": "limit reached"}]
+
+    @pytest.mark.parametrize("limits", [{"nodes": "1"}, {"nodes": "1", "cpu": "4"}, {"nvidia.com/gpu": "0"}])
+    def test_that_it_just_reaches_or_does_not_use_is_none_in_its_way(self, limits: dict[str, str]) -> None:
+        lab = requested()
+        self.limited(lab, **limits)
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_does_not_keep_it_from_an_instance_that_may_exist(self) -> None:
+        lab = requested(attempts=1)
+        self.limited(lab, nodes="0")
+        assert forgotten(execute(lab)) == []
+        assert lab.claim.machine is not None
+
+    def test_of_another_node_pool_is_none_of_its_concern(self) -> None:
+        lab = requested()
+        used = lab.rows.usage["default"]
+        lab.rows.usage["another"] = msgspec.structs.replace(used, node_pool="another", reserved={"nodes": 100})
+        self.limited(lab, nodes="1")
+        assert forgotten(execute(lab)) == []
+
+
+def test_a_claim_whose_class_is_gone_is_forgotten() -> None:
+    lab = requested()
+    lab.kubernetes.drop(kinds.EC2_NODE_CLASSES, "default")
+    ((reason, message),) = forgotten(execute(lab))
+    assert (reason, lab.claims, lab.cloud.orders) == (ClaimReason.NODE_CLASS_NOT_FOUND, (), [])
+    assert "default" in message
+
+
+def test_pods_of_a_refused_launch_are_planned_again_at_once() -> None:
+    lab = requested()
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    execute(lab)
+    assert lab.claims == ()
+    assert lab.wake_ups.take() == [{"wakeUp": "refused launch"}]
+
+
+class TestAnInstanceOfALostLaunch:
+    """EC2 launched, and its answer was lost."""
+
+    @pytest.fixture
+    def lab(self) -> Lab:
+        found = Lab()
+        found.kubernetes.put(a_pending_pod("p"))
+
+        def lose(call: str) -> None:
+            if call == "launch":
+                raise LostReplyError("ec2:CreateFleet", "timed out")
+
+        found.cloud.after_call = lose
+        found.provision()
+        assert found.claim.machine is None
+        found.work.take()
+        return found
+
+    def test_is_adopted(self, lab: Lab) -> None:
+        report = execute(lab)
+        (instance,) = lab.cloud.instances()
+        (adopted,) = (one for one in report.decisions if one.kind == "adopt")
+        assert (adopted.subject, adopted.reason) == (lab.claim.name, ClaimReason.FOUND_BY_TAG)
+        assert adopted.message == f"instance {instance.instance_id}"
+        assert (lab.claim.instance_id, len(lab.cloud.orders)) == (instance.instance_id, 1)
+
+    def test_that_is_gone_again_is_asked_about_a_second_later(self, lab: Lab) -> None:
+        (instance,) = lab.cloud.instances()
+        looks: list[str] = []
+
+        def end_before_the_second_look(call: str) -> None:
+            looks.append(call)
+            if call == "instances" and looks.count(call) == 2:
+                lab.cloud.terminate([instance.instance_id])
+
+        lab.cloud.before_call = end_before_the_second_look
+        report = execute(lab)
+        assert (lab.claim.phase, report.counts["portErrors"]) == (ClaimPhase.REQUESTED, 1)
+        assert [delay for _, delay in lab.work.sent] == [AFTER_CONFLICT]

@@ -1,18 +1,22 @@
-"""Messages about claims: handled once, followed to the end of their claim, dropped where it is gone."""
+"""A claim takes all steps that are possible at that moment, to its end."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
+from core import labels
+from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.rebuilding import claim_annotations
+from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
+from core.reasons.claim import ClaimReason
 from lambdas.controllers.node_lifecycle import claim_work
 from lambdas.messages import work_on_claim
-from lambdas.ports import TransientError
-from lambdas.run_report import RunReport
+from lambdas.ports import LostReplyError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -31,76 +35,6 @@ def test_a_node_carries_what_its_claim_was_launched_from(lab: Lab) -> None:
     written = lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["metadata"]["annotations"]
     wanted = {**lab.claim.plan.annotations, **claim_annotations(lab.claim)}
     assert {key: written.get(key) for key in wanted} == wanted
-
-
-def test_an_unreadable_message_does_not_fail_the_others(lab: Lab) -> None:
-    """Otherwise, one bad message delays nine claims until it reaches the dead-letter queue."""
-    lab.interrupt()
-    report = RunReport()
-    good = lab.work.take()[0]
-    records = [
-        {"messageId": "bad", "body": "{"},
-        {"messageId": "both", "body": '{"claim": "a", "command": "b"}'},
-        {"messageId": "good", "body": f'{{"claim": "{good["claim"]}"}}'},
-    ]
-    lab.app.execution.run(records, report, deadline=lab.clock.now() + timedelta(minutes=1))
-    assert report.to_response()["batchItemFailures"] == [{"itemIdentifier": "bad"}, {"itemIdentifier": "both"}]
-    assert lab.kubernetes.evicted == ["default/p"]
-
-
-def test_one_message_twice_is_handled_once(lab: Lab) -> None:
-    lab.interrupt()
-    (message,) = lab.work.take()
-    report = lab.execute(message, message)
-    assert [d.subject for d in report.decisions if d.kind == "drain"] == ["default/p"]
-    assert len(lab.work.sent) == 1
-
-
-def test_a_claim_of_two_messages_that_fails_is_tried_again_once(lab: Lab) -> None:
-    """Both messages would go on, each with a series of checks of its own, and each failure would double them."""
-    lab.interrupt()
-    (message,) = lab.work.take()
-
-    def fail(call: str) -> None:
-        raise TransientError(f"kube:{call}", "throttled")
-
-    lab.kubernetes.before_call = fail
-    report = lab.execute(message, message)
-    assert report.counts["portErrors"] == 1
-    assert len(lab.work.sent) == 1
-
-
-def test_of_two_messages_the_one_that_ends_later_counts(lab: Lab) -> None:
-    """Otherwise, a series of runs that is about to end replaces the new one of a spot notice, and the drain stops."""
-    lab.interrupt()
-    lab.tick()
-    name, now = lab.claim.name, lab.clock.now()
-    lab.work.take()
-    longer = work_on_claim(name, now)
-    lab.execute(
-        work_on_claim(name, now, checked_for=timedelta(seconds=3)),
-        longer,
-        work_on_claim(name, now, checked_for=timedelta(0)),
-    )
-    assert [message["until"] for message, _ in lab.work.sent] == [longer["until"]]
-
-
-def test_a_message_about_a_deleted_claim_is_dropped(lab: Lab) -> None:
-    """Messages come late; claims end."""
-    report = lab.execute(work_on_claim("long-gone", lab.clock.now()))
-    assert report.failed_messages == []
-    assert lab.work.sent == []
-
-
-def test_a_series_of_runs_ends(lab: Lab) -> None:
-    """Otherwise, each slow round adds a series, and the queue fills up."""
-    lab.kubernetes.protected = {"default/p"}
-    lab.interrupt()
-    for _ in range(100):
-        lab.tick(seconds=5)
-    assert lab.work.sent == []
-    lab.reconcile()
-    assert [message.get("claim") for message, _ in lab.work.sent] == [lab.claim.name]
 
 
 def test_a_disruption_budget_keeps_a_pod_and_its_node(lab: Lab) -> None:
@@ -153,3 +87,186 @@ def test_no_pod_is_forced_off_a_node_that_was_opened_meanwhile() -> None:
     lab.tick(seconds=20)
     assert lab.kubernetes.names(kinds.PODS) == ["p"]
     assert (lab.claim.deletion, lab.taints()) == (None, [])
+
+
+class TestUnderABrake:
+    """What has not begun waits, and is reported once a check."""
+
+    def stop(self, lab: Lab) -> None:
+        lab.brakes.hold(Brake(BrakeKind.STOP, "stopped by a test"), lab.clock.now())
+
+    def check(self, lab: Lab) -> list[tuple[str, str, str]]:
+        report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        return [(one.kind, one.subject, one.reason) for one in report.decisions]
+
+    def test_a_claim_is_not_launched_before_it_is_released(self) -> None:
+        lab = lost_launch()
+        self.stop(lab)
+        assert self.check(lab) == [("skip", lab.claim.name, BrakeKind.STOP)]
+        assert (lab.cloud.orders, [delay for _, delay in lab.work.sent]) == ([], [claim_work.HELD_BACK])
+        lab.brakes.release(BrakeKind.STOP)
+        lab.tick()
+        assert lab.claim.machine is not None
+
+    def test_no_pod_is_evicted(self, lab: Lab) -> None:
+        lab.interrupt()
+        self.stop(lab)
+        assert self.check(lab) == [("skip", lab.claim.name, BrakeKind.STOP)]
+        assert (lab.kubernetes.evicted, lab.taints()) == ([], [])
+
+    def test_a_node_that_joined_is_registered_all_the_same(self) -> None:
+        """A brake stops what removes or launches nodes; one that runs would stay closed."""
+        lab = Lab(bind_pods=False)
+        lab.kubernetes.put(a_pending_pod("p"))
+        lab.provision()
+        lab.boot()
+        self.stop(lab)
+        assert [kind for kind, *_ in self.check(lab)] == ["register", "initialize"]
+
+
+def lost_launch(*pods: str, after: bool = False) -> Lab:
+    """Claims for these pods, a node each, whose launch got no answer; `after`: EC2 launched."""
+    lab = Lab()
+    lab.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in pods or ("p",)))
+
+    def lose(call: str) -> None:
+        if call == "launch":
+            raise LostReplyError("ec2:CreateFleet", "timed out")
+
+    hook = "after_call" if after else "before_call"
+    setattr(lab.cloud, hook, lose)
+    lab.provision()
+    setattr(lab.cloud, hook, lambda _: None)
+    lab.work.take()
+    return lab
+
+
+def test_an_unclear_launch_is_asked_once_a_check() -> None:
+    """Each question may launch: the instance of the last one is looked for first."""
+    lab = lost_launch()
+    tried: list[str] = []
+
+    def lose(call: str) -> None:
+        if call == "launch":
+            tried.append(call)
+            raise LostReplyError("ec2:CreateFleet", "timed out")
+
+    lab.cloud.before_call = lose
+    lab.clock.advance(seconds=40)
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert (len(tried), [delay for _, delay in lab.work.sent]) == (1, [timedelta(seconds=4)])
+
+
+def test_a_claim_that_ends_without_a_launch_is_checked_no_more() -> None:
+    lab = lost_launch()
+    lab.clock.advance(minutes=6)
+    report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert (lab.claims, lab.work.sent, report.failed_messages) == ((), [], [])
+    assert [(one.kind, one.reason) for one in report.decisions] == [("forget", ClaimReason.LAUNCH_TIMEOUT)]
+
+
+def test_claims_of_a_launch_whose_answer_was_lost_get_an_instance_each() -> None:
+    lab = lost_launch("a", "b", after=True)
+    assert [claim.shares for claim in lab.claims] == [2, 2]
+    lab.execute(*(work_on_claim(claim.name, lab.clock.now()) for claim in lab.claims))
+    assert sorted(claim.instance_id for claim in lab.claims) == ["i-0000", "i-0001"]
+    assert len(lab.cloud.orders) == 1
+
+
+class TestANodeSmallerThanPlanned:
+    """It stays, and is reported: its pods may wait for room that it does not have."""
+
+    @pytest.fixture
+    def small(self, lab: Lab) -> Lab:
+        lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, {"status": {"capacity": {"cpu": "100m"}}})
+        return lab
+
+    def test_is_reported_once(self, small: Lab) -> None:
+        for reasons in ([ClaimReason.FAILED_CONSISTENCY_CHECK], []):
+            report = small.execute(work_on_claim(small.claim.name, small.clock.now()))
+            assert [one.reason for one in report.decisions] == reasons
+        assert small.claim.reason == ClaimReason.FAILED_CONSISTENCY_CHECK
+        events = [small.kubernetes.raw(kinds.EVENTS, name, "default") for name in small.kubernetes.names(kinds.EVENTS)]
+        about = [one["involvedObject"]["kind"] for one in events if one["reason"] == "FailedConsistencyCheck"]
+        assert about == ["Node"]
+
+    def test_costs_no_list_of_pods(self, small: Lab) -> None:
+        """No pod waits for it in particular, and all pods of the cluster would be read."""
+        calls: list[str] = []
+        small.kubernetes.before_call = calls.append
+        small.execute(work_on_claim(small.claim.name, small.clock.now()))
+        assert [call for call in calls if call.startswith("list pods")] == []
+
+
+def test_a_node_that_vanishes_while_its_pods_are_listed_ends_with_its_claim(lab: Lab) -> None:
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    node = lab.claim.node_name
+    lab.interrupt()
+
+    def vanish(call: str) -> None:
+        if call.startswith("list volumeattachments"):
+            lab.kubernetes.drop(kinds.NODES, node)
+
+    lab.kubernetes.before_call = vanish
+    reports = lab.tick(4)
+    assert [report.failed_messages for report in reports] == [[]] * 4
+    assert (lab.claims, lab.cloud.instances()) == ((), ())
+
+
+def test_a_node_that_joins_after_its_kind_failed_lets_launches_go_on() -> None:
+    """Launches of the class wait for whether this one joins."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.rows.claims[lab.claim.name] = msgspec.structs.replace(lab.claim, tries=("Client.InternalError",))
+    lab.boot()
+    lab.wake_ups.take()
+    lab.tick(seconds=20)
+    assert lab.wake_ups.take() == [{"wakeUp": "a node joined"}]
+
+
+def test_a_node_that_joins_as_always_wakes_nobody() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.boot()
+    lab.wake_ups.take()
+    lab.tick(seconds=20)
+    assert lab.claim.phase is ClaimPhase.REGISTERED
+    assert lab.wake_ups.take() == []
+
+
+def test_who_waits_for_room_is_woken_when_a_claim_lets_go_of_it(lab: Lab) -> None:
+    """`provision` waits for its share of the limits, `disrupt` for its place in the budgets."""
+    lab.interrupt()
+    lab.wake_ups.take()
+    lab.run_requests.take()
+    woken: list[tuple[int, int]] = []
+    for _ in range(5):
+        lab.tick()
+        woken.append((len(lab.wake_ups.take()), len(lab.run_requests.take())))
+    assert lab.claims == ()
+    assert [sum(column) for column in zip(*woken, strict=True)] == [1, 1]
+
+
+def test_a_node_claim_made_by_hand_that_is_launched_gets_no_event_of_failure() -> None:
+    lab = lost_launch()
+    plan = msgspec.structs.replace(lab.claim.plan, annotations={labels.MADE_BY_HAND: "uid"})
+    lab.rows.claims[lab.claim.name] = msgspec.structs.replace(lab.claim, plan=plan)
+    before = lab.kubernetes.names(kinds.EVENTS)
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.claim.machine is not None
+    assert lab.kubernetes.names(kinds.EVENTS) == before
+
+
+def test_a_node_claim_made_by_hand_that_cannot_be_launched_says_why() -> None:
+    """Its object is deleted with the claim, so that nothing else is left to read."""
+    lab = lost_launch()
+    name = lab.claim.name
+    plan = msgspec.structs.replace(lab.claim.plan, annotations={labels.MADE_BY_HAND: "uid"})
+    lab.rows.claims[name] = msgspec.structs.replace(lab.claim, plan=plan)
+    lab.clock.advance(minutes=6)
+    lab.execute(work_on_claim(name, lab.clock.now()))
+    events = [lab.kubernetes.raw(kinds.EVENTS, one, "default") for one in lab.kubernetes.names(kinds.EVENTS)]
+    said = [(one["involvedObject"]["name"], one["reason"]) for one in events]
+    assert (name, "LaunchTimeout") in said

@@ -1,24 +1,26 @@
-"""Budgets hold however many functions disrupt nodes at once, and a dropped command leaves nothing behind."""
+"""Budgets hold however many functions disrupt nodes at once; commands are validated in order, on one observation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from core import labels
-from core.lifecycle.records import CommandPhase
+from core.brakes.brake import Brake, BrakeKind
+from core.ledger.outcome import OutcomeState
+from core.lifecycle.records import CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
-from core.model.values.taints import DISRUPTED
 from core.reasons.command import CommandReason
-from lambdas.messages import work_on_claim
+from core.reasons.run import FailureReason
+from lambdas.controllers.disruption.execution.command_validator import CHECKS_FOR
 from lambdas.ports import JsonObject, TransientError
-from lambdas.store import DISRUPTION
+from lambdas.run_report import RunReport
+from lambdas.store import DISRUPTION, ClaimChange, Disrupted
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-from tests.unit.lambdas.test_crashes import Deaths, schedules_alone
+from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import drifting, tainted
 
 APART = {
     "podAntiAffinity": {
@@ -45,16 +47,6 @@ def fleet(budget: str, nodes: int = 2, **template: Any) -> Lab:
     assert len(lab.claims) == nodes
     lab.clock.advance(minutes=1)
     return lab
-
-
-def tainted(lab: Lab) -> list[str]:
-    """Nodes that are on their way out."""
-    nodes = [lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)]
-    return [
-        node["metadata"]["name"]
-        for node in nodes
-        if any(taint["key"] == DISRUPTED.key for taint in node["spec"].get("taints", ()))
-    ]
 
 
 def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
@@ -135,6 +127,7 @@ def test_all_due_commands_share_one_snapshot() -> None:
     lab.execute(first)
     assert looks.count("list nodes") == 1
     assert [found.phase for found in lab.rows.commands.values()] == [CommandPhase.STARTING] * 3, "the first is through"
+    assert {found.phase_since for found in lab.rows.commands.values()} == {lab.clock.now()}
     assert lab.rows.usage["default"].disrupting == 4
 
 
@@ -151,101 +144,6 @@ def test_a_failed_listing_delays_no_command() -> None:
     assert lab.rows.leases[DISRUPTION][2] is None
     lab.tick(seconds=10)
     assert lab.rows.usage["default"].disrupting == 1
-
-
-def drifting() -> Lab:
-    """One node with a pod on it that is to be replaced."""
-    lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.settle()
-    lab.bind("p")
-    lab.kubernetes.put(a_node_pool(template={"expireAfter": "1000h"}))
-    lab.clock.advance(minutes=1)
-    return lab
-
-
-def is_whole(lab: Lab) -> None:
-    """Nothing goes, nothing is held without need, and no superfluous node is paid for."""
-    assert lab.rows.commands == {}
-    assert tainted(lab) == []
-    assert [(claim.deletion, claim.is_disrupting) for claim in lab.claims] == [(None, False)]
-    (usage,) = lab.rows.usage.values()
-    assert (usage.reserved, usage.disrupting) == (lab.claim.reserved, 0)
-    assert lab.claim.reserved
-    assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
-
-
-def test_replacements_of_a_dropped_command_go_too() -> None:
-    """Otherwise, a command that is tried again and again adds a superfluous node each time."""
-    lab = drifting()
-    lab.disrupt()
-    lab.tick(2)
-    assert len(lab.cloud.instances()) == 2
-    (command,) = lab.rows.commands.values()
-    lab.clock.advance(minutes=11)
-    lab.work.take()
-    lab.run_requests.take()
-    lab.execute({"command": command.id})
-    assert len(lab.run_requests.take()) == 1, "its nodes may go with another command"
-    assert lab.work.take() == [work_on_claim(name, lab.clock.now()) for name in command.replacements]
-    lab.execute(*(work_on_claim(name, lab.clock.now()) for name in command.replacements))
-    lab.tick(6)
-    is_whole(lab)
-
-
-def test_a_replacement_with_pods_outlives_its_command() -> None:
-    """Otherwise, pods that were bound there in between are moved again at once."""
-    lab = drifting()
-    lab.disrupt()
-    lab.tick(2)
-    (command,) = lab.rows.commands.values()
-    (name,) = command.replacements
-    lab.app.adapters.stores.nominations.nominate(
-        [name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1)
-    )
-    lab.clock.advance(minutes=11)
-    lab.execute({"command": command.id})
-    assert lab.rows.commands == {}
-    assert {claim.name: claim.deletion for claim in lab.claims}[name] is None
-
-
-def test_a_replacement_whose_row_is_older_than_its_node_outlives_its_command_too() -> None:
-    """The table was restored from a copy: the row does not name the node, which has had pods for long."""
-    lab = drifting()
-    lab.disrupt()
-    lab.tick(2)
-    (command,) = lab.rows.commands.values()
-    row = lab.rows.claims[command.replacements[0]]
-    lab.boot()
-    for known in (labels.REGISTERED, labels.INITIALIZED):
-        lab.kubernetes.amend(kinds.NODES, row.instance_id, {"metadata": {"labels": {known: "true"}}})
-    lab.kubernetes.amend(kinds.NODES, row.instance_id, {"metadata": {"labels": row.labels}})
-    moved = {"spec": {"nodeName": row.instance_id}, "status": {"phase": "Running", "conditions": []}}
-    lab.kubernetes.amend(kinds.PODS, "p", moved, namespace="default")
-    lab.clock.advance(minutes=11)
-    lab.execute({"command": command.id})
-    assert lab.rows.commands == {}
-    assert lab.rows.claims[row.name].deletion is None
-
-
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_crash_while_a_command_is_dropped_leaves_nothing_behind(*, after: bool) -> None:
-    """Otherwise, a node keeps its taint or its place in the budgets, or loses its share of the limits, forever."""
-    number = total = 0
-    while number <= total:
-        lab = drifting()
-        lab.disrupt()
-        lab.tick(2)
-        (command,) = lab.rows.commands.values()
-        lab.clock.advance(minutes=11)
-        deaths = Deaths(lab, at=number, after=after)
-        deaths.kill(lab, lambda lab, name=command.id: lab.execute({"command": name}))
-        total = max(total, deaths.calls)
-        lab.kubernetes.put(a_node_pool())
-        schedules_alone(lab, rounds=3)
-        is_whole(lab)
-        number += 1
-    assert total >= (5 if after else 9)  # writes, calls
 
 
 def test_an_invalid_command_is_not_decided_again_at_once() -> None:
@@ -278,3 +176,122 @@ def test_a_command_is_checked_again_soon_while_another_run_validates() -> None:
     adapters.leases.release(lease)
     lab.tick(2)
     assert [record.has_started for record in lab.rows.commands.values()] == [True]
+
+
+def decided(**changes: Any) -> tuple[Lab, list[CommandRecord]]:
+    """Four empty nodes and a due command about each, the second one changed as given."""
+    lab = fleet("100%", nodes=4)
+    lab.disrupt()
+    lab.clock.advance(seconds=16)
+    commands = sorted(lab.rows.commands.values(), key=lambda command: command.id)
+    lab.rows.commands[commands[1].id] = commands[1] = msgspec.structs.replace(commands[1], **changes)
+    return lab, commands
+
+
+def phases(lab: Lab, commands: list[CommandRecord]) -> list[str]:
+    """What became of each; a command without a row is through, or dropped."""
+    rows = [lab.rows.commands.get(command.id) for command in commands]
+    return [row.phase if row is not None else "" for row in rows]
+
+
+STARTING, VERIFYING = CommandPhase.STARTING, CommandPhase.VERIFYING
+
+
+@pytest.mark.parametrize(("seconds", "phase"), [(0, STARTING), (1, VERIFYING)])
+def test_a_command_is_validated_when_it_is_due_and_not_before(seconds: int, phase: CommandPhase) -> None:
+    lab, commands = decided()
+    due = msgspec.structs.replace(commands[1], verify_at=lab.clock.now() + timedelta(seconds=seconds))
+    lab.rows.commands[due.id] = due
+    lab.execute({"command": commands[0].id})
+    assert phases(lab, commands) == ["", phase, STARTING, STARTING]
+
+
+def test_a_command_that_a_brake_stops_is_not_started_by_the_validation_of_others() -> None:
+    lab, commands = decided()
+    pool = msgspec.structs.replace(lab.claims[1].plan, node_pool="other")
+    (name,) = commands[1].command.claims
+    lab.rows.claims[name] = msgspec.structs.replace(lab.rows.claims[name], plan=pool)
+    lab.brakes.hold(Brake(BrakeKind.OBSERVED, "stopped by a test", node_pool="other"), lab.clock.now())
+    lab.execute({"command": commands[0].id})
+    assert phases(lab, commands) == ["", VERIFYING, STARTING, STARTING]
+
+
+def test_the_last_place_in_a_budget_goes_to_the_command_that_was_decided_first() -> None:
+    lab, commands = decided()
+    first = msgspec.structs.replace(commands[1], created_at=commands[0].created_at - timedelta(seconds=1))
+    lab.rows.commands[first.id] = first
+    lab.kubernetes.put(pool("1"))
+    lab.execute({"command": commands[0].id})
+    assert phases(lab, commands) == ["", STARTING, "", ""]
+    assert [claim.name for claim in lab.claims if claim.is_disrupting] == list(first.command.claims)
+
+
+@pytest.mark.parametrize(("beyond", "started"), [(0, 4), (1, 1)], ids=["in time", "too late"])
+def test_commands_are_validated_on_one_observation_for_a_limited_time(beyond: int, started: int) -> None:
+    """The cluster changes meanwhile; the rest is validated on the next observation."""
+    lab, commands = decided()
+
+    def take_time(call: str) -> None:
+        if call == "write" and DISRUPTION in lab.rows.leases:
+            lab.rows.before_call = lambda _: None
+            lab.clock.advance(seconds=CHECKS_FOR.total_seconds() + beyond)
+
+    lab.rows.before_call = take_time
+    lab.execute({"command": commands[0].id})
+    assert len([phase for phase in phases(lab, commands) if phase != VERIFYING]) == started
+
+
+def changed_by_another_run(lab: Lab) -> RunReport:
+    """Validate the only command, whose row another run writes right before this one does."""
+    (command,) = lab.rows.commands.values()
+
+    def write(call: str) -> None:
+        if call == "write" and DISRUPTION in lab.rows.leases:
+            lab.rows.before_call = lambda _: None
+            lab.rows.commands[command.id] = msgspec.structs.replace(command, version=command.version + 1)
+
+    lab.rows.before_call = write
+    return lab.execute({"command": command.id})
+
+
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_a_command_that_another_run_has_changed_is_left_to_it(*, is_valid: bool) -> None:
+    lab = fleet("1", nodes=1)
+    lab.disrupt()
+    if not is_valid:
+        lab.kubernetes.put(a_pending_pod("late"))
+        lab.bind("late")
+    lab.clock.advance(seconds=16)
+    lab.run_requests.take()
+    report = changed_by_another_run(lab)
+    (command,) = lab.rows.commands.values()
+    assert [(one.kind, one.subject, one.reason) for one in report.decisions] == [
+        ("skip", command.id, FailureReason.CONFLICT)
+    ]
+    assert (lab.claim.is_disrupting, report.outcomes, lab.run_requests.take()) == (False, [], [])
+
+
+def test_places_of_a_command_that_needs_several_transactions_are_given_back_if_a_later_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = fleet("1", nodes=1)
+    lab.disrupt()
+    lab.clock.advance(seconds=16)
+    lab.run_requests.take()
+    claims = lab.app.adapters.stores.claims
+    disrupt = claims.disrupt
+
+    def partly(changes: Sequence[ClaimChange], bounds: Mapping[str, int], **_: object) -> Disrupted:
+        return msgspec.structs.replace(disrupt(changes, bounds), spent=("default",))
+
+    monkeypatch.setattr(claims, "disrupt", partly)
+    (command,) = lab.rows.commands.values()
+    report = lab.execute({"command": command.id})
+    assert (lab.claim.is_disrupting, lab.rows.usage["default"].disrupting, lab.rows.commands) == (False, 0, {})
+    (decision,) = report.decisions
+    assert (decision.kind, decision.reason) == ("abandon", CommandReason.BUDGET_SPENT)
+    assert decision.message == "NodePools default let no more nodes go for Empty"
+    assert [(one.part, one.state, one.message) for one in report.outcomes] == [
+        (command.id, OutcomeState.ABANDONED, decision.message)
+    ]
+    assert lab.run_requests.take() == [{"wakeUp": "command dropped"}]

@@ -7,21 +7,18 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from core.brakes.brake import Brake, BrakeKind
+from core.disruption.move_history import MoveHistory
+from core.ledger.outcome import OutcomeState
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.manifests.wire import api_resources as kinds
+from core.model.moved_workload import EvictedNode
 from core.model.plan import Command
-from core.model.values.taints import DISRUPTED
-from lambdas.ports import DeniedError
+from core.reasons.command import CommandReason
+from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK
+from lambdas.messages import work_on_claim
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
-
-LATE = timedelta(minutes=11)
-
-
-def a_late_command(lab: Lab, name: str, *claims: str, phase: CommandPhase = CommandPhase.REPLACING) -> CommandRecord:
-    """A command about these claims that was decided eleven minutes ago."""
-    at = lab.clock.now() - LATE
-    command = Command(reason="Drifted", method="drift", nodes=claims, claims=claims)
-    return CommandRecord(id=name, command=command, created_at=at, verify_at=at, phase_since=at, phase=phase)
+from tests.unit.lambdas.controllers.disruption.execution.commands_for_tests import LATE, a_late_command, drifted_fleet
 
 
 @pytest.mark.parametrize(
@@ -48,28 +45,6 @@ def test_the_time_limit_counts_the_nodes_of_all_started_commands(
     lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
     assert commands.get("late") is None
     assert (lab.claim.deletion is not None) is is_done
-
-
-def drifted_fleet() -> Lab:
-    """Two nodes with a pod each, of a NodePool whose template has just changed."""
-    apart = {
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-            ]
-        }
-    }
-    lab = Lab()
-    budgets = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
-    lab.kubernetes.put(a_node_pool(disruption=budgets))
-    lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(2)))
-    lab.settle()
-    for n, node in enumerate(lab.kubernetes.names(kinds.NODES)):
-        body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
-        lab.kubernetes.amend(kinds.PODS, f"p{n}", body, namespace="default")
-    changed = a_node_pool(disruption=budgets, template={"terminationGracePeriod": "1h"})
-    lab.kubernetes.put(changed)
-    return lab
 
 
 def conditions(lab: Lab) -> dict[str, str]:
@@ -123,46 +98,77 @@ def test_nothing_is_decided_before_the_last_decision_is_validated() -> None:
     assert list(lab.rows.commands.values()) == [first]
 
 
-def test_a_command_that_never_started_leaves_the_taint_of_another_hand() -> None:
-    """Its nodes were never closed by it; whoever closed one did so for another reason."""
-    lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p"))
-    lab.settle()
+def a_command(lab: Lab, **changes: object) -> CommandRecord:
+    """A command about the only node of the lab, decided now, which is to go without a replacement."""
+    command = Command(reason="Drifted", method="drift", nodes=(lab.claim.node_name,), claims=(lab.claim.name,))
+    now = lab.clock.now()
+    record = CommandRecord(id="x", command=command, created_at=now, verify_at=now, phase_since=now)
+    lab.app.adapters.stores.commands.add(msgspec.structs.replace(record, decision="d-1", **changes))
+    lab.work.take()
+    return record
+
+
+class TestUnderABrake:
+    """It ends a command that has not removed its nodes yet: they stay."""
+
+    def check(self, lab: Lab, brake: Brake, **changes: object) -> list[tuple[str, str]]:
+        a_command(lab, **changes)
+        lab.brakes.hold(brake, lab.clock.now())
+        until = lab.clock.now() + timedelta(minutes=1)
+        report = lab.execute({"command": "x", "until": until.isoformat()})
+        return [(one.kind, one.reason) for one in report.decisions if one.subject == "x"]
+
+    def test_a_command_is_given_up(self, lab: Lab) -> None:
+        found = self.check(lab, Brake(BrakeKind.PAUSE, "paused by a test"))
+        assert found == [("abandon", BrakeKind.PAUSE)]
+        assert (lab.rows.commands, lab.claim.deletion) == ({}, None)
+
+    def test_that_cannot_be_read_a_command_waits(self, lab: Lab) -> None:
+        """A moment later it may be known that nothing stops it."""
+        found = self.check(lab, Brake(BrakeKind.UNREADABLE, "no answer"))
+        assert found == [("skip", BrakeKind.UNREADABLE)]
+        assert (list(lab.rows.commands), [delay for _, delay in lab.work.sent]) == (["x"], [HELD_BACK])
+
+    def test_that_cannot_be_read_a_command_that_is_late_ends_all_the_same(self, lab: Lab) -> None:
+        late = {"created_at": lab.clock.now() - LATE}
+        assert self.check(lab, Brake(BrakeKind.UNREADABLE, "no answer"), **late) == [("abandon", CommandReason.STALE)]
+
+    def test_of_another_node_pool_a_command_goes_on(self, lab: Lab) -> None:
+        self.check(lab, Brake(BrakeKind.OBSERVED, "observed", node_pool="other"), phase=CommandPhase.REPLACING)
+        assert lab.claim.deletion is not None
+
+
+def test_the_nodes_of_a_command_go_once_nothing_is_awaited(lab: Lab) -> None:
+    a_command(lab, phase=CommandPhase.REPLACING)
+    report = lab.execute({"command": "x"})
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert (deletion.reason, deletion.message) == ("Drifted", "command x, drift")
+    assert lab.rows.commands == {}
+    assert [(one.decision, one.part, one.state, one.reason) for one in report.outcomes] == [
+        ("d-1", "x", OutcomeState.DONE, "Drifted")
+    ]
+    assert lab.work.take() == [work_on_claim(lab.claim.name, lab.clock.now())]
+
+
+def test_workloads_that_a_command_moves_are_remembered_with_their_node(lab: Lab) -> None:
+    """Their pods are not moved again soon, and rates of evictions count the node."""
     node = lab.claim.node_name
-    late = a_late_command(lab, "late", lab.claim.name, phase=CommandPhase.VERIFYING)
-    command = msgspec.structs.replace(late.command, nodes=(node,))
-    lab.app.adapters.stores.commands.add(msgspec.structs.replace(late, command=command))
-    taint = {"key": DISRUPTED.key, "effect": DISRUPTED.effect}
-    lab.kubernetes.amend(kinds.NODES, node, {"spec": {"taints": [taint]}})
-    report = lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
-    assert [(decision.kind, decision.reason) for decision in report.decisions] == [("abandon", "Stale")]
-    assert [found["key"] for found in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]] == [DISRUPTED.key]
+    for name, kind in (("of-web", "StatefulSet"), ("of-agent", "DaemonSet")):
+        owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True, "uid": name}
+        pod = a_pending_pod(name, metadata={"ownerReferences": [owner]}, nodeName=node)
+        lab.kubernetes.put({**pod, "status": {"phase": "Running"}})
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    a_command(lab, phase=CommandPhase.REPLACING)
+    lab.execute({"command": "x"})
+    moves = lab.rows.moves
+    assert moves.evicted_nodes == {lab.claim.name: EvictedNode(node_pool="default", pods=1, at=lab.clock.now())}
+    assert len(moves.workloads) == 1
 
 
-def test_a_node_that_a_webhook_keeps_closed_keeps_no_other_of_its_command_closed() -> None:
-    """Its neighbours stayed tainted, and the replacements were paid for, as long as the webhook refused."""
-    lab = drifted_fleet()
-    claims = tuple(claim.name for claim in lab.claims)
-    nodes = tuple(claim.node_name for claim in lab.claims)
-    record = a_late_command(lab, "late", *claims)
-    command = msgspec.structs.replace(record.command, nodes=nodes)
-    commands = lab.app.adapters.stores.commands
-    commands.add(msgspec.structs.replace(record, command=command))
-    taint = {"key": DISRUPTED.key, "effect": DISRUPTED.effect}
-    for node in nodes:
-        lab.kubernetes.amend(kinds.NODES, node, {"spec": {"taints": [taint]}})
-    refusals = iter([DeniedError("kube:patch nodes", "403")])
-
-    def refuse_first(call: str) -> None:
-        error = next(refusals, None) if call == "patch nodes" else None
-        if error is not None:
-            raise error
-
-    lab.kubernetes.before_call = refuse_first
-    lab.execute({"command": "late"})
-    closed = [bool(lab.kubernetes.raw(kinds.NODES, node)["spec"].get("taints")) for node in nodes]
-    assert closed == [True, False]
-    assert commands.get("late") is not None
-    lab.execute({"command": "late"})
-    assert not lab.kubernetes.raw(kinds.NODES, nodes[0])["spec"].get("taints")
-    assert commands.get("late") is None
+def test_an_empty_node_moves_nothing(lab: Lab) -> None:
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    a_command(lab, phase=CommandPhase.REPLACING)
+    lab.execute({"command": "x"})
+    assert lab.claim.deletion is not None
+    assert lab.rows.moves == MoveHistory()

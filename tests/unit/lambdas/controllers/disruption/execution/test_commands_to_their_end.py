@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import msgspec
-import pytest
-
-from core.lifecycle.draining.disruption_taint import REASON_ANNOTATION
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
@@ -111,45 +107,6 @@ def test_a_replacement_has_room_in_limits_that_its_own_node_fills() -> None:
     lab.tick()
     old, new = sorted(lab.claims, key=lambda claim: claim.requested_at)
     assert (old.reserved, old.deletion, new.reserved["nodes"]) == ({}, None, 1)
-
-
-@pytest.mark.parametrize(("boots", "reason"), [(False, "ReplacementNotReady"), (True, "ReplacementUnused")])
-def test_a_replacement_that_does_not_join_in_time_counts_against_its_node_pool(
-    lab: Lab, *, boots: bool, reason: str
-) -> None:
-    """The breaker must not count one that is merely not needed any more."""
-    drift(lab)
-    (command,) = lab.rows.commands.values()
-    (name,) = command.replacements
-    claims = lab.app.adapters.stores.claims
-    if boots:
-        found = claims.get(name)
-        assert found is not None
-        claims.change(found, msgspec.structs.replace(found, phase=ClaimPhase.INITIALIZED))
-        lab.rows.commands[command.id] = msgspec.structs.replace(command, replacements=(name, "gone"))
-    lab.clock.advance(minutes=11)
-    lab.execute({"command": command.id})
-    after = claims.get(name)
-    assert lab.rows.commands == {}
-    assert after is not None
-    assert after.deletion is not None
-    assert after.deletion.reason == reason
-
-
-def test_a_command_that_is_given_up_opens_no_node_that_must_go(lab: Lab) -> None:
-    """The command is of a restored table, which does not know that the node was interrupted since."""
-    drift(lab)
-    (command,) = lab.rows.commands.values()
-    (node,) = command.command.nodes
-    lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"annotations": {REASON_ANNOTATION: "SpotInterrupted"}}})
-    lab.clock.advance(minutes=11)
-    lab.execute({"command": command.id})
-    assert lab.rows.commands == {}
-    assert DISRUPTED.key in lab.taints()
-    lab.tick()
-    (going,) = (claim.deletion for claim in lab.claims if claim.node_name == node)
-    assert going is not None
-    assert going.reason == "SpotInterrupted"
 
 
 def test_the_taint_of_a_command_under_way_stays(lab: Lab) -> None:

@@ -1,0 +1,63 @@
+"""Commands and the fleets that they are about, for the tests of how commands are carried out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from core.lifecycle.records import CommandPhase, CommandRecord
+from core.manifests.wire import api_resources as kinds
+from core.model.plan import Command
+from core.model.values.taints import DISRUPTED
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+LATE = timedelta(minutes=11)
+
+
+def a_late_command(lab: Lab, name: str, *claims: str, phase: CommandPhase = CommandPhase.REPLACING) -> CommandRecord:
+    """A command about these claims that was decided eleven minutes ago."""
+    at = lab.clock.now() - LATE
+    command = Command(reason="Drifted", method="drift", nodes=claims, claims=claims)
+    return CommandRecord(id=name, command=command, created_at=at, verify_at=at, phase_since=at, phase=phase)
+
+
+def drifting() -> Lab:
+    """One node with a pod on it that is to be replaced."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.put(a_node_pool(template={"expireAfter": "1000h"}))
+    lab.clock.advance(minutes=1)
+    return lab
+
+
+def drifted_fleet() -> Lab:
+    """Two nodes with a pod each, of a NodePool whose template has just changed."""
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        }
+    }
+    lab = Lab()
+    budgets = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
+    lab.kubernetes.put(a_node_pool(disruption=budgets))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(2)))
+    lab.settle()
+    for n, node in enumerate(lab.kubernetes.names(kinds.NODES)):
+        body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
+        lab.kubernetes.amend(kinds.PODS, f"p{n}", body, namespace="default")
+    changed = a_node_pool(disruption=budgets, template={"terminationGracePeriod": "1h"})
+    lab.kubernetes.put(changed)
+    return lab
+
+
+def tainted(lab: Lab) -> list[str]:
+    """Nodes that are on their way out."""
+    nodes = [lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)]
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if any(taint["key"] == DISRUPTED.key for taint in node["spec"].get("taints", ()))
+    ]
