@@ -187,7 +187,9 @@ class Application:
         """Sweeps of `reconcile`."""
         from lambdas.application.sweeps import sweeps
 
-        return sweeps(self.adapters, self.observer, self._terminator, self._rebuilding, self.node_claims)
+        return sweeps(
+            self.adapters, self.observer, self._terminator, self._rebuilding, self._failed_starts, self.node_claims
+        )
 
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:

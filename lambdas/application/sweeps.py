@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lambdas.application.adapters import Adapters
+from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
 from lambdas.controllers.node_claims.node_claim_status import NodeClaimStatus
 from lambdas.controllers.status.object_status import ObjectStatus
@@ -43,6 +44,7 @@ def sweeps(
     observer: Observer,
     terminator: ClaimTerminator,
     rebuilding: Rebuilding,
+    failed_starts: FailedStarts,
     mirror: NodeClaimMirror,
 ) -> tuple[Sweep, ...]:
     """Return every sweep of this installation."""
@@ -50,7 +52,7 @@ def sweeps(
     work = adapters.queues.work
     windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
     return (
-        *_instance_sweeps(adapters, observer, terminator, rebuilding),
+        *_instance_sweeps(adapters, observer, terminator, rebuilding, failed_starts),
         DeletedNodes(work),
         StaleTaints(kubernetes, cloud, stores, work),
         Requeue(stores, work),
@@ -80,13 +82,17 @@ def sweeps(
 
 
 def _instance_sweeps(
-    adapters: Adapters, observer: Observer, terminator: ClaimTerminator, rebuilding: Rebuilding
+    adapters: Adapters,
+    observer: Observer,
+    terminator: ClaimTerminator,
+    rebuilding: Rebuilding,
+    failed_starts: FailedStarts,
 ) -> tuple[Sweep, ...]:
     kubernetes, cloud, claims = adapters.kubernetes, adapters.cloud, adapters.stores.claims
     unknown = UnknownInstances(rebuilding, claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues)
     return (
         UntrackedInstances(cloud, rebuilding, unknown),
-        LostInstances(cloud, terminator),
+        LostInstances(cloud, terminator, failed_starts),
         InstanceIndex(claims),
         DemotedInstances(kubernetes, claims, observer),
         CapacityBlocks(terminator),

@@ -9,12 +9,13 @@ from core import api, labels
 from core.errors import InvalidInputError
 from core.launch.denials.codes import Remembered
 from core.launch.denials.denial import DeniedLaunch, revision_of
-from core.launch.denials.instance_ends import rule_of_end
+from core.launch.denials.instance_ends import rule_of_end, termination_reason
 from core.launch.placement import is_confined
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.catalogue import Offering
 from core.model.values.instance_end import InstanceEnd
 from core.reasons.claim import ClaimReason
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.denial_memory import DenialMemory, could_not
 from lambdas.observation.observer import Observer
 from lambdas.observation.stores import Stores
@@ -66,6 +67,16 @@ class FailedStarts:
         )
         self._memory.add(denied, now, report)
         return end
+
+    def explain_loss(self, record: ClaimRecord, message: str, report: RunReport) -> tuple[TerminationReason, str]:
+        """Return reason and message for a claim whose instance is gone, with EC2's reason if its node never joined.
+
+        Raises as `learn`.
+        """
+        end = self.learn(record, report) if record.phase is ClaimPhase.LAUNCHED else None
+        if end is None:
+            return TerminationReason.INSTANCE_GONE, message
+        return termination_reason(end) or TerminationReason.INSTANCE_GONE, f"{message}: {end.said}"
 
     def disprove(self, record: ClaimRecord, report: RunReport) -> None:
         """Drop the denials that the claim's launch tried: its node has joined. One that came after the launch stays."""

@@ -9,12 +9,11 @@ import msgspec
 
 from core.brakes.steps import action_of_step
 from core.errors import invariant
-from core.launch.denials.instance_ends import termination_reason
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimRecord
 from core.model.values.taints import DISRUPTED
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
@@ -189,10 +188,8 @@ class ClaimWork:
     def _begin_termination(self, record: ClaimRecord, step: steps.BeginTermination, report: RunReport) -> ClaimRecord:
         """Begin to remove the claim; of an instance that is gone before it joined, launches learn why first."""
         reason, message = step.reason, step.message
-        if reason is TerminationReason.INSTANCE_GONE and record.phase is ClaimPhase.LAUNCHED:
-            end = self._failed_starts.learn(record, report)
-            if end is not None:
-                reason, message = termination_reason(end) or reason, f"{message}: {end.said}"
+        if reason is TerminationReason.INSTANCE_GONE:
+            reason, message = self._failed_starts.explain_loss(record, message, report)
         return self._deletion.begin(record, reason, message, report)
 
     def _initialize(

@@ -10,7 +10,7 @@ from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from core.reasons.termination import TerminationReason
+from lambdas.controllers.launching.failed_starts import FailedStarts
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
@@ -28,9 +28,10 @@ class LostInstances(Sweep):
     name = "lostInstances"
     is_urgent = True
 
-    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator) -> None:
+    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator, failed_starts: FailedStarts) -> None:
         self._cloud = cloud
         self._terminator = terminator
+        self._failed_starts = failed_starts
 
     def run(self, round_: ReconcileRound) -> None:
         """Remove the claims whose instance EC2 neither lists nor finds."""
@@ -44,7 +45,8 @@ class LostInstances(Sweep):
 
         def terminate(record: ClaimRecord) -> None:
             message = f"instance {record.instance_id} is gone and its node is not ready"
-            self._terminator.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.report)
+            reason, message = self._failed_starts.explain_loss(record, message, round_.report)
+            self._terminator.begin(record.name, reason, message, round_.report)
 
         may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
         round_.each(lost[:may_go], terminate, subject=lambda record: record.name)

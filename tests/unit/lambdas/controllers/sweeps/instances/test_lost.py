@@ -134,3 +134,34 @@ def test_an_instance_missing_from_a_list_is_not_gone(lab: Lab, monkeypatch: pyte
     monkeypatch.setattr(lab.cloud, "instances", lambda ids=(): listed(ids) if ids else ())
     lab.reconcile()
     assert lab.claim.deletion is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("Client.InternalError", TerminationReason.START_FAILED),
+        ("Client.UserInitiatedShutdown", TerminationReason.INSTANCE_GONE),
+    ],
+)
+def test_an_instance_that_ended_before_its_node_joined_says_why(code: str, reason: TerminationReason) -> None:
+    """Where event and check were lost, the claim went without a cause, and the next instance ended like it."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.work.take()
+    lab.cloud.end(lab.claim.instance_id, code, "because")
+    lab.clock.advance(seconds=INSTANCE_CHECK_AFTER.total_seconds())
+    sweep(lab, NAME)
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.reason == reason
+    assert deletion.message.endswith(f": {code}: because")
+    assert (("default", code) in lab.rows.denials) == (reason is TerminationReason.START_FAILED)
+
+
+def test_an_instance_whose_node_had_joined_is_not_asked_for() -> None:
+    """Whatever ended it is no reason against further launches."""
+    lab = losing(a_working_node())
+    lab.cloud.end(lab.claim.instance_id, "Client.InternalError")
+    assert is_leaving(lab)
+    assert lab.rows.denials == {}
