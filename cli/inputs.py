@@ -175,7 +175,9 @@ def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequenc
     return msgspec.structs.replace(
         snapshot,
         catalogue=TermPrices(terms).of(snapshot.catalogue, node_classes),
-        options=msgspec.structs.replace(snapshot.options, commitments=terms.commitments),
+        options=msgspec.structs.replace(
+            snapshot.options, commitments=terms.commitments, dedicated_ppm=terms.dedicated_ppm
+        ),
     )
 
 

@@ -222,6 +222,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             requires_unschedulable_mark=True,
             evictions_per_hour=self.evictions_per_hour,
             ranks_by_own_prices=terms is not None and terms.reorder,
+            dedicated_ppm=terms.dedicated_ppm if terms is not None else 0,
             commitments=terms.commitments if terms is not None else (),
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )

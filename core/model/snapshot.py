@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         evictions_per_hour: How many pods commands may evict in any hour, None for any number.
         ranks_by_own_prices: Whether the catalogue's prices rank types differently from EC2's list, so that launches follow the
             catalogue.
+        dedicated_ppm: How much more nodes on dedicated hardware cost than the catalogue says, in millionths.
         commitments: Usage that is paid for in advance, for this cluster; by name.
         move_price: The price of a move in nano-dollars per hour, which overrides `moves`; None for no override.
         seed: Seeds every random draw.
@@ -58,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     move_price: int | None = None
     evictions_per_hour: int | None = None
     ranks_by_own_prices: bool = False
+    dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()
     seed: int = 0
 

@@ -14,6 +14,7 @@ from core.model.node_pool import PER_MILLE, NodePool
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirements
+from core.pools.dedicated import is_dedicated, surcharged
 from core.pools.overlays import agreeing, overlaid
 from core.pools.pool_template import template_requirements
 
@@ -23,7 +24,7 @@ TYPES_REMEMBERED: Final = 2_000
 
 
 class PoolTypes:
-    """The types that each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price factors.
+    """The types that each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price changes.
 
     Launches and disruption use it too, so a node has the same price when it is launched and when it is replaced.
     """
@@ -57,7 +58,9 @@ class PoolTypes:
         types = self._bare(pool)
         if self._snapshot.options.feature_gates.node_overlay:
             types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
-        factors = pool.price_factors
+        surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
+        if surcharge and is_dedicated(pool):
+            types = tuple(surcharged(one, surcharge) for one in types)
         if not factors:
             return types
         return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)

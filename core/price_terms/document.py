@@ -36,6 +36,7 @@ class _Document(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     discounts: list[_Discount] = []
     licences: list[_Licence] = []
     public_address_dollars_per_hour: Decimal = Decimal()
+    dedicated_tenancy_percent: Decimal = Decimal()
     reserved_instances: list[ReservedInstancesEntry] = []
     savings_plans: list[SavingsPlanEntry] = []
 
@@ -60,6 +61,7 @@ def read_terms(text: str | bytes) -> PriceTerms:
             discounts=tuple(_discount(one, f"discounts[{i}]") for i, one in enumerate(document.discounts)),
             licences=tuple(_licence(one, f"licences[{i}]") for i, one in enumerate(document.licences)),
             public_address=nanodollars(document.public_address_dollars_per_hour, "publicAddressDollarsPerHour"),
+            dedicated_ppm=share(document.dedicated_tenancy_percent, "dedicatedTenancyPercent"),
             commitments=commitments(document.reserved_instances, document.savings_plans),
         )
     except InvalidInputError as error:

@@ -48,12 +48,14 @@ class PriceTerms(msgspec.Struct, frozen=True, kw_only=True):
         discounts: The first that matches an offering applies.
         licences: The first that names the EC2NodeClass or its AMI family applies.
         public_address: Nano-dollars per hour for a public IPv4 address.
+        dedicated_ppm: How much more nodes of NodePools for dedicated hardware cost, in millionths (`core.pools.dedicated`).
         commitments: Prepaid usage. It changes no price; plans use it up (`core.commitments`).
     """
 
     discounts: tuple[Discount, ...] = ()
     licences: tuple[Licence, ...] = ()
     public_address: int = 0
+    dedicated_ppm: int = 0
     commitments: tuple[Commitment, ...] = ()
 
     @property

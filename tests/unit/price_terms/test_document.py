@@ -13,7 +13,7 @@ def test_amounts_are_read_to_the_last_digit() -> None:
       "discounts": [{"percent": 12.5, "instanceFamilies": ["m7i", "c7g"], "capacityTypes": ["spot", "on-demand"]}],
       "licences": [{"amiFamilies": ["Windows2022"], "dollarsPerVCPUHour": "0.046"},
                    {"nodeClasses": ["rhel"], "dollarsPerHour": 0.0288}],
-      "publicAddressDollarsPerHour": "0.005"}"""
+      "publicAddressDollarsPerHour": "0.005", "dedicatedTenancyPercent": 6.25}"""
     assert read_terms(text) == PriceTerms(
         discounts=(Discount(ppm=125_000, families=("c7g", "m7i"), capacity_types=("on-demand", "spot")),),
         licences=(
@@ -21,6 +21,7 @@ def test_amounts_are_read_to_the_last_digit() -> None:
             Licence(node_classes=("rhel",), a_node=28_800_000),
         ),
         public_address=5_000_000,
+        dedicated_ppm=62_500,
     )
 
 
@@ -64,6 +65,7 @@ def test_nothing_changes_no_price() -> None:
             "licences[0].dollarsPerVCPUHour",
             "-1 is not an amount of dollars, 0 or more",
         ),
+        ('{"dedicatedTenancyPercent": -1}', "dedicatedTenancyPercent", "-1 is not a percentage from 0 to 100"),
         ('{"publicAddressDollarsPerHour": "free"}', "publicAddressDollarsPerHour", "Invalid decimal"),
     ],
 )
