@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from core import labels
+from core.catalogue.node_class import CAPACITY_BLOCK
 from core.cluster_status import PoolStatus, cluster_status
 from core.commitments.coverage import coverage_of, paid_price
 from core.disruption import disrupt
+from core.disruption.conditions.ending_reservations import ending_reservations
 from core.explain import Explanation, explain_node
 from core.model.snapshot import Snapshot
-from core.model.state_node import state_nodes
+from core.model.state_node import StateNode, state_nodes
 from core.model.values.quantity import dollars
 from core.reasons.node import NodeReason
 from core.scheduling import Planner
@@ -34,12 +37,28 @@ def explain_node_now(snapshot: Snapshot, node: str, out_of_time: Callable[[], fl
     covered = coverage_of(snapshot).nodes.get(node)
     by = " and ".join(covered.taken) if covered is not None else ""
     details = [*found.details, f"{price}, covered by commitment {by}" if by else price]
+    details += _of_reservation(state, snapshot)
     if found.reason == NodeReason.PODS_UNSCHEDULABLE:
         details += _of_pods(planner, node)
     if found.reason == NodeReason.BUDGET:
         pools = {pool.name: pool for pool in cluster_status(snapshot).pools}
         details += _of_budgets(pools[state.node_pool])
     return msgspec.structs.replace(found, details=tuple(details))
+
+
+def _of_reservation(state: StateNode, snapshot: Snapshot) -> Iterator[str]:
+    """Return when the node's capacity reservation ends for it, if that is known."""
+    identity = state.labels.get(labels.RESERVATION_ID, "")
+    ends = (one.reservation_ends for one in snapshot.node_classes)
+    leaves = next((known[identity] for known in ends if identity in known), None)
+    if leaves is None:
+        return
+    is_block = state.labels.get(labels.RESERVATION_TYPE) == CAPACITY_BLOCK
+    what = (
+        f"leaves capacity block {identity}" if is_block else f"is on-demand once capacity reservation {identity} ends,"
+    )
+    soon = "; consolidation moves no pod to it before" if identity in ending_reservations(snapshot) else ""
+    yield f"{what} at {leaves:%Y-%m-%d %H:%M} UTC{soon}"
 
 
 def _of_pods(planner: Planner, node: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -25,7 +25,8 @@ from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
 from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
 from core.api.schemas.taint import TaintEntry
 from core.catalogue.discovered.placement_group import placement_group_of
-from core.catalogue.node_class import read_node_class
+from core.catalogue.discovered.reservation_end import leaves_at
+from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
@@ -129,7 +130,7 @@ def _kept_node_class(written: _Written) -> NodeClass:
 def _node_class(obj: JsonObject) -> NodeClass:
     present = _present(obj)
     spec = _read(EC2NodeClassObject, present).spec
-    found = mapping(present.get("status"))
+    found, resolved = mapping(present.get("status")), _resolved(present)
     identity, subnets = status.identity(present), status.identified(found.get("subnets"))
     return NodeClass(
         name=identity["name"],
@@ -140,7 +141,8 @@ def _node_class(obj: JsonObject) -> NodeClass:
         security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
         subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
         reservations=_reservations(found),
-        placement_group=_placement_group(present),
+        reservation_ends=_reservation_ends(resolved),
+        placement_group=_placement_group(resolved),
         zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=drift_hash.of_node_class(spec, present["spec"]),
@@ -154,11 +156,21 @@ def _reservations(found: JsonObject) -> tuple[str, ...] | None:
     return tuple(str(one["id"]) for one in status.identified(found["capacityReservations"]))
 
 
-def _placement_group(present: JsonObject) -> str:
+def _resolved(present: JsonObject) -> EC2NodeClass | None:
+    """Return the class with its status; None where a field of the status, which others may write, has a wrong type."""
     try:
-        found = placement_group_of(read_node_class(present))
-    except InvalidInputError:  # in the status, which others may write
-        return ""
+        return read_node_class(present)
+    except InvalidInputError:
+        return None
+
+
+def _reservation_ends(resolved: EC2NodeClass | None) -> dict[str, datetime]:
+    found = resolved.status.capacity_reservations if resolved is not None else ()
+    return {one.id: leaves for one in found if (leaves := leaves_at(one)) is not None}
+
+
+def _placement_group(resolved: EC2NodeClass | None) -> str:
+    found = placement_group_of(resolved) if resolved is not None else None
     return found.id if found is not None else ""
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import CAPACITY_BLOCK, EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
+from core.catalogue.node_class import EXPIRING, CapacityReservation, EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 
 PRICE_SHARE: Final = 10_000_000
 """The on-demand price divided by this is the price of a prepaid place (Karpenter): smaller machines stay cheaper than larger
 ones."""
-
-EXPIRES_WITHIN: Final = timedelta(minutes=40)
-"""A capacity block this near its end takes no new instances (Karpenter): EC2 ends those in it half an hour before."""
 
 
 def with_reservations(
@@ -63,24 +60,9 @@ def reservations_of(node_class: EC2NodeClass) -> tuple[CapacityReservation, ...]
     )
 
 
-def ends_at(reservation: CapacityReservation) -> datetime | None:
-    """Return when the reservation ends, None where it has no end or an unreadable one."""
-    try:
-        return datetime.fromisoformat(reservation.end_time) if reservation.end_time else None
-    except ValueError:
-        return None
-
-
 def written_places(places: Mapping[str, int]) -> str:
     """Return the value of the annotation `labels.RESERVATION_PLACES`."""
     return msgspec.json.encode(dict(sorted(places.items()))).decode()
-
-
-def _ends_soon(reservation: CapacityReservation, now: datetime) -> bool:
-    """Whether it has ended, or is a block near its end. The state says so too, but dates from the last `reconcile`."""
-    end = ends_at(reservation)
-    margin = EXPIRES_WITHIN if reservation.reservation_type == CAPACITY_BLOCK else timedelta()
-    return end is not None and end - now <= margin
 
 
 def _places(text: str) -> dict[str, int]:
@@ -114,8 +96,10 @@ def _offering(
     found: InstanceType, reservation: CapacityReservation, zones: Iterable[str], held: int, now: datetime
 ) -> Offering:
     """Return the offering; one that cannot be launched is marked unavailable and still prices running nodes."""
+    from core.catalogue.discovered.reservation_end import takes_instances  # most clusters have no reservations
+
     left = max(0, (reservation.places or 0) - held)
-    has_ended = reservation.state == EXPIRING or _ends_soon(reservation, now)
+    is_open = reservation.state != EXPIRING and takes_instances(reservation, now)
     # The other offerings of the zone say whether the class can run this type at all; a type that is sold in capacity blocks
     # only has none.
     there = [o.available for o in found.offerings if o.zone == reservation.availability_zone and not o.reservation_id]
@@ -126,7 +110,7 @@ def _offering(
         zone=reservation.availability_zone,
         capacity_type=labels.RESERVED,
         price=paid_for(min(listed, default=0)),
-        available=bool(left) and fits and not has_ended,
+        available=bool(left) and fits and is_open,
         reservation_id=reservation.id,
         reservation_capacity=left,
         reservation_type=reservation.reservation_type,

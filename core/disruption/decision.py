@@ -77,7 +77,7 @@ def disrupt(
     before = fleet_price(snapshot)
     done = run(snapshot, planner, out_of_time, deadline=deadline)
     is_proven = proves and done.target_reason != TargetReason.CONTINUED
-    floor = _floor(DisruptionPass(snapshot, planner)) if is_proven else None
+    floor = _floor(DisruptionPass(snapshot, planner, bounds_all=True)) if is_proven else None
     return DisruptionPlan(
         now=snapshot.now,
         commands=tuple(done.commands),

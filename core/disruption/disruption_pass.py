@@ -12,6 +12,7 @@ from core.disruption.apply_command import carried_out
 from core.disruption.budgets.pass_budgets import PassBudgets
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
+from core.disruption.conditions.ending_reservations import EndingReservations, ending_reservations
 from core.disruption.conditions.expiration import expires_soon
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.independence import widened
@@ -36,7 +37,14 @@ class DisruptionPass:
         snapshot: Snapshot,
         planner: Planner | None = None,
         deadline: Callable[[], float] | None = None,
+        *,
+        bounds_all: bool = False,
     ) -> None:
+        """Begin a pass. `bounds_all` is for a bound on all decisions, also on those that are made at any cost."""
+        keeps_all = bounds_all or snapshot.options.karpenter_moves_only
+        self._ending = EndingReservations(snapshot, frozenset() if keeps_all else ending_reservations(snapshot))
+        if self._ending.take_nodes:
+            snapshot, planner = self._ending.avoided(snapshot), None
         self.snapshot = snapshot
         self._deadline = deadline
         self.commands: list[Command] = []
@@ -51,6 +59,7 @@ class DisruptionPass:
         self._adopted_savings = 0
         self._names = ReplacementNames(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
+        self._at_any_cost: Simulator | None = None
         self.survey: Survey = self._survey(self._nominated())
         self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
 
@@ -147,7 +156,9 @@ class DisruptionPass:
 
         Args:
             candidates: The nodes that go.
-            consolidation: Whether to keep pods off nodes that consolidateAfter still protects.
+            consolidation: Whether the nodes go by choice: their pods are kept off nodes that consolidateAfter still protects,
+                and no node is launched for them into a capacity reservation that ends soon. Otherwise it is if pods have no
+                other place.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
             meant: Intended nodes of the pods.
@@ -156,6 +167,9 @@ class DisruptionPass:
         found = self._simulator_below(below).simulate(
             candidates, consolidation=consolidation, closed=closed, meant=meant
         )
+        if found.stranded and not consolidation and self._ending.take_nodes:
+            self._at_any_cost = self._at_any_cost or Simulator(Planner(self._ending.allowed(self.snapshot)))
+            found = self._at_any_cost.simulate(candidates, consolidation=False, closed=closed, meant=meant)
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
@@ -199,10 +213,10 @@ class DisruptionPass:
 
     def rebuild(self, commands: Sequence[Command]) -> None:
         """Apply these commands, which are counted already, to the snapshot in memory."""
-        self.snapshot = carried_out(self.snapshot, *commands)
+        self.snapshot = self._ending.avoided(carried_out(self._ending.allowed(self.snapshot), *commands))
         self.planner = Planner(self.snapshot)
         self._states = self.planner.context.states
-        self._simulators = {None: Simulator(self.planner)}
+        self._simulators, self._at_any_cost = {None: Simulator(self.planner)}, None
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)
 
@@ -220,11 +234,12 @@ class DisruptionPass:
 
     @property
     def short_lived(self) -> frozenset[str]:
-        """Names of nodes that have drifted or expire soon: pods that are moved do not go there, they would move again.
+        """Names of nodes that have drifted, expire soon or are in a capacity reservation that ends soon.
 
-        A node that has drifted counts although something keeps it for now.
+        Pods that are moved do not go there, they would move again. A node that has drifted counts although something keeps it
+        for now.
         """
-        return self.survey.drifted | self.expiring
+        return self.survey.drifted | self.expiring | self._ending.nodes(self._states)
 
     @property
     def avoided(self) -> frozenset[str]:

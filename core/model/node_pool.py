@@ -115,6 +115,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
         amis: Resolved images, the preferred one first: (image id, requirements that an instance type must meet).
         subnets: (subnet id, zone).
         reservations: Ids of capacity reservations, also of those that take no more instances; None where unknown.
+        reservation_ends: Id of a capacity reservation → when its nodes have to leave it, or become on-demand ones.
         placement_group: Id of the group that it launches into, empty if it selects none or the group is unknown.
         zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
@@ -129,6 +130,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[str, ...] = ()
     subnets: tuple[tuple[str, str], ...] = ()
     reservations: tuple[str, ...] | None = None
+    reservation_ends: dict[str, datetime] = {}
     placement_group: str = ""
     zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}

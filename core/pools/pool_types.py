@@ -14,7 +14,6 @@ from core.model.node_pool import PER_MILLE, NodePool
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirements
-from core.pools.dedicated import is_dedicated, surcharged
 from core.pools.overlays import agreeing, overlaid
 from core.pools.pool_template import template_requirements
 
@@ -59,8 +58,10 @@ class PoolTypes:
         if self._snapshot.options.feature_gates.node_overlay:
             types = _overlaid_for(self._overlays(), template_requirements(pool), self._keys).of(types)
         surcharge, factors = self._snapshot.options.dedicated_ppm, pool.price_factors
-        if surcharge and is_dedicated(pool):
-            types = tuple(surcharged(one, surcharge) for one in types)
+        if surcharge:
+            from core.pools.dedicated import is_dedicated, surcharged  # most installations have no such terms
+
+            types = tuple(surcharged(one, surcharge) for one in types) if is_dedicated(pool) else types
         if not factors:
             return types
         return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)

@@ -59,7 +59,7 @@ class TerminationReason(ReasonCode):
     )
     CAPACITY_BLOCK_ENDS = (
         "CapacityBlockEnds",
-        "Its capacity block ends within 40 minutes; EC2 terminates its instances half an hour before the end.",
+        "Its capacity block ends soon; EC2 terminates its instances half an hour before the end, UltraServers an hour before.",
         "Extend the block, or allow other capacity in the NodePool for its pods.",
     )
     REBALANCE_RECOMMENDED = (

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from core.disruption.budgets.node_pool_budgets import remaining
+from core.disruption.conditions.ending_reservations import ending_reservations
 from core.disruption.conditions.expiration import expires_soon
 from core.ledger.digests import market_digests
 from core.model.catalogue import Catalogue
@@ -37,7 +38,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
     """Return a digest of everything that decisions depend on except the passing of time.
 
     It includes the relevant effects of time: which conditions hold, which nodes are nominated, which pods are protected, what
-    budgets allow, which nodes expire soon.
+    budgets allow, which nodes expire and which capacity reservations end soon.
     """
     claims = tuple(
         msgspec.structs.replace(
@@ -63,6 +64,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
         *(getattr(still, name) for name in _PARTS),
         protected,
         expiring,
+        sorted(ending_reservations(snapshot)),
         budgets,
         market_digests(snapshot.catalogue),
     ):

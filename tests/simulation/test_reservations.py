@@ -208,6 +208,37 @@ def test_a_block_that_has_not_begun_or_is_about_to_end_takes_nothing(tmp_path: P
     assert "2026-11-20T00:20" <= found.t < "2026-11-20T00:24"
 
 
+def test_nothing_moves_into_a_block_that_is_about_to_end(tmp_path: Path) -> None:
+    """Its nodes leave it in six minutes; consolidation launched one, moved the pods, and their drain began at once."""
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved", "spot"]),
+        deployment(2, cpu="12"),
+        capacityReservations=[{**BLOCK, "starts": "6m", "ends": "52m"}],
+        duration="60m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["spot", "spot"]
+    assert happened(result, "nodeTainted") == []
+
+
+def test_consolidation_keeps_out_of_a_block_for_the_hours_before_its_end(tmp_path: Path) -> None:
+    """Pods that wait still use it; those that have a place would move twice."""
+    result = play(
+        tmp_path,
+        node_class({"id": "cr-block"}),
+        pool(["reserved", "spot"]),
+        deployment(1, cpu="12"),
+        steps=[{"at": "20m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}}],
+        capacityReservations=[{**BLOCK, "starts": "6m", "ends": "3h"}],
+        duration="40m",
+    )
+    assert_lawful(result)
+    assert launched(result) == ["spot", "reserved"]
+    assert happened(result, "nodeTainted") == []
+
+
 def test_an_interruptible_place_that_its_owner_takes_back_is_replaced_elsewhere(tmp_path: Path) -> None:
     steps = [{"at": "10m", "interrupt": {"zone": "zone-a"}}]
     result = play(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
+from core import labels
 from core.explain_node import explain_node_now
-from core.model.node_pool import Budget, Disruption
+from core.model.node_pool import Budget, Disruption, NodeClass
 from core.model.snapshot import Options, Snapshot
 from core.model.values.commitment import ReservedInstances
 from core.model.values.requirements import Requirement
@@ -67,3 +69,28 @@ def test_a_node_whose_pods_fit_nowhere_else_names_its_own_pod_and_what_that_lack
         assert f"pod default/web-{node.name} would find no place" in text
         assert f"without this node pod default/web-{node.name} lacks a place" in text
         assert "rack" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "text"),
+    [
+        (
+            "capacity-block",
+            1,
+            "leaves capacity block cr-1 at 2026-11-20 01:00 UTC; consolidation moves no pod to it before",
+        ),
+        ("capacity-block", 24, "leaves capacity block cr-1 at 2026-11-21 00:00 UTC"),
+        ("default", 24, "is on-demand once capacity reservation cr-1 ends, at 2026-11-21 00:00 UTC"),
+    ],
+)
+def test_a_node_in_a_reservation_says_when_that_ends(kind: str, after: int, text: str) -> None:
+    """Its end explains why nothing is moved to a node that costs nothing."""
+    snapshot = closed()
+    own = {labels.RESERVATION_ID: "cr-1", labels.RESERVATION_TYPE: kind}
+    (node,) = snapshot.nodes
+    snapshot = msgspec.structs.replace(
+        snapshot,
+        nodes=(msgspec.structs.replace(node, labels={**node.labels, **own}),),
+        node_classes=(NodeClass(name="default", reservation_ends={"cr-1": NOW + timedelta(hours=after)}),),
+    )
+    assert text in explain_node_now(snapshot, "busy").details

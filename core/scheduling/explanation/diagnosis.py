@@ -19,7 +19,7 @@ from core.scheduling.explanation.demand_sources import demander, disagreement
 from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
-from core.scheduling.explanation.wording import conflict, contradiction, own_conflict
+from core.scheduling.explanation.wording import conflict, contradiction, ending_reservation, own_conflict
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
@@ -88,7 +88,9 @@ class Diagnosis:
         self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, pod: Pod | None
     ) -> PoolFinding:
         if not template.mask:
-            return _finding(template, PodReason.REQUIREMENT_NOT_MET, own_conflict(template))
+            why, offered = own_conflict(template), self._context.table[template.offered]
+            ends = ending_reservation(self._context.snapshot, template, template.types.full, offered)
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, f"{why}; {ends}" if ends else why, ends)
         if not step.alternatives:
             why = disagreement(self._context, pod, pod_group, step) or contradiction(pod_group, step)
             return _finding(template, PodReason.REQUIREMENT_NOT_MET, why)

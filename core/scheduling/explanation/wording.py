@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from core import labels
+from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.explanation.pool_offers import pool_offers
 from core.scheduling.instance_types.type_index import OFFERING_KEYS
+from core.scheduling.instance_types.type_offerings import meets
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask
@@ -100,6 +102,23 @@ def not_offered(template: NodeClaimTemplate, mask: TypeMask, requirements: Requi
         offered = {value for found in types for one in found.offerings for value in one.requirements().of(key).values}
         if not any(asked.has(value) for value in offered):
             return f"{shown(asked)} is required, and its types are offered with {', '.join(sorted(offered)) or 'none'}"
+    return ""
+
+
+def ending_reservation(
+    snapshot: Snapshot, template: NodeClaimTemplate, mask: TypeMask, requirements: Requirements
+) -> str:
+    """Name a suitable capacity reservation with free places that takes no more nodes because it ends; empty without one."""
+    own = (one.reservation_ends for one in snapshot.node_classes if one.name == template.pool.node_class.name)
+    ends = next(own, {})
+    found = sorted(
+        (ends[offering.reservation_id], offering.reservation_id)
+        for position in positions(mask if ends else TypeMask(0))
+        for offering in template.types.types[position].offerings
+        if offering.reservation_id in ends and offering.reservation_capacity and meets(offering, requirements)
+    )
+    for leaves, identity in found[-1:]:
+        return f"capacity reservation {identity} takes no more nodes, its nodes leave it at {leaves:%Y-%m-%d %H:%M} UTC"
     return ""
 
 

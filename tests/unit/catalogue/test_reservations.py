@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.catalogue.reservations import EXPIRES_WITHIN, PRICE_SHARE, with_reservations, written_places
+from core.catalogue.discovered.reservation_end import LEAVES_BEFORE, RECLAIMED_BEFORE, SERVES_LEAST
+from core.catalogue.reservations import PRICE_SHARE, with_reservations, written_places
 from core.model.catalogue import Catalogue, Offering
 from tests.builders import NOW, a_class_manifest, a_type
 
@@ -23,6 +24,7 @@ ENTRY = {
 
 
 BLOCK = {"reservationType": "capacity-block"}
+CLOSED_BEFORE = RECLAIMED_BEFORE + LEAVES_BEFORE + SERVES_LEAST
 
 
 def offerings(entry: dict[str, Any], places: str | None = '{"cr-1": 3}', held: int = 0) -> list[Offering]:
@@ -56,7 +58,7 @@ def test_a_place_costs_next_to_nothing_and_claims_use_places_up() -> None:
         ({}, "no JSON", 0),
         ({"state": "expiring"}, '{"cr-1": 3}', 0),
         ({"endTime": (NOW - timedelta(minutes=1)).isoformat()}, '{"cr-1": 3}', 0),
-        ({**BLOCK, "endTime": (NOW + EXPIRES_WITHIN).isoformat()}, '{"cr-1": 3}', 0),
+        ({**BLOCK, "endTime": (NOW + CLOSED_BEFORE).isoformat()}, '{"cr-1": 3}', 0),
         ({"availabilityZone": "us-east-1b"}, '{"cr-1": 3}', 0),
     ],
 )
@@ -66,9 +68,9 @@ def test_what_takes_nothing_only_prices_nodes(entry: dict[str, Any], places: str
 
 
 @pytest.mark.parametrize("entry", [BLOCK, {}])
-def test_a_reservation_takes_instances_until_its_end_and_a_block_until_its_nodes_go(entry: dict[str, Any]) -> None:
+def test_a_reservation_takes_instances_until_its_end_and_a_block_while_they_can_stay(entry: dict[str, Any]) -> None:
     """The state of a block is as old as the last run of `reconcile`: after an outage, nodes were launched to go at once."""
-    margin = EXPIRES_WITHIN if entry else timedelta()
+    margin = CLOSED_BEFORE if entry else timedelta()
     (found,) = offerings({**entry, "endTime": (NOW + margin + timedelta(seconds=1)).isoformat()})
     assert found.available
 

@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
+from core.catalogue.discovered.reservation_end import leaves_at
 from core.catalogue.node_class import (
     ACTIVE,
     CAPACITY_BLOCK,
     DEFAULT_RESERVATION,
     EXPIRING,
+    CapacityReservation,
     EC2NodeClass,
     ReservationTerm,
 )
-from core.catalogue.reservations import EXPIRES_WITHIN
 from core.launch.placement import SHARED
 from lambdas.adapters.aws.node_class.network import tag_filters
 from lambdas.adapters.aws.service import AwsService
@@ -117,19 +120,21 @@ def _is_of_platform(described: JsonObject, node_class: EC2NodeClass) -> bool:
 
 
 def _entry(described: JsonObject, now: datetime) -> JsonObject:
-    kind, end = described.get("ReservationType", DEFAULT_RESERVATION), described.get("EndDate")
-    expires = kind == CAPACITY_BLOCK and end is not None and end - now <= EXPIRES_WITHIN
+    end = described.get("EndDate")
     entry = {
         "id": described["CapacityReservationId"],
         "instanceType": described["InstanceType"],
         "availabilityZone": described["AvailabilityZone"],
         "ownerID": described.get("OwnerId", ""),
         "instanceMatchCriteria": described["InstanceMatchCriteria"],
-        "reservationType": kind,
-        "state": EXPIRING if expires else ACTIVE,
+        "reservationType": described.get("ReservationType", DEFAULT_RESERVATION),
+        "state": ACTIVE,
     }
     if end is not None:
         entry["endTime"] = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    leaves = leaves_at(msgspec.convert(entry, CapacityReservation))
+    if leaves is not None and leaves <= now:
+        entry["state"] = EXPIRING
     return {**entry, "interruptible": True} if described.get("Interruptible") else entry
 
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
 
+from core.catalogue.discovered.reservation_end import ends_at, leaves_at, reclaimed_before
 from core.catalogue.node_class import CAPACITY_BLOCK, CapacityReservation, read_node_class
-from core.catalogue.reservations import EXPIRES_WITHIN, ends_at
 from core.errors import InvalidInputError
 from core.lifecycle.records import ClaimRecord
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.ports import JsonObject
-
-RECLAIMED_BEFORE: Final = timedelta(minutes=30)
-"""How long before the block's end EC2 starts to terminate its instances."""
 
 
 class CapacityBlocks(Sweep):
@@ -33,15 +29,15 @@ class CapacityBlocks(Sweep):
         in_blocks = [record for record in round_.view.claims.values() if _block_of(record)]
         if not in_blocks:
             return
-        now, ends = round_.clock.now(), _ends(round_.view.node_classes)
-        due = [record for record in in_blocks if _is_near(ends.get(_block_of(record)), now)]
+        now = round_.clock.now()
+        ending = _ending(round_.view.node_classes.values(), now)
+        due = [record for record in in_blocks if _block_of(record) in ending]
 
         def terminate(record: ClaimRecord) -> None:
-            end = ends[_block_of(record)]
+            end, lead = ending[_block_of(record)]
             message = f"capacity block {_block_of(record)} ends at {end:%Y-%m-%dT%H:%M:%SZ}"
-            last = max(now, end - RECLAIMED_BEFORE)
             reason = TerminationReason.CAPACITY_BLOCK_ENDS
-            self._terminator.begin(record.name, reason, message, round_.report, ends_at=last)
+            self._terminator.begin(record.name, reason, message, round_.report, ends_at=max(now, end - lead))
 
         round_.each(due, terminate, subject=lambda record: record.name)
 
@@ -52,14 +48,14 @@ def _block_of(record: ClaimRecord) -> str:
     return offering.reservation_id if offering is not None and offering.reservation_type == CAPACITY_BLOCK else ""
 
 
-def _is_near(end: datetime | None, now: datetime) -> bool:
-    return end is not None and now >= end - EXPIRES_WITHIN
-
-
-def _ends(node_classes: Mapping[str, JsonObject]) -> dict[str, datetime]:
-    """Return block → its end, according to the status of the classes."""
-    found = (one for manifest in node_classes.values() for one in _reservations(manifest))
-    return {one.id: end for one in found if (end := ends_at(one)) is not None}
+def _ending(node_classes: Iterable[JsonObject], now: datetime) -> dict[str, tuple[datetime, timedelta]]:
+    """Return for each block that its nodes have to leave now: its end, and how long before that EC2 takes the instances."""
+    found = (one for manifest in node_classes for one in _reservations(manifest))
+    return {
+        one.id: (end, reclaimed_before(one))
+        for one in found
+        if (end := ends_at(one)) is not None and (leaves := leaves_at(one)) is not None and leaves <= now
+    }
 
 
 def _reservations(manifest: JsonObject) -> tuple[CapacityReservation, ...]:

@@ -7,6 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from core.disruption.conditions.expiration import SOON
+from core.model.node_pool import NodeClass
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
 from lambdas.observation.plan_cache import snapshot_digest
@@ -52,3 +54,11 @@ def test_equal_pods_have_equal_digests_whichever_objects_they_share() -> None:
 def test_one_more_object_of_any_kind_counts() -> None:
     assert snapshot_digest(msgspec.structs.replace(WORLD, marked_for_deletion=("c",))) != snapshot_digest(WORLD)
     assert snapshot_digest(msgspec.structs.replace(WORLD, pods=WORLD.pods[:1])) != snapshot_digest(WORLD)
+
+
+def test_a_reservation_that_begins_to_end_soon_counts() -> None:
+    """The last answer may move pods into it."""
+    leaves = NOW + SOON + timedelta(minutes=1)
+    before = msgspec.structs.replace(WORLD, node_classes=(NodeClass(name="a", reservation_ends={"cr-1": leaves}),))
+    after = msgspec.structs.replace(before, now=NOW + timedelta(minutes=1))
+    assert snapshot_digest(after) != snapshot_digest(before)

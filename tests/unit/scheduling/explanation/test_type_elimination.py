@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from core import labels
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
+from core.model.node_pool import NodeClass
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.explanation.type_elimination import TypeElimination
-from tests.builders import ZONES, a_pod, a_pool, a_type
+from tests.builders import NOW, ZONES, a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import context_of, group_of, plan_of
 
 
@@ -91,3 +94,24 @@ def test_every_type_is_counted_once_and_the_nearest_is_named(
     pool = a_pool("default", Requirement.one_of(labels.ARCH, "amd64"))
     (entry,) = plan_of(types=types, node_pools=(pool,), pods=(pod,)).unschedulable
     assert entry.message == f"NodePool default: {message}"
+
+
+BLOCK = Offering(
+    "m", ZONES[0], labels.RESERVED, 1, available=False,
+    reservation_id="cr-1", reservation_capacity=2, reservation_type="capacity-block",
+)  # fmt: skip
+ENDING = (NodeClass(name="default", reservation_ends={"cr-1": NOW + timedelta(minutes=5)}),)
+SAYS_WHY = "capacity reservation cr-1 takes no more nodes, its nodes leave it at 2026-11-20 00:05 UTC"
+
+
+@pytest.mark.parametrize("pool_asks", [False, True])
+@pytest.mark.parametrize(("places", "says"), [(2, True), (0, False)])
+def test_a_reservation_that_takes_no_more_nodes_is_named(places: int, *, pool_asks: bool, says: bool) -> None:
+    """Its places are shown as free, so the pods seem to wait for nothing. One that is full is another matter."""
+    asked = Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED)
+    block = msgspec.structs.replace(BLOCK, reservation_capacity=places)
+    found = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, block))
+    pool = a_pool("default", asked) if pool_asks else a_pool("default")
+    pod = a_pod("p", node_selector=() if pool_asks else (asked,))
+    (entry,) = plan_of(types=(found,), node_pools=(pool,), pods=(pod,), node_classes=ENDING).unschedulable
+    assert (SAYS_WHY in entry.message) == says

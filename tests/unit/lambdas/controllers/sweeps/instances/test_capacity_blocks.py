@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from core import labels
+from core.catalogue.discovered.reservation_end import LEAVES_BEFORE, RECLAIMED_BEFORE, ULTRASERVER_RECLAIMED_BEFORE
 from core.catalogue.node_class import CAPACITY_BLOCK
-from core.catalogue.reservations import EXPIRES_WITHIN
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.instances.capacity_blocks import RECLAIMED_BEFORE
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.unit.lambdas.controllers.sweeps.one_node import a_working_node, amend, sweep
@@ -39,18 +38,22 @@ def written(moment: datetime) -> str:
     return moment.isoformat()
 
 
-@pytest.mark.parametrize(("left", "goes"), [(EXPIRES_WITHIN + timedelta(seconds=1), False), (EXPIRES_WITHIN, True)])
-def test_a_claim_goes_some_time_before_the_end(left: timedelta, *, goes: bool) -> None:
+@pytest.mark.parametrize("goes", [False, True])
+@pytest.mark.parametrize(
+    ("instance_type", "lead"), [("p5.48xlarge", RECLAIMED_BEFORE), ("trn2u.48xlarge", ULTRASERVER_RECLAIMED_BEFORE)]
+)
+def test_a_claim_goes_some_time_before_ec2_takes_it(instance_type: str, lead: timedelta, *, goes: bool) -> None:
+    """Instances of UltraServers are taken earlier; their nodes ended without a drain."""
     lab = in_block(a_working_node())
-    end = lab.clock.now() + left
-    ending(lab, written(end))
+    end = lab.clock.now() + lead + LEAVES_BEFORE + timedelta(seconds=0 if goes else 1)
+    ending(lab, written(end), instanceType=instance_type)
     sweep(lab, NAME)
     deletion = lab.claim.deletion
     assert (deletion is not None) == goes
     if deletion is not None:
         assert deletion.reason == TerminationReason.CAPACITY_BLOCK_ENDS
         assert deletion.message == f"capacity block cr-1 ends at {end:%Y-%m-%dT%H:%M:%SZ}"
-        assert deletion.ends_at == end - RECLAIMED_BEFORE
+        assert deletion.ends_at == end - lead
 
 
 def test_once_ec2_may_end_it_replacements_are_not_waited_for() -> None:

@@ -1,0 +1,52 @@
+"""When a capacity reservation ends, when EC2 takes its instances back, and when their nodes have to go before that."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from core.catalogue.node_class import CAPACITY_BLOCK, CapacityReservation
+
+RECLAIMED_BEFORE: Final = timedelta(minutes=30)
+"""How long before the end of a capacity block EC2 begins to terminate its instances (EC2, Capacity Blocks)."""
+
+ULTRASERVER_RECLAIMED_BEFORE: Final = timedelta(minutes=60)
+"""The same for a block of UltraServers."""
+
+ULTRASERVERS: Final = ("p6e-", "trn2u.")
+"""How the names of instance types begin that exist in UltraServers only."""
+
+LEAVES_BEFORE: Final = timedelta(minutes=10)
+"""How long before EC2 takes the instances of a block their nodes go (Karpenter)."""
+
+SERVES_LEAST: Final = timedelta(minutes=10)
+"""A block takes a new node only if that can stay this long: several minutes of it pass until its pods run."""
+
+
+def ends_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when the reservation ends, None where it has no end or an unreadable one."""
+    try:
+        end = datetime.fromisoformat(reservation.end_time) if reservation.end_time else None
+    except ValueError:
+        return None
+    return end.replace(tzinfo=UTC) if end is not None and end.tzinfo is None else end
+
+
+def reclaimed_before(reservation: CapacityReservation) -> timedelta:
+    """Return how long before the end EC2 begins to take the instances; zero where they keep running as on-demand ones."""
+    if reservation.reservation_type != CAPACITY_BLOCK:
+        return timedelta(0)
+    is_ultraserver = reservation.instance_type.startswith(ULTRASERVERS)
+    return ULTRASERVER_RECLAIMED_BEFORE if is_ultraserver else RECLAIMED_BEFORE
+
+
+def leaves_at(reservation: CapacityReservation) -> datetime | None:
+    """Return when nodes leave the reservation: those of a block go, others become on-demand. None without an end."""
+    end, lead = ends_at(reservation), reclaimed_before(reservation)
+    return end - lead - LEAVES_BEFORE if end is not None and lead else end
+
+
+def takes_instances(reservation: CapacityReservation, now: datetime) -> bool:
+    """Whether the reservation goes on for long enough to launch into it. Its `state` dates from the last `reconcile`."""
+    leaves, lead = leaves_at(reservation), reclaimed_before(reservation)
+    return leaves is None or leaves - now > (SERVES_LEAST if lead else timedelta(0))
