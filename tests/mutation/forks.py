@@ -22,7 +22,7 @@ _READ: Final = 65_536
 _TAIL: Final = 400
 
 _PROCESSES: Final = Path("/proc")
-_IDLE_SECONDS: Final = 12
+IDLE_SECONDS: Final = 12
 """A child whose processes all sleep for so long waits for what a mutant has taken away: tests do not sleep."""
 
 
@@ -34,8 +34,11 @@ class Ended(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float) -> Ended:
-    """Run `body` in a child; it returns the status and may say things by its parameter. Killed when its time is over."""
+def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float, idle_max: float = IDLE_SECONDS) -> Ended:
+    """Run `body` in a child; it returns the status and may say things by its parameter.
+
+    It is killed when its time is over, or once it has slept for `idle_max` seconds.
+    """
     began = time.monotonic()
     read, write = os.pipe()
     child = os.fork()
@@ -43,7 +46,7 @@ def forked(body: Callable[[Callable[[str], None]], int], seconds_max: float) -> 
         os.close(read)
         _be_child(body, write)
     os.close(write)
-    said, status = _heard(read, child, began + seconds_max)
+    said, status = _heard(read, child, began + seconds_max, idle_max)
     os.close(read)
     return Ended(status, said.decode(errors="replace"), time.monotonic() - began)
 
@@ -85,10 +88,10 @@ def _ticks_of(group: int) -> int:
     return ticks
 
 
-def _heard(read: int, child: int, end: float) -> tuple[bytes, int]:
+def _heard(read: int, child: int, end: float, idle_max: float) -> tuple[bytes, int]:
     """What the child said, and how it ended; it is killed with all that it started when its time is over."""
     said, idle, before = b"", 0, -1
-    while time.monotonic() < end and idle < _IDLE_SECONDS:
+    while time.monotonic() < end and idle < idle_max:
         if select.select([read], [], [], 1.0)[0]:
             chunk = os.read(read, _READ)
             if not chunk:

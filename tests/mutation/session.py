@@ -26,6 +26,8 @@ OPTIONS: Final = (
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 _TRACING_SECONDS_MAX: Final = 7200.0
+_TRACED_TOGETHER: Final = 500
+"""Tests whose lines are noted in one child: what it found is kept, whatever becomes of the next one."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -84,7 +86,11 @@ class Session:
         if not unknown:
             return
         sys.stderr.write(f"noting which lines {len(unknown)} tests execute\n")
+        for start in range(0, len(unknown), _TRACED_TOGETHER):
+            self._measure_part(items, unknown[start : start + _TRACED_TOGETHER])
+        self._known = kept_map()
 
+    def _measure_part(self, items: dict[str, pytest.Item], unknown: Sequence[str]) -> None:
         def body(say: Callable[[str], None]) -> int:
             next(iter(items.values())).config.pluginmanager.register(self._tracing)
             runs, imported = self._tracing.run([items[test] for test in unknown])
@@ -94,12 +100,12 @@ class Session:
             say("\n".join(self._tracing.failed))
             return 0
 
-        ended = forked(body, _TRACING_SECONDS_MAX)
+        # Nothing is broken here: a test that waits for a process of its own on a busy machine is no mutant that hangs.
+        ended = forked(body, _TRACING_SECONDS_MAX, idle_max=_TRACING_SECONDS_MAX)
         if ended.status:
             raise pytest.UsageError(f"the tests could not be measured: {ended.status} {ended.said}")
         if ended.said:
             sys.stderr.write(f"these fail without any mutant while lines are noted:\n{ended.said}\n")
-        self._known = kept_map()
 
     def _hand(self, warm: Warm, items: dict[str, pytest.Item], first: int) -> int:
         """Fork a process that plays its share of the mutants; returns its process id."""

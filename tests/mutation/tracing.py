@@ -42,6 +42,7 @@ class Tracing:
     def stop(self) -> None:
         """End without keeping anything."""
         self._coverage.stop()
+        self._folder.cleanup()
 
     def run(self, items: Sequence[pytest.Item]) -> tuple[dict[str, TestRun], dict[str, bytes]]:
         """Run these; returns what each did and what ran before the first."""
@@ -78,5 +79,5 @@ class Tracing:
             for test, file, bits in rows.execute(question):
                 lines = runs[test].lines if test in runs else imported
                 lines[str(Path(file).relative_to(ROOT))] = bits
-        self._folder.cleanup()
+        self._file.unlink()
         return runs, imported
