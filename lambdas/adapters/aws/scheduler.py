@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.adapters.aws.errors import translate
 from lambdas.messages import WINDOW
-from lambdas.ports import ConflictError, DeniedError, NotFoundError
+from lambdas.ports import ConflictError, DeniedError, NotFoundError, PortError
 
 PAGES_LIMIT: Final = 100
 
@@ -35,24 +35,32 @@ class SchedulerWindows:
         """Create what is missing, update what differs, delete what is not wanted.
 
         Raises:
-            DeniedError: For the first schedule that EventBridge rejects, after all others are written.
+            PortError: The first error that concerns one schedule alone, after all others are written; any other error at once.
         """
         present = self._present()
-        refused: list[DeniedError] = []
-        for name in sorted(wanted.keys() - present):
+        failed: list[PortError] = []
+        for name in sorted(wanted.keys() | present):
             try:
-                self._write(self._client.create_schedule, name, wanted[name])
-            except ConflictError:
-                self._write(self._client.update_schedule, name, wanted[name])
-            except DeniedError as error:
-                refused.append(error)
-        for name in sorted(wanted.keys() & present):
-            if self._written(name) != (wanted[name], self._target["Arn"], self._target["RoleArn"]):
-                self._write(self._client.update_schedule, name, wanted[name])
-        for name in sorted(present - wanted.keys()):
+                self._settle(name, wanted.get(name), is_present=name in present)
+            except (ConflictError, DeniedError, NotFoundError) as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _settle(self, name: str, expression: str | None, *, is_present: bool) -> None:
+        """Bring one schedule to this expression; None: delete it."""
+        if expression is None:
             self._delete(name)
-        if refused:
-            raise refused[0]
+        elif not is_present:
+            self._create(name, expression)
+        elif self._written(name) != (expression, self._target["Arn"], self._target["RoleArn"]):
+            self._write("UpdateSchedule", self._client.update_schedule, name, expression)
+
+    def _create(self, name: str, expression: str) -> None:
+        try:
+            self._write("CreateSchedule", self._client.create_schedule, name, expression)
+        except ConflictError:
+            self._write("UpdateSchedule", self._client.update_schedule, name, expression)
 
     def _present(self) -> set[str]:
         names: set[str] = set()
@@ -71,9 +79,9 @@ class SchedulerWindows:
         found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
         return str(found["ScheduleExpression"]), str(found["Target"]["Arn"]), str(found["Target"]["RoleArn"])
 
-    def _write(self, write: Callable[..., Any], name: str, expression: str) -> None:
+    def _write(self, operation: str, write: Callable[..., Any], name: str, expression: str) -> None:
         _call(
-            "CreateSchedule",
+            operation,
             lambda: write(
                 GroupName=self._group,
                 Name=name,
