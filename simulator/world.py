@@ -29,6 +29,7 @@ from simulator.aws.ec2.boot import Boot
 from simulator.aws.ec2.instances import Instance
 from simulator.aws.region import Region
 from simulator.checkers import Judges
+from simulator.checkers.ledger import Writer
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.draws import stream
@@ -135,6 +136,7 @@ class World:
             takes=scenario.boot,
             region=self._region,
         )
+        account.wire.on_call(self.sandboxes.note_call)
         account.table.listen(self._row_written)
         if self._ledger is not None:
             account.wire.listen(self._ledger.see)
@@ -183,11 +185,15 @@ class World:
 
     def _row_written(self, key: Key, item: dict[str, Any] | None) -> None:
         if kind_of_partition(key.partition) == CLAIMS:
-            since, row = self.sandboxes.running_since(), None if item is None else record_of(item)
-            self.judges.ledger.places.claim_written(self.clock.now(), since, key.sort, row)
+            row = None if item is None else record_of(item)
+            self.judges.ledger.places.claim_written(self.clock.now(), self._writer(), key.sort, row)
             machine = (row or {}).get("machine") or {}
             if machine:
                 self._claims_by_instance[machine["instance_id"]] = key.sort
+
+    def _writer(self) -> Writer | None:
+        since, asked = self.sandboxes.running_since(), self.sandboxes.called_at()
+        return None if since is None or asked is None else Writer(since, asked)
 
     def _join(self, node: dict[str, Any], claim: str) -> None:
         """Register a node; its instance may not be named after its claim yet, which is in the table."""

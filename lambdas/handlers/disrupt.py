@@ -10,9 +10,11 @@ from lambdas.bootstrap import application, reads_cluster, starts
 from lambdas.clock import deadline_of
 from lambdas.messages import is_window, is_woken
 from lambdas.observability import reported
+from lambdas.repeated_runs import repeated_by_schedule
 from lambdas.run_report import RunReport
 
 
+@repeated_by_schedule
 @reported
 @starts(lambda app: app.disruption, reads_cluster)
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:

@@ -99,6 +99,7 @@ class Client:
             _validate(operation, parameters)
         call = Call(service=self._service, operation=operation.name, parameters=parameters)
         tried = Try(operation)
+        self._wire.begin()
         while True:
             try:
                 answer = self._wire.attempt(call)

@@ -59,6 +59,7 @@ class Wire:
         self._latency = latency
         self._responders: dict[str, Responder] = {}
         self._listeners: list[Listener] = []
+        self._on_call: Callable[[], None] = lambda: None
         self.fault: Fault | None = None
         self.spend = spend
 
@@ -69,6 +70,14 @@ class Wire:
     def listen(self, listener: Listener) -> None:
         """Call `listener` with each attempt that arrives from now on."""
         self._listeners.append(listener)
+
+    def on_call(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a function makes a call, before its first attempt."""
+        self._on_call = listener
+
+    def begin(self) -> None:
+        """Begin a call; its attempts follow."""
+        self._on_call()
 
     def attempt(self, call: Call) -> dict[str, Any]:
         """One attempt of a call.

@@ -90,7 +90,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     def sites(self) -> frozenset[Site]:
         """Every site."""
-        return frozenset(_site(text) for met in self.worlds.values() for text in met)
+        return frozenset(map(_site, {text for met in self.worlds.values() for text in met}))
 
 
 @cache

@@ -14,6 +14,9 @@ from simulator.checkers.ledger import DISRUPTED, Ledger, Place
 from simulator.checkers.voluntary import REASONS, SKEW_MAX, is_voluntary
 from simulator.record import Event
 
+READ_BEFORE: Final = timedelta(seconds=2)
+"""How long before the call that takes a place the budgets may have been read: only a conflict's own pauses come between."""
+
 _DEFAULT: Final = ({"nodes": "10%"},)
 
 
@@ -40,7 +43,7 @@ class BudgetJudge:
         if place is None:
             # No function took a place for it, so the budgets must hold now.
             going, total = self._ledger.places.count(node.pool, now)
-            place = Place(pool=node.pool, since=now, at=now, number=going + 1, total=total)
+            place = Place(pool=node.pool, since=now, asked=now, at=now, number=going + 1, total=total)
         tops = [self._allowed(node.pool, reason, place.total, moment) for moment in _moments(place)]
         top = max(place.number if found is None else found for found in tops)
         if place.number > top:
@@ -64,8 +67,8 @@ class BudgetJudge:
 
 
 def _moments(place: Place) -> Iterator[datetime]:
-    """When the budgets may have been read for a place: from the function's start to the transaction, to the minute."""
-    moment = place.since - SKEW_MAX
+    """When the budgets may have been read for a place: from just before its call until its transaction, to the minute."""
+    moment = place.asked - READ_BEFORE - SKEW_MAX
     while moment < place.at + SKEW_MAX:
         yield moment
         moment = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)

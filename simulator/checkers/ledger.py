@@ -75,11 +75,24 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     ended_at: datetime | None = None
 
 
+class Writer(msgspec.Struct, frozen=True):
+    """The function that writes a claim's row.
+
+    Attributes:
+        since: When it was started; it looked at the world since then.
+        asked: When it made the call that writes, whose retries and delays follow.
+    """
+
+    since: datetime
+    asked: datetime
+
+
 class Place(msgspec.Struct, kw_only=True):
     """A place in a NodePool's count of leaving nodes, taken by a claim (docs/adr/0026).
 
     Attributes:
-        since: When the function was started that took it; it looked at the world between then and `at`.
+        since: When the function was started that took it.
+        asked: When it made the call that took it.
         at: When it was taken.
         number: How many nodes of the NodePool went then, this one included.
         total: How many nodes it had.
@@ -87,6 +100,7 @@ class Place(msgspec.Struct, kw_only=True):
 
     pool: str
     since: datetime
+    asked: datetime
     at: datetime
     number: int = 0
     total: int = 0
@@ -102,8 +116,8 @@ class Places:
         self._taken: dict[str, Place] = {}
         self._latest: list[Place] = []
 
-    def claim_written(self, now: datetime, since: datetime | None, name: str, row: Mapping[str, Any] | None) -> None:
-        """A claim's row is written, removed, lost or put back; the last two by nobody, so there is no `since`."""
+    def claim_written(self, now: datetime, writer: Writer | None, name: str, row: Mapping[str, Any] | None) -> None:
+        """A claim's row is written, removed, lost or put back; the last two by no function, so there is no `writer`."""
         before = self._holders.pop(name, None)
         holder = None
         if row is not None and row.get("is_disrupting"):
@@ -111,9 +125,9 @@ class Places:
             self._holders[name] = holder
         if before is not None and holder is None:
             self._taken.pop(before[1], None)
-        elif before is None and holder is not None and since is not None:
+        elif before is None and holder is not None and writer is not None:
             self._latest = [place for place in self._latest if place.at == now]
-            place = self._taken[holder[1]] = Place(pool=holder[0], since=since, at=now)
+            place = self._taken[holder[1]] = Place(pool=holder[0], since=writer.since, asked=writer.asked, at=now)
             self._latest.append(place)
         # A transaction writes its rows one after the other, in one moment; what counts is how many go after all of them.
         for place in self._latest:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from lambdas.wiring import FunctionSpec
-from simulator.clock import Process, VirtualClock
+from simulator.clock import VirtualClock
 from simulator.invocation.calls import CrashError, TimeoutExpiredError
 from simulator.record import Recorder
 
@@ -25,6 +25,19 @@ COLD_START: Final = timedelta(milliseconds=700)
 """Sandbox, interpreter, imports and clients of a small Python function on arm64."""
 
 Handler = Callable[[dict[str, Any], Any], dict[str, Any] | None]
+
+
+class _Invocation(msgspec.Struct, kw_only=True):
+    """The invocation that runs, or one of its threads.
+
+    Attributes:
+        called_at: When it made its present call to AWS, or the last one.
+    """
+
+    function: str
+    started: datetime
+    deadline: datetime
+    called_at: datetime
 
 
 class Sandboxes:
@@ -55,19 +68,26 @@ class Sandboxes:
         self._handler_of = handler_of
         self._idle: dict[str, list[Any]] = {}
         self._running: dict[str, int] = {}
-        self._deadline: datetime | None = None
-        self._function = ""
-        self._started: datetime | None = None
+        self._current: _Invocation | None = None
         self._requests = 0
         self.failures: list[str] = []
 
     def running(self) -> str:
         """Return the name of the running function, empty for none."""
-        return self._function
+        return "" if self._current is None else self._current.function
 
     def running_since(self) -> datetime | None:
         """When the function that runs was started, None where none does."""
-        return self._started
+        return None if self._current is None else self._current.started
+
+    def called_at(self) -> datetime | None:
+        """When the function that runs made its present call to AWS, None where none runs."""
+        return None if self._current is None else self._current.called_at
+
+    def note_call(self) -> None:
+        """Record that the function that runs makes a call to AWS; its retries belong to it."""
+        if self._current is not None:
+            self._current.called_at = self._clock.now()
 
     def has_room(self, function: FunctionSpec) -> bool:
         """Return whether the function's concurrency allows one more."""
@@ -79,11 +99,11 @@ class Sandboxes:
         Raises:
             TimeoutExpiredError: If its time-out comes first.
         """
-        deadline = self._deadline
-        if deadline is None or self._clock.now() + duration < deadline:
+        current = self._current
+        if current is None or self._clock.now() + duration < current.deadline:
             self._spend(duration)
             return
-        self._spend(max(deadline - self._clock.now(), timedelta(0)))
+        self._spend(max(current.deadline - self._clock.now(), timedelta(0)))
         raise TimeoutExpiredError
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
@@ -93,22 +113,22 @@ class Sandboxes:
             CrashError: If one of them does, once all have ended: the function dies of it.
         """
         del patience  # their own time-outs end sooner than the function's
-        own, crashes = (self._deadline, self._function, self._started), list[CrashError]()
+        own, crashes = self._current, list[CrashError]()
 
         def run(task: Callable[[], None]) -> None:
-            self._deadline, self._function, self._started = own
+            self._current = None if own is None else msgspec.structs.replace(own)
             try:
                 task()
             except CrashError as crash:
                 crashes.append(crash)
             finally:
-                self._deadline, self._function, self._started = None, "", None
+                self._current = None
 
-        self._deadline, self._function, self._started = None, "", None
+        self._current = None
         try:
             self._clock.side_by_side([partial(run, task) for task in tasks])
         finally:
-            self._deadline, self._function, self._started = own
+            self._current = own
         if crashes:
             raise crashes[0]
         return (True,) * len(tasks)
@@ -123,7 +143,7 @@ class Sandboxes:
         """Run the function. `done(outcome, response)` is called at its end, which may be later than now."""
         self._running[function.name] = self._running.get(function.name, 0) + 1
         # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
-        self._clock.at(self._clock.now(), Process(lambda: self._run(function, event, trigger, done)).start)
+        self._clock.begin(lambda: self._run(function, event, trigger, done))
 
     def _run(
         self,
@@ -133,11 +153,13 @@ class Sandboxes:
         done: Callable[[str, dict[str, Any] | None], None],
     ) -> None:
         started = self._clock.now()
-        self._deadline, self._function, self._started = started + function.timeout, function.name, started
+        self._current = _Invocation(
+            function=function.name, started=started, deadline=started + function.timeout, called_at=started
+        )
         try:
             outcome, response = self._attempt(function, event, started)
         finally:
-            self._deadline, self._function, self._started = None, "", None
+            self._current = None
         self._running[function.name] -= 1
         self._recorder.emit(
             "invocation",
@@ -161,8 +183,8 @@ class Sandboxes:
             return TIMEOUT, None
         except CrashError:
             return CRASH, None
-        except Exception:  # noqa: BLE001 - whatever a handler raises is an invocation that failed
-            self.failures.append(f"{function.name}\n{traceback.format_exc()}")
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is an invocation that failed
+            self.failures.append(f"{function.name}\n{_traceback(error)}")
             return ERROR, None
         return OK, response
 
@@ -187,12 +209,11 @@ class Sandboxes:
         """Let other due processes run; they have time-outs of their own."""
         if self._clock.passes(duration):
             return
-        own = self._deadline, self._function, self._started
-        self._deadline, self._function, self._started = None, "", None
+        own, self._current = self._current, None
         try:
             self._clock.spend(duration)
         finally:
-            self._deadline, self._function, self._started = own
+            self._current = own
 
     def _context(self, function: FunctionSpec, started: datetime) -> Context:
         self._requests += 1
@@ -203,6 +224,17 @@ class Sandboxes:
             clock=self._clock,
             deadline=started + function.timeout,
         )
+
+
+def _traceback(error: BaseException) -> str:
+    """Return an exception and its causes, each with the places that it passed.
+
+    Python's own form has the lines of code, too: reading the sources for them takes a seventh of a seed of the campaign.
+    """
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = "" if cause is None else _traceback(cause)
+    passed = (f"  {frame.f_code.co_filename}:{line}\n" for frame, line in traceback.walk_tb(error.__traceback__))
+    return "".join((before, *passed, *traceback.format_exception_only(error)))
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import boto3
@@ -19,7 +20,7 @@ from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, refresh_catalogue, watch_audit_log
-from lambdas.ports import DeniedError
+from lambdas.ports import DeniedError, TransientError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
 from tests.fakes.world import FakeCatalogues
 
@@ -159,6 +160,25 @@ def test_a_version_that_cannot_look_at_its_cluster_says_so(
     monkeypatch.setattr(deployed.lab.kubernetes, "list", refuse)
     with pytest.raises(DeniedError):
         function.handler(START_CHECK, Context())
+
+
+@pytest.mark.parametrize("spec", [spec for spec in wiring.FUNCTIONS if spec.queue], ids=lambda spec: spec.name)
+def test_a_message_is_delivered_again_only_if_no_schedule_does_its_work(
+    deployed: Deployed, spec: wiring.FunctionSpec
+) -> None:
+    """A wake-up that half an hour without API server makes a dead letter rings until somebody deletes it."""
+
+    def unreachable() -> Application:
+        raise TransientError("kube:list pods", "timeout")
+
+    bootstrap.use(unreachable)
+    handler = import_module(f"lambdas.handlers.{spec.name}").handler
+    event = {"Records": [{"messageId": "1", "body": json.dumps({"wakeUp": "PodUnschedulable"})}]}
+    if spec.is_repeated:
+        assert handler(event, Context()) == {"batchItemFailures": []}
+        event = {}
+    with pytest.raises(TransientError):
+        handler(event, Context())
 
 
 def test_schedules_follow_the_windows(deployed: Deployed) -> None:

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from simulator.run import Result
-from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+from lambdas.wiring import QUEUES
+from simulator.aws.region import read_region
+from simulator.clock import VirtualClock
+from simulator.record import Recorder
+from simulator.run import Result, seeded
+from simulator.scenario.scenario import read_scenario
+from simulator.world import open_world
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 
 SCALE_TO_ZERO = {"at": "15m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
 HALF = {
@@ -62,6 +68,20 @@ def test_a_minute_without_a_service_is_caught_up(tmp_path: Path, service: str, a
     steps = sorted([fault, SCALE_TO_ZERO], key=lambda step: step["at"] != "20s")
     result = play(tmp_path, node_pool(), deployment(6), steps=steps, duration="30m")
     assert_there_and_gone(result, 6)
+
+
+def test_half_an_hour_without_api_server_leaves_no_dead_letters(tmp_path: Path) -> None:
+    """If this failed, an alarm would stay on for two weeks after an outage whose work the schedules have long done."""
+    fault = {"at": "15s", "fault": {"call": "kube:*", "kind": "error", "for": "35m"}}
+    scenario = read_scenario(write(tmp_path, node_pool(), deployment(6), steps=[fault], duration="50m"))
+    clock = VirtualClock(scenario.start)
+    region, recorder = read_region(scenario.catalogue_file), Recorder(clock)
+    with seeded(1), open_world(scenario, region, 1, recorder, clock) as world:
+        world.play([])
+        clock.run_until(scenario.start + scenario.duration)
+        queues = [world.account.queues.get(queue.name) for queue in QUEUES]
+        assert {queue.name: len(queue.dead) for queue in queues} == {queue.name: 0 for queue in QUEUES}
+        assert world.summary.figures({})["podsPending"] == 0
 
 
 def test_half_of_all_machines_may_be_taken_back_again_and_again(tmp_path: Path) -> None:

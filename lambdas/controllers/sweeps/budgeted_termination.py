@@ -51,7 +51,7 @@ class BudgetedTermination:
             if name in kept:
                 round_.report.decide(DecisionKind.SKIP, name, self.blocked, kept[name])
             elif self.terminator.begin_within(
-                name, self.reason, message(name), places.now(), round_.report, ends_at=round_.clock.now() + self.waits
+                name, self.reason, message(name), places.now, round_.report, ends_at=round_.clock.now() + self.waits
             ):
                 if begun is not None:
                     begun(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from core.brakes.brake import action_of
@@ -45,16 +45,20 @@ class ClaimTerminator:
         name: str,
         reason: TerminationReason,
         message: str,
-        bounds: Mapping[str, int],
+        places: Callable[[], Mapping[str, int]],
         report: RunReport,
         *,
         ends_at: datetime | None = None,
     ) -> bool:
-        """As `begin`, if the NodePool's budgets have a place for the claim; False if they have none."""
+        """As `begin`, if the NodePool's budgets have a place for the claim; False if they have none.
+
+        `places` is asked right before the place is taken, after the calls that read the claim and the brakes: a window may have
+        opened during them.
+        """
         record = self._staying(name, reason, report)
         if record is None:
             return True
-        if not self._deletion.begin_within(record, reason, message, bounds, report, ends_at=ends_at):
+        if not self._deletion.begin_within(record, reason, message, places(), report, ends_at=ends_at):
             return False
         self._work.send([work_on_claim(name, self._clock.now())])
         return True

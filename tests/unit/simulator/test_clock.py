@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from simulator.clock import Process, VirtualClock
+from simulator.clock import VirtualClock
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -32,7 +32,7 @@ def test_functions_overlap_while_they_wait() -> None:
         seen.append((name, clock.now()))
 
     for name in ("a", "b"):
-        clock.at(START, lambda name=name: Process(lambda: work(name)).start())
+        clock.begin(lambda name=name: work(name))
     clock.run_until(START + 5 * SECOND)
     assert seen == [("a", START), ("b", START), ("a", START + SECOND), ("b", START + SECOND)]
 
@@ -45,7 +45,7 @@ def test_time_spent_with_nothing_else_to_do_just_passes() -> None:
         clock.spend(SECOND)
         seen.append(clock.now())
 
-    clock.at(START, lambda: Process(work).start())
+    clock.begin(work)
     clock.run_until(START + 5 * SECOND)
     assert seen == [START + SECOND]
 
@@ -58,7 +58,7 @@ def test_time_passes_at_once_only_where_nothing_is_due_before_its_end() -> None:
         seen.append((clock.passes(SECOND), clock.now()))
         seen.append((clock.passes(SECOND), clock.now()))
 
-    clock.at(START, lambda: Process(work).start())
+    clock.begin(work)
     clock.at(START + 2 * SECOND, lambda: None)
     clock.run_until(START + 5 * SECOND)
     assert seen == [(True, START + SECOND), (False, START + SECOND)]
@@ -76,7 +76,7 @@ def test_a_function_that_outlives_the_run_touches_nothing_more() -> None:
             clock.spend(SECOND)
             seen.append("after the end")
 
-    clock.at(START, lambda: Process(work).start())
+    clock.begin(work)
     clock.run_until(START + SECOND)
     clock.abandon()
     assert seen == []
@@ -89,6 +89,6 @@ def test_what_a_process_raises_reaches_who_runs_it() -> None:
     def work() -> None:
         raise ValueError("broken")
 
-    clock.at(START, lambda: Process(work).start())
+    clock.begin(work)
     with pytest.raises(ValueError, match="broken"):
         clock.run_until(START + SECOND)

@@ -61,7 +61,7 @@ class ImpairedInstances(Sweep):
             )
             why = kept.get(name, "")
             if not why and not self._terminator.begin_within(
-                name, TerminationReason.UNHEALTHY, message, places.now(), round_.report
+                name, TerminationReason.UNHEALTHY, message, places.now, round_.report
             ):
                 why = "its NodePool's budgets have no place"
             if why:

@@ -35,10 +35,11 @@ def just_before_the_window(**template: Any) -> Lab:
     return lab
 
 
-def swept_late(lab: Lab, sweep: str, *, by: float) -> None:
-    """Observe the cluster, and run one sweep some seconds later."""
+def swept_late(lab: Lab, sweep: str, *, by: float, reads_take: float = 0) -> None:
+    """Observe the cluster, and run one sweep some seconds later; each of its reads of a row takes `reads_take` seconds."""
     seen = Seen((), lab.app.observer.observe())
     lab.clock.advance(seconds=by)
+    lab.rows.before_call = lambda made: lab.clock.advance(seconds=reads_take if made == "read" else 0)
     round_ = ReconcileRound(seen, RunReport(), lab.clock.now() + timedelta(minutes=5), lab.clock)
     next(found for found in lab.app.sweeps if found.name == sweep).run(round_)
     assert round_.failed == ()
@@ -58,6 +59,15 @@ def test_a_window_that_opens_within_a_round_keeps_impaired_instances(by: float, 
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", NOW - timedelta(hours=1))]
     swept_late(lab, "impairedInstances", by=by)
     assert (lab.claim.deletion is not None) == goes
+
+
+@pytest.mark.parametrize("sweep", ["expiry", "impairedInstances"])
+def test_a_window_that_opens_while_the_claim_is_read_keeps_its_node(sweep: str) -> None:
+    """A read that DynamoDB throttles takes seconds, and budgets were read before it."""
+    lab = just_before_the_window(expireAfter="5m")
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", NOW - timedelta(hours=1))]
+    swept_late(lab, sweep, by=5, reads_take=10)
+    assert lab.claim.deletion is None
 
 
 def test_a_window_that_opens_after_the_observation_drops_the_command() -> None:

@@ -53,7 +53,7 @@ def test_a_claim_is_stored_as_leaving_and_its_step_requested(lab: Lab) -> None:
 
 def test_a_claim_that_is_gone_is_no_error(lab: Lab) -> None:
     terminator(lab).begin("gone", GONE, "", RunReport())
-    assert terminator(lab).begin_within("gone", EXPIRED, "", {}, RunReport())
+    assert terminator(lab).begin_within("gone", EXPIRED, "", dict, RunReport())
     assert asked(lab) == []
 
 
@@ -90,8 +90,9 @@ def test_a_brake_of_its_pool_keeps_it(
 @pytest.mark.parametrize(("places", "goes"), [(0, False), (1, True)])
 def test_within_budgets_it_goes_where_there_is_a_place(lab: Lab, places: int, *, goes: bool) -> None:
     ends_at = lab.clock.now() + timedelta(minutes=3)
-    bounds, name = {"default": places}, lab.claim.name
-    assert terminator(lab).begin_within(name, EXPIRED, "old", bounds, RunReport(), ends_at=ends_at) == goes
+    name, report = lab.claim.name, RunReport()
+    goes_now = terminator(lab).begin_within(name, EXPIRED, "old", lambda: {"default": places}, report, ends_at=ends_at)
+    assert goes_now == goes
     deletion = lab.claim.deletion
     assert (deletion is not None) == goes
     assert deletion is None or (deletion.message, deletion.ends_at) == ("old", ends_at)
