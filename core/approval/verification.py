@@ -8,7 +8,7 @@ import msgspec
 
 from core.approval.proposal import Proposal
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.validation import Validation
+from core.disruption.validation.validation import Validation
 from core.model.node_claim import Hold
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
@@ -43,12 +43,12 @@ class Verification:
         found = self._unbounded.check(proposal.command)
         if isinstance(found, Refusal):
             return Refusal(CommandReason.PROPOSAL_LAPSED, found.message)
-        if not _is_same(found, proposal.command):
+        if not _is_same(found.command, proposal.command):
             return Refusal(CommandReason.PROPOSAL_LAPSED, "another command applies to its nodes by now")
         return None
 
     def start(self, proposal: Proposal) -> Command | Refusal:
-        """Return the command of an approved proposal that holds, or which budget it waits for.
+        """Return the command of an approved proposal that holds for all its nodes, or which budget it waits for.
 
         Commands that were returned before count: call it in the order in which they start.
         """
@@ -57,8 +57,10 @@ class Verification:
         found = self._bounded.check(proposal.command)
         if isinstance(found, Refusal):
             return found
-        self._bounded.carry_out(found)
-        return found
+        if found.left_out:  # what was approved starts as a whole
+            return Refusal(CommandReason.VALIDATION_FAILED, next(iter(found.left_out.values())))
+        self._bounded.carry_out(found.command)
+        return found.command
 
 
 def without_proposed(snapshot: Snapshot, proposals: Sequence[Proposal]) -> Snapshot:

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from core.disruption.budgets.window_schedules import window_schedules
     from core.disruption.conditions.expiration import expired
     from core.disruption.decision import disrupt, startable
-    from core.disruption.validation import Validation
+    from core.disruption.validation.validation import Validation
 
 __all__ = ["Validation", "disrupt", "expired", "startable", "window_schedules"]
 
 _MODULES: Final = {
-    "Validation": "validation",
+    "Validation": "validation.validation",
     "disrupt": "decision",
     "expired": "conditions.expiration",
     "startable": "decision",

@@ -19,12 +19,14 @@ class Simulation(msgspec.Struct, frozen=True):
         claims: New nodes that pods of the leaving nodes need.
         moves: Where each of those pods goes, by pod.
         stranded: Why a pod would find no place, empty if all do. Pods without a place today do not count.
+        unplaced: Keys of all pods that would find no place.
         displaces: Whether pods that are already waiting would now need more expensive new nodes than without the move.
     """
 
     claims: tuple[PlannedClaim, ...]
     moves: tuple[Move, ...]
     stranded: str
+    unplaced: frozenset[str]
     displaces: bool
 
 
@@ -68,7 +70,16 @@ class Simulator:
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
-        return Simulation(claims, tuple(sorted(moves)), self._stranded(outcome), others > self._waiting_price)
+        unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._placeless}.union(
+            outcome.on_uninitialized
+        )
+        return Simulation(
+            claims,
+            tuple(sorted(moves)),
+            self._stranded(outcome),
+            frozenset(unplaced),
+            displaces=others > self._waiting_price,
+        )
 
     def _as_meant(
         self, leaving: Collection[Candidate], meant: Collection[Move], closed: Collection[str], *, consolidation: bool

@@ -75,12 +75,21 @@ def replacement_names(record: CommandRecord) -> tuple[str, ...]:
 
     They depend on the command alone: a run that finds it half started requests the same claims again, or terminates them.
     """
-    return names_of_replacements(record.id, record.command) if record.has_started else ()
+    if record.replacements or not record.has_started:
+        return record.replacements
+    return names_of_replacements(record.id, record.command)
 
 
 def names_of_replacements(command_id: str, command: Command) -> tuple[str, ...]:
-    """Return the names that the claims of a command will have, in the order of its replacements."""
-    return tuple(f"{claim.node_pool}-{command_id}-{index}" for index, claim in enumerate(command.replacements))
+    """Return the names that the claims of a command will have, in the order of its replacements.
+
+    Each has the number of its planned name, so that it keeps its name if the command loses others before it starts: the stored
+    target knows it by that name.
+    """
+    return tuple(
+        f"{claim.node_pool}-{command_id}-{claim.name.removeprefix(f'{claim.node_pool}-')}"
+        for claim in command.replacements
+    )
 
 
 def time_limit(queued: int) -> timedelta:

@@ -20,6 +20,10 @@ class CommandReason(ReasonCode):
         "ValidationFailed",
         "It no longer holds when validated before its start; the message says why.",
     )
+    LEFT_OUT = (
+        "LeftOut",
+        "A node of it may no longer go, so its other nodes go without this one; the message says why.",
+    )
     FAILED_BEFORE = (
         "FailedBefore",
         "The same command recently failed validation; it is postponed, longer each time.",

@@ -1,8 +1,9 @@
 """Cron schedules of disruption budgets: five fields or a macro, in UTC.
 
 The dialect is that of the Go library which Karpenter uses: `?` is `*`, `5/15` runs to the end of the field, weekdays are 0
-to 6, and a star with a step is a plain list (so it no longer makes the day fields restrict each other). Seconds, `L`, `#`,
-time zones and `@every` are refused, as NodePools refuse them.
+to 6, and a star with a step is a plain list (so it no longer makes the day fields restrict each other). A superfluous comma, a
+range that begins with a star and a plus sign before a number are read as the library reads them. Seconds, `L`, `#`, time zones
+and `@every` are refused, as NodePools refuse them.
 """
 
 from __future__ import annotations
@@ -106,7 +107,10 @@ def _iterator(schedule: Schedule) -> CronSim:
 def _values(text: str, field: _Field) -> Values:
     found: set[int] = set()
     has_star = False
-    for part in text.split(","):
+    parts = [part for part in text.split(",") if part]
+    if not parts:
+        raise InvalidInputError(f"{text!r} in the {field.name} has no value")
+    for part in parts:
         values, is_star = _range(part, field)
         found.update(values)
         has_star = has_star or is_star
@@ -118,9 +122,9 @@ def _range(text: str, field: _Field) -> tuple[range, bool]:
     step = _number(step_text, field, ()) if slash else 1
     if step < 1:
         raise InvalidInputError(f"{text!r} in the {field.name} has no step")
-    if span in ("*", "?"):
-        return range(field.low, field.high + 1, step), step == 1
     first, dash, last = span.partition("-")
+    if first in ("*", "?"):
+        return range(field.low, field.high + 1, step), step == 1
     low = _number(first, field, field.names)
     high = _number(last, field, field.names) if dash else field.high if slash else low
     if not field.low <= low <= high <= field.high:
@@ -131,6 +135,7 @@ def _range(text: str, field: _Field) -> tuple[range, bool]:
 def _number(text: str, field: _Field, names: tuple[str, ...]) -> int:
     if text.lower() in names:
         return names.index(text.lower()) + field.low
-    if not (text.isascii() and text.isdigit()):
+    digits = text.removeprefix("+")
+    if not (digits.isascii() and digits.isdigit()):
         raise InvalidInputError(f"{text!r} in the {field.name} is not a number")
-    return int(text)
+    return int(digits)

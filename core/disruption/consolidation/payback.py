@@ -1,4 +1,4 @@
-"""Computes how long a command's savings take to pay for its move (docs/adr/0150)."""
+"""Says what savings are worth a move, and how long they take to pay for it (docs/adr/0150)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ BOTH_RUN: Final = timedelta(minutes=3)
 
 RESTARTS: Final = timedelta(minutes=1)
 """How long moved pods do no work while their capacity is paid for: images are pulled and containers start."""
+
+WORTHWHILE: Final = 20
+"""Nodes are replaced by choice only if that saves at least 1/`WORTHWHILE` of their cost."""
 
 _MINUTE: Final = timedelta(minutes=1)
 

@@ -12,6 +12,7 @@ import numpy as np
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import with_domain_change
+from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
@@ -27,9 +28,6 @@ from core.packing.problem import Bools, Floats
 from core.packing.search_budget import SearchBudget
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
-
-WORTHWHILE: Final = 20
-"""Nodes are replaced only if that saves at least 1/`WORTHWHILE` of their cost."""
 
 CHANGES_MAX: Final = 8
 """The most changes of a target that is partly not allowed; more nodes stay after each."""

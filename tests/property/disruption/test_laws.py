@@ -13,6 +13,7 @@ from core.disruption import Validation, disrupt, startable
 from core.disruption.apply_command import carried_out
 from core.disruption.budgets.node_pool_budgets import places, remaining
 from core.disruption.stored_targets import after_commands
+from core.disruption.validation.validation import ValidCommand
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
@@ -139,7 +140,7 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     if plan.commands and plan.commands[0].reason != TerminationReason.DRIFTED:
         rest = after_commands(plan.target, plan.commands, snapshot.pods, {}) if plan.target is not None else None
         stored = msgspec.structs.replace(snapshot, stored_target=rest)
-        assert Validation(plan.commands[:1], stored).check(plan.commands[0]) == plan.commands[0]
+        assert Validation(plan.commands[:1], stored).check(plan.commands[0]) == ValidCommand(plan.commands[0])
 
 
 @few
@@ -153,10 +154,10 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
     for command in commands:
         found = validation.check(command)
         if not isinstance(found, Refusal):
-            validation.carry_out(found)
-            for node in found.nodes:
+            validation.carry_out(found.command)
+            for node in found.command.nodes:
                 gone[pools[node]] += 1
-                left = plan.budgets[pools[node]][found.reason]
+                left = plan.budgets[pools[node]][found.command.reason]
                 assert left is None or gone[pools[node]] <= left
 
 

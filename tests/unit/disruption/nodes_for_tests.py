@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core import labels
-from core.disruption.validation import Validation
+from core.disruption.validation.validation import Validation
 from core.model.node import Node
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import Budget, Disruption
@@ -28,7 +28,8 @@ KARPENTER = Options(karpenter_moves_only=True)
 
 def checked(command: Command, snapshot: Snapshot) -> Command | Refusal:
     """The command if it may start now, or the reason why it may not."""
-    return Validation([command], snapshot).check(command)
+    found = Validation([command], snapshot).check(command)
+    return found if isinstance(found, Refusal) else found.command
 
 
 def pod_on(node: str, name: str = "", *, cpu: str = "500m", **changes: Any) -> Pod:

@@ -10,6 +10,7 @@ from core.lifecycle.commands import (
     REPLACEMENTS_RECHECKED,
     VERIFY_AFTER,
     first_check_at,
+    names_of_replacements,
     next_command_step,
     time_limit,
 )
@@ -121,6 +122,15 @@ def test_a_lost_replacement_ends_the_command(replacement: object) -> None:
 def test_a_command_without_replacements_starts_at_once() -> None:
     step = next_command_step(a_command(CommandPhase.REPLACING), CommandFacts(claims=CANDIDATE), NOW)
     assert step == steps.RemoveCandidates(("c",))
+
+
+def test_a_replacement_keeps_its_name_if_the_command_loses_others() -> None:
+    """The stored target places pods of later waves on it by that name; it was numbered by its position in the command."""
+    claims = tuple(msgspec.structs.replace(a_plan(), name=f"default-{number}") for number in (3, 7))
+    command = Command(reason="Drifted", method="drift", nodes=("n",), claims=("c",), replacements=claims)
+    assert names_of_replacements("abc", command) == ("default-abc-3", "default-abc-7")
+    rest = msgspec.structs.replace(command, replacements=claims[1:])
+    assert names_of_replacements("abc", rest) == ("default-abc-7",)
 
 
 def test_replacements_have_ten_minutes_and_long_queues_up_to_an_hour() -> None:

@@ -65,7 +65,7 @@ class CommandValidator:
         begun = self._clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
         with collector_paused():
-            from core.disruption.validation import (
+            from core.disruption.validation.validation import (
                 Validation,  # the planner: few messages of `execute` are about commands
             )
 
@@ -79,8 +79,10 @@ class CommandValidator:
             if isinstance(found, Refusal):
                 self._drop(record, found, report)
                 continue
-            command = _with_hashes(found, view.snapshot)
+            command = _with_hashes(found.command, view.snapshot)
             if self._starts(record, command, view, lease, report):
+                for node, why in found.left_out.items():
+                    report.decide(DecisionKind.SKIP, node, CommandReason.LEFT_OUT, why)
                 with collector_paused():
                     validation.carry_out(command)
 

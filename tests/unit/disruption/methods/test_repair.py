@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption import Validation, disrupt
+from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import repair
 from core.model.feature_gates import FeatureGates
@@ -21,6 +21,7 @@ from core.model.snapshot import Options, Snapshot
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.disruption.nodes_for_tests import checked
 
 TYPE = a_type("m5.large")
 MINUTE = timedelta(minutes=1)
@@ -91,7 +92,7 @@ def test_pods_of_an_unhealthy_node_get_a_place_first() -> None:
     pods = tuple(a_running(f"p{n}", f"node-{n % 3}", cpu="1500m") for n in range(3))
     (command,) = disrupt(world(DEAD, pods=pods)).commands
     assert (command.method, command.nodes, len(command.replacements)) == ("repair", ("node-0",), 1)
-    assert Validation([command], world(DEAD, pods=pods)).check(command) == command
+    assert checked(command, world(DEAD, pods=pods)) == command
 
 
 def test_an_unhealthy_node_does_not_use_up_its_own_budget() -> None:
@@ -107,7 +108,7 @@ def test_two_unhealthy_nodes_do_not_block_each_other() -> None:
     snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
     (command,) = disrupt(snapshot).commands
     assert command.nodes == ("node-0",)
-    assert Validation([command], snapshot).check(command) == command
+    assert checked(command, snapshot) == command
     going = msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)
     assert disrupt(going).commands == ()
 
@@ -142,8 +143,8 @@ def test_no_node_is_repaired_where_many_are_unhealthy(nodes: int, *, goes: bool)
 def test_a_recovered_node_stays() -> None:
     """A kubelet that restarted in between reports at once."""
     (command,) = disrupt(world(DEAD)).commands
-    assert isinstance(Validation([command], world()).check(command), Refusal)
-    assert isinstance(Validation([command], world(DEAD)).check(command), Command)
+    assert isinstance(checked(command, world()), Refusal)
+    assert isinstance(checked(command, world(DEAD)), Command)
 
 
 def test_an_unready_node_uses_the_budgets_once() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from core import labels
 from core.disruption import disrupt
-from core.disruption.target.decide import WORTHWHILE
+from core.disruption.consolidation.payback import WORTHWHILE
 from core.model.node_pool import BALANCED, Budget, Disruption
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Options, Snapshot

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.ledger.outcome import OutcomeState
 from core.lifecycle.records import CommandPhase, CommandRecord
@@ -29,6 +30,7 @@ APART = {
         ]
     }
 }
+READY = {"type": "Ready", "status": "True"}
 
 
 def pool(budget: str, **template: Any) -> JsonObject:
@@ -144,6 +146,36 @@ def test_a_failed_listing_delays_no_command() -> None:
     assert lab.rows.leases[DISRUPTION][2] is None
     lab.tick(seconds=10)
     assert lab.rows.usage["default"].disrupting == 1
+
+
+def test_a_command_starts_without_a_node_that_may_no_longer_go() -> None:
+    """Two drifted nodes share a command: a pod of one of them is protected before it is checked."""
+    lab = Lab()
+    lab.kubernetes.put(pool("100%"), *(a_pending_pod(f"p{n}", affinity=APART) for n in range(2)))
+    lab.settle()
+    for n, node in enumerate(lab.kubernetes.names(kinds.NODES)):
+        running = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": [READY]}}
+        lab.kubernetes.patch(kinds.PODS, f"p{n}", running, namespace="default")
+    lab.kubernetes.put(pool("100%", expireAfter="1000h"))
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    (message,) = lab.work.take()
+    (record,) = lab.rows.commands.values()
+    first, second = sorted(lab.claims, key=lambda claim: claim.name not in record.command.claims)
+    both = msgspec.structs.replace(
+        record.command, nodes=(first.node_name, second.node_name), claims=(first.name, second.name)
+    )
+    lab.rows.commands[record.id] = msgspec.structs.replace(record, command=both)
+    veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
+    pods = [lab.kubernetes.raw(kinds.PODS, f"p{n}", "default") for n in range(2)]
+    (kept,) = (pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] == second.node_name)
+    lab.kubernetes.patch(kinds.PODS, kept, veto, namespace="default")
+    report = lab.execute(message)
+    assert tainted(lab) == [first.node_name]
+    assert lab.rows.usage["default"].disrupting == 1
+    left_out = [found for found in report.decisions if found.reason == CommandReason.LEFT_OUT]
+    assert [found.subject for found in left_out] == [second.node_name]
+    assert left_out[0].message == f"pod default/{kept} has {labels.DO_NOT_DISRUPT}"
 
 
 def test_an_invalid_command_is_not_decided_again_at_once() -> None:

@@ -9,9 +9,9 @@ import msgspec
 from core import labels
 from core.disruption import disrupt
 from core.disruption.stored_targets import after_commands
-from core.disruption.validation import Validation
+from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.node_pool import Budget, Disruption
-from core.model.plan import Command, Move
+from core.model.plan import Command, Move, StoredDrain, StoredTarget
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
@@ -72,17 +72,43 @@ class TestValidation:
         assert found.nodes == command.nodes[1:]
         assert found.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
 
-    def test_nodes_of_a_target_with_launches_go_together_or_not_at_all(self) -> None:
-        """The new nodes were bought for the pods of all: for those of some, they may cost more than they save."""
+    def test_what_remains_of_a_target_with_launches_goes_if_it_pays(self) -> None:
+        """The new node was meant for the pods of two; for those of one, it still costs a quarter of what goes."""
         nodes = (a_node_of(LARGE, "a"), a_node_of(LARGE, "b"))
         pods = (pod_on("a", cpu="1500m"), pod_on("b", cpu="1500m"))
         command = self.command(world(*nodes, pods=pods))
         assert (command.method, set(command.nodes)) == ("repack", {"a", "b"})
-        assert command.replacements
-        kept = pod_on("b", cpu="1500m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = checked(command, world(*nodes, pods=(pods[0], kept)))
-        assert isinstance(found, Refusal)
-        assert labels.DO_NOT_DISRUPT in found.message
+        full = pod_on("b", "guard", cpu="14", annotations={labels.DO_NOT_DISRUPT: "true"})
+        found = checked(command, world(*nodes, pods=(*pods, full)))
+        assert isinstance(found, Command)
+        (planned,), (claim,) = command.replacements, found.replacements
+        assert (found.nodes, [move.pod for move in found.moves]) == (("a",), ["default/on-a"])
+        assert (claim.name, claim.pods) == (planned.name, ("default/on-a",))
+        assert planned.resources["cpu"] - claim.resources["cpu"] == 1500
+        assert found.savings == command.savings - 800_000_000, "node b stays and is paid for"
+
+    def test_what_remains_of_a_target_stays_where_its_new_nodes_are_not_paid_for(self) -> None:
+        """A dear node pays for the new one that pods of a cheap node share; without it, the cheap one would get dearer."""
+        nodes = (a_node_of(LARGE, "a"), a_node_of(SMALL, "b"))
+        pods = (pod_on("a", cpu="2500m"), pod_on("b", cpu="900m"))
+        (alone,) = disrupt(world(*nodes, pods=pods)).commands
+        (claim,) = alone.replacements
+        command = msgspec.structs.replace(
+            alone,
+            nodes=("a", "b"),
+            claims=("default-a", "default-b"),
+            replacements=(msgspec.structs.replace(claim, pods=("default/on-a", "default/on-b")),),
+            moves=(*alone.moves, Move("default/on-b", claim.name)),
+        )
+        full = pod_on("a", "guard", cpu="13", annotations={labels.DO_NOT_DISRUPT: "true"})
+        other = a_node_of(SMALL, "c")
+        now = world(*nodes, other, pods=(*pods, full, pod_on("c", cpu="100m")))
+        told = "the nodes that may still go do not pay for their new nodes"
+        rest = StoredTarget(
+            made_at=NOW, settings="", drains=(StoredDrain("c", 1, 1),), kept_price=0, drained_price=1, new_price=0
+        )
+        found = checked(command, msgspec.structs.replace(now, stored_target=rest))
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 
     def test_a_pod_became_protected(self) -> None:
         """An annotation that was added in between is respected."""
@@ -207,19 +233,19 @@ class TestSeveral:
     def test_drift_of_nodes_that_have_nothing_in_common_is_checked_in_one_world(self) -> None:
         snapshot, (first, second) = self.drifted_pair()
         validation = Validation([first, second], snapshot)
-        assert validation.check(first) == first
+        assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
-        assert validation.check(second) == second
+        assert validation.check(second) == ValidCommand(second)
 
     def test_budgets_count_what_was_carried_out_before(self) -> None:
         one = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
         snapshot, (first, second) = self.drifted_pair(node_pools=(one,))
         validation = Validation([first, second], snapshot)
-        assert validation.check(first) == first
-        assert validation.check(second) == second, "neither goes yet"
+        assert validation.check(first) == ValidCommand(first)
+        assert validation.check(second) == ValidCommand(second), "neither goes yet"
         validation.carry_out(first)
         assert validation.check(second) == Refusal(
-            CommandReason.VALIDATION_FAILED, "budgets no longer let 1 nodes go for Drifted"
+            CommandReason.VALIDATION_FAILED, "budgets let 0 of 1 nodes go for Drifted now"
         )
 
     def test_room_that_pods_of_an_earlier_command_take_is_taken(self) -> None:
@@ -239,7 +265,7 @@ class TestSeveral:
         )
         assert checked(second, snapshot) == second
         validation = Validation([first, second], snapshot)
-        assert validation.check(first) == first
+        assert validation.check(first) == ValidCommand(first)
         validation.carry_out(first)
         assert isinstance(validation.check(second), Refusal)
 

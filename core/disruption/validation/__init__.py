@@ -1,0 +1,1 @@
+"""Checks stored commands once more before they start."""
