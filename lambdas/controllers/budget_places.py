@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from core.disruption.budgets.node_pool_budgets import next_edge, places
+from core.disruption.budgets.budget_explanation import budget_explanation
+from core.disruption.budgets.node_pool_budgets import counted_nodes, going_nodes, next_edge, places
 from core.model.state_node import state_nodes
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock
@@ -48,3 +49,10 @@ class BudgetPlaces:
             budgets = (budget for pool in snapshot.node_pools for budget in pool.disruption.budgets)
             self._valid_until = next_edge(budgets, moment) or _NEVER
         return self._bounds
+
+    def explanation(self, pool: str) -> str:
+        """Return why a NodePool's budgets let no further claim leave: what they allow, who uses it, when they allow more."""
+        found = next(known for known in self._snapshot.node_pools if known.name == pool)
+        nodes = counted_nodes(self._snapshot, self._states).get(pool, 0)
+        going = going_nodes(self._snapshot, self._states).get(pool, [])
+        return budget_explanation(found, nodes, self._reason, going, self._clock.now())

@@ -13,7 +13,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import static_drift, terminate_first
 from core.disruption.simulation import Simulation
 from core.disruption.validation.command_part import part_of, paying_part
-from core.disruption.validation.qualified_nodes import qualified
+from core.disruption.validation.remaining_nodes import remaining_nodes
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
@@ -70,7 +70,7 @@ class Validation:
         return self._check(command, closed=())
 
     def _check(self, command: Command, *, closed: Collection[str]) -> ValidCommand | Refusal:
-        going, left_out = qualified(command, self._pass)
+        going, left_out = remaining_nodes(command, self._pass)
         if not going:
             return _refusal(next(iter(left_out.values())))
         if command.method in DIVISIBLE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,6 +10,7 @@ from datetime import timedelta
 from core.disruption.conditions.expiration import objections
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
+from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.budget_places import BudgetPlaces
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
@@ -41,11 +43,15 @@ class BudgetedTermination:
         message: Callable[[str], str],
         begun: Callable[[str], None] | None = None,
     ) -> None:
-        """Begin the terminations that nothing prevents; `begun` is called for each. An error affects one claim only."""
+        """Begin the terminations that nothing prevents; `begun` is called for each. An error affects one claim only.
+
+        For each NodePool whose budgets keep claims, one line of the report says which nodes use them and when they allow more.
+        """
         kept = objections(round_.view.snapshot, names)
         if not names:
             return
         places = BudgetPlaces(round_.view, self.reason, round_.clock)
+        waiting = Counter[str]()
 
         def terminate(name: str) -> None:
             if name in kept:
@@ -56,6 +62,11 @@ class BudgetedTermination:
                 if begun is not None:
                     begun(name)
                 return
+            else:
+                waiting[round_.view.claims[name].plan.node_pool] += 1
             round_.report.count(self.blocked_count)
 
         round_.each(names, terminate, subject=str)
+        for pool, nodes in sorted(waiting.items()):
+            explanation = f"{nodes} nodes wait for their turn: {places.explanation(pool)}"
+            round_.report.decide(DecisionKind.SKIP, pool, NodeReason.BUDGET, explanation)

@@ -113,9 +113,9 @@ def test_a_command_of_which_nothing_changed_is_the_same_object() -> None:
 
 def test_a_balanced_pool_asks_what_remains_for_its_saving_too() -> None:
     """The node that saves most stays: what the others save is little for the pods that they move."""
-    nodes = (a_node_of(LARGE, "dear"), *(a_node_of(SMALL, f"s{n}") for n in range(2)), a_node_of(LARGE, "host"))
+    nodes = (a_node_of(LARGE, "costly"), *(a_node_of(SMALL, f"s{n}") for n in range(2)), a_node_of(LARGE, "host"))
     pods = (
-        pod_on("dear", cpu="100m"),
+        pod_on("costly", cpu="100m"),
         *(pod_on(f"s{n}", f"p{n}-{i}", cpu="10m") for n in range(2) for i in range(9)),
         pod_on("host", cpu="100m", **GUARD),
     )
@@ -126,8 +126,8 @@ def test_a_balanced_pool_asks_what_remains_for_its_saving_too() -> None:
     command = Command(
         reason="Underutilized",
         method="repack",
-        nodes=("dear", "s0", "s1"),
-        claims=("default-dear", "default-s0", "default-s1"),
+        nodes=("costly", "s0", "s1"),
+        claims=("default-costly", "default-s0", "default-s1"),
     )
     part = part_of(command, going, snapshot)
     assert (part.nodes, part.savings) == (("s0", "s1"), sum(c.price for c in going))

@@ -88,7 +88,7 @@ class TestValidation:
         assert found.savings == command.savings - 800_000_000, "node b stays and is paid for"
 
     def test_what_remains_of_a_target_stays_where_its_new_nodes_are_not_paid_for(self) -> None:
-        """A dear node pays for the new one that pods of a cheap node share; without it, the cheap one would get dearer."""
+        """An expensive node pays for the new one that pods of a cheap node share; the cheap one alone would not."""
         nodes = (a_node_of(LARGE, "a"), a_node_of(SMALL, "b"))
         pods = (pod_on("a", cpu="2500m"), pod_on("b", cpu="900m"))
         (alone,) = disrupt(world(*nodes, pods=pods)).commands

@@ -13,7 +13,7 @@ from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 
 
-def qualified(command: Command, fresh: DisruptionPass) -> tuple[list[Candidate], dict[str, str]]:
+def remaining_nodes(command: Command, fresh: DisruptionPass) -> tuple[list[Candidate], dict[str, str]]:
     """Return the command's nodes that pods, pools and budgets still let go for its reason; and node → why, for the others."""
     by_claim = {c.claim.name: c for c in fresh.survey.candidates}
     named = list(zip(command.claims, command.nodes, strict=True))

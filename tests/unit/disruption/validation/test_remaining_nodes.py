@@ -6,7 +6,7 @@ import msgspec
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.validation.qualified_nodes import qualified
+from core.disruption.validation.remaining_nodes import remaining_nodes
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.snapshot import Options, Snapshot
@@ -26,7 +26,7 @@ def fleet(budget: str = "100%", **annotations: dict[str, str]) -> Snapshot:
 
 def asked(snapshot: Snapshot) -> tuple[list[str], dict[str, str]]:
     """The nodes that go, and why the others stay."""
-    going, left_out = qualified(DRIFT, DisruptionPass(snapshot))
+    going, left_out = remaining_nodes(DRIFT, DisruptionPass(snapshot))
     return [candidate.name for candidate in going], left_out
 
 
