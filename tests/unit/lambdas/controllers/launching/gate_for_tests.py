@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from core.lifecycle.records import ClaimRecord
+from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from lambdas.controllers.launching.claim_record import requested
@@ -53,3 +54,9 @@ class World:
 def admitted(found: Admission | Refusal) -> Admission:
     assert isinstance(found, Admission)
     return found
+
+
+def refusal(found: Admission | Refusal) -> str:
+    assert isinstance(found, Refusal)
+    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
+    return found.message

@@ -11,13 +11,12 @@ from core.launch.denials.scope import DenialScope
 from core.launch.denials.subnets import subnet_key
 from core.model.catalogue import OfferingKey
 from core.model.values.requirements import Requirement
-from core.reasons.claim import ClaimReason
 from core.reasons.refusal import Refusal
 from lambdas.controllers.launching.launch_gate import NO_CAPACITY, Admission
 from lambdas.ports import RefusedOffering, TransientError
 from lambdas.run_report import RunReport
 from tests.builders import NOW
-from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted
+from tests.unit.lambdas.controllers.launching.gate_for_tests import CALL, World, admitted, refusal
 
 
 @pytest.fixture
@@ -119,77 +118,6 @@ def test_refusals_on_the_way_to_a_launch_are_remembered(world: World) -> None:
     assert other in left
 
 
-def test_after_a_pause_one_launch_of_all_clusters_tries(world: World) -> None:
-    """Otherwise, every cluster of the account asks for what was sold out in the moment in which its pause ends."""
-    world.refused_a_while_ago()
-    assert admitted(world.admit()).offerings == world.record.offerings
-    found = world.of_another_cluster().admit(world.record, world.node_class, NOW)
-    assert isinstance(found, Refusal)
-    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
-
-
-def test_what_another_launch_tries_is_left_out(world: World) -> None:
-    """It has other offerings, so it need not wait."""
-    world.rows.refused[world.first.key] = NOW
-    assert world.first in admitted(world.admit()).offerings
-    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW)).offerings
-    assert other == tuple(offering for offering in world.record.offerings if offering != world.first)
-
-
-def test_what_was_tried_and_launched_is_open_to_all(world: World) -> None:
-    """Otherwise, the second node of a burst waits for the next pause."""
-    world.refused_a_while_ago()
-    admission = admitted(world.admit())
-    world.gate.succeeded(world.record, world.node_class, admission, {world.first.key}, (), NOW, RunReport())
-    assert world.first.key not in world.rows.refused
-    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW))
-    assert other.offerings == world.record.offerings
-    assert world.first.key not in other.probe.offerings
-
-
-def test_what_was_tried_and_refused_is_avoided_by_all(world: World) -> None:
-    world.refused_a_while_ago()
-    admission = admitted(world.admit())
-    refused = [RefusedOffering(world.first.key, "InsufficientInstanceCapacity")]
-    world.gate.learn(world.record, world.node_class, admission, refused, CALL, NOW, RunReport())
-    other = admitted(world.of_another_cluster().admit(world.record, world.node_class, NOW))
-    assert world.first not in other.offerings
-    assert len(other.offerings) == len(world.record.offerings) - 1, "what EC2 did not come to is tried by the next"
-
-
-def test_a_trial_whose_answer_is_lost_ends_by_itself(world: World) -> None:
-    """The function may have ended before EC2 answered."""
-    world.refused_a_while_ago()
-    assert isinstance(world.admit(), Admission)
-    assert isinstance(world.admit(NOW + PROBE / 2), Refusal)
-    assert admitted(world.admit(NOW + PROBE)).offerings == world.record.offerings
-
-
-def test_a_claim_that_waits_for_a_denial_tries_nothing(world: World) -> None:
-    """Otherwise, it keeps all clusters from offerings that it does not ask for."""
-    world.refused_a_while_ago()
-    world.learn("UnauthorizedOperation")
-    later = NOW + FIRST_PAUSE
-    admitted(world.admit(later))
-    world.rows.probed.clear()
-    assert isinstance(world.admit(later), Refusal)
-    assert world.rows.probed == {}
-
-
-def test_a_confined_launch_takes_nobodys_turn(world: World) -> None:
-    """What it is refused is not written for others, and they would wait for its answer."""
-    world.refused_a_while_ago()
-    world.node_class["spec"] = {**world.node_class["spec"], "placementGroupSelector": {"name": "cluster"}}
-    assert admitted(world.admit()).offerings == world.record.offerings
-    assert world.rows.probed == {}
-
-
-def refusal(found: Admission | Refusal) -> str:
-    assert isinstance(found, Refusal)
-    assert found.reason is ClaimReason.LAUNCH_HELD_BACK
-    return found.message
-
-
 class TestAClaimThatIsHeldBack:
     """It says what it waits for: its pods show the message."""
 
@@ -249,7 +177,8 @@ def test_what_is_not_denied_is_asked_for_first_and_nothing_is_tried_again(world:
 def test_a_claim_with_min_values_asks_for_all_its_offerings(world: World) -> None:
     """Fewer instance types might violate minValues, and EC2 skips what it has not."""
     counted = Requirement.of(labels.INSTANCE_TYPE, "In", ("m5.large",), 1)
-    plan = msgspec.structs.replace(world.record.plan, requirements=(counted,))
+    uncounted = Requirement.one_of(labels.OS, "linux")
+    plan = msgspec.structs.replace(world.record.plan, requirements=(counted, uncounted))
     world.record = msgspec.structs.replace(world.record, plan=plan)
     world.rows.refused = {world.first.key: NOW + FIRST_PAUSE}
     found = admitted(world.admit())
@@ -278,12 +207,13 @@ class TestInstancesThatEndedWhileTheyStarted:
         found = Admission(world.record.offerings, tuple(world.rows.denials.values()))
         assert (found.tries, found.is_try) == (("Server.InsufficientInstanceCapacity",), False)
 
-    def test_elsewhere_are_not_tried_by_this_launch(self, world: World) -> None:
+    @pytest.mark.parametrize(("zone", "tries"), [("", (CODE,)), ("elsewhere", ())])
+    def test_in_any_zone_of_a_launch_are_tried_by_it(self, world: World, zone: str, tries: tuple[str, ...]) -> None:
         world.learn(self.CODE)
         (denial,) = world.rows.denials.values()
-        elsewhere = msgspec.structs.replace(denial, scope=DenialScope(zones=("elsewhere",)))
-        found = Admission(world.record.offerings, (elsewhere,))
-        assert (found.tries, found.is_try) == ((), False)
+        there = msgspec.structs.replace(denial, scope=DenialScope(zones=(zone or world.first.zone,)))
+        found = Admission(world.record.offerings, (there,))
+        assert (found.tries, found.is_try) == (tries, bool(tries))
 
     def test_are_nothing_that_other_denials_say(self, world: World) -> None:
         world.learn("UnauthorizedOperation")
@@ -328,7 +258,12 @@ class TestATableThatDoesNotAnswer:
 
 @pytest.mark.parametrize(
     ("code", "kept"),
-    [("VcpuLimitExceeded", True), ("MaxSpotInstanceCountExceeded", True), ("UnauthorizedOperation", False)],
+    [
+        ("VcpuLimitExceeded", True),
+        ("MaxSpotInstanceCountExceeded", True),
+        ("UnauthorizedOperation", False),
+        ("InsufficientInstanceCapacity", False),
+    ],
 )
 def test_quotas_met_on_the_way_to_a_launch_are_remembered(code: str, *, kept: bool, world: World) -> None:
     """Another capacity type was launched; the quota stays short for the next launch."""
@@ -344,5 +279,37 @@ def test_a_quota_that_the_launch_itself_used_is_not_short(world: World) -> None:
     other = world.record.offerings[1]
     refused = [RefusedOffering(world.first.key, "MaxSpotInstanceCountExceeded")]
     admission = Admission(world.record.offerings, ())
-    world.gate.succeeded(world.record, world.node_class, admission, {other.key}, refused, NOW, RunReport())
+    launched = {other.key, OfferingKey(other.instance_type, other.zone, labels.ON_DEMAND)}
+    world.gate.succeeded(world.record, world.node_class, admission, launched, refused, NOW, RunReport())
     assert world.rows.denials == {}
+
+
+def test_one_of_several_instances_disproves_what_was_denied(world: World) -> None:
+    world.learn("VcpuLimitExceeded")
+    later = NOW + FIRST_PAUSE
+    launched = {world.first.key, OfferingKey("p5.48xlarge", "zone", labels.ON_DEMAND)}
+    admission = admitted(world.admit(later))
+    world.gate.succeeded(world.record, world.node_class, admission, launched, (), later, RunReport())
+    assert world.rows.denials == {}
+
+
+def test_refusals_for_one_reason_count_once_in_whatever_order_ec2_names_them(world: World) -> None:
+    codes = ("UnauthorizedOperation", "VcpuLimitExceeded", "UnauthorizedOperation")
+    refused = [RefusedOffering(o.key, code) for o, code in zip(world.record.offerings, codes, strict=False)]
+    admission = Admission(world.record.offerings, ())
+    world.gate.learn(world.record, world.node_class, admission, refused, CALL, NOW, RunReport())
+    assert {code: denial.in_vain for (_, code), denial in world.rows.denials.items()} == dict.fromkeys(codes, 1)
+    assert len(refused) == 3
+
+
+def test_a_retry_of_all_denials_in_its_way_is_one_for_each(world: World) -> None:
+    """Each of them keeps some of the offerings from the claim; while it tries, no other claim does."""
+    for code in ("UnauthorizedOperation", "VcpuLimitExceeded"):
+        world.learn(code)
+    zone = world.first.zone
+    others = tuple(sorted({offering.zone for offering in world.record.offerings} - {zone}))
+    for (key, denial), zones in zip(sorted(world.rows.denials.items()), ((zone,), others), strict=True):
+        world.rows.denials[key] = msgspec.structs.replace(denial, scope=DenialScope(zones=zones))
+    later = NOW + FIRST_PAUSE
+    assert admitted(world.admit(later)).offerings == world.record.offerings
+    assert {denial.probing_until for denial in world.rows.denials.values()} == {later + PROBE}
