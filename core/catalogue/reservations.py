@@ -31,7 +31,8 @@ def with_reservations(
     """
     by_class = dict(catalogue.by_node_class)
     for manifest in node_classes:
-        if not (manifest.get("status") or {}).get("capacityReservations"):
+        status = manifest.get("status")
+        if not isinstance(status, Mapping) or not status.get("capacityReservations"):
             continue
         try:
             node_class = read_node_class(manifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from core.api.objects import mapping, sequence
 from core.model.catalogue import OfferingKey
 
 _ANY: Final = "*"
@@ -33,6 +34,6 @@ def closed_zones(subnets: Iterable[tuple[str, str]], refused: Iterable[OfferingK
 
 
 def subnets_of(node_class: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return (subnet id, zone) of what an EC2NodeClass manifest resolves to."""
-    found = (node_class.get("status") or {}).get("subnets") or ()
-    return tuple((str(subnet.get("id", "")), str(subnet.get("zone", ""))) for subnet in found)
+    """Return (subnet id, zone) of what an EC2NodeClass manifest resolves to; others may write anything into its status."""
+    found = map(mapping, sequence(mapping(node_class.get("status")).get("subnets")))
+    return tuple((str(subnet.get("id", "")), str(subnet.get("zone", ""))) for subnet in found if subnet)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from core.api.objects import generation_of, name_of
+from core.api.objects import generation_of, mapping, name_of, sequence
 from core.manifests.wire.api_resources import Resource
 from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
 
@@ -25,7 +25,7 @@ class Present(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, kind: Resource, obj: JsonObject) -> Present:
         """The object of a cluster-wide kind, as listed."""
-        return cls(kind, name_of(obj), "", generation_of(obj), obj.get("status") or {})
+        return cls(kind, name_of(obj), "", generation_of(obj), mapping(obj.get("status")))
 
 
 class StatusWriter:
@@ -50,7 +50,8 @@ class StatusWriter:
 
     def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
         """Merge the new conditions with those of other writers; a condition with an unchanged status keeps its time."""
-        conditions = {str(found.get("type")): found for found in present.status.get("conditions") or ()}
+        written = map(mapping, sequence(present.status.get("conditions")))  # others may write anything there
+        conditions = {str(found["type"]): found for found in written if "type" in found}
         now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for entry in wanted:
             before = conditions.get(entry["type"]) or {}

@@ -85,3 +85,10 @@ def test_a_class_without_reservations_keeps_the_very_types() -> None:
 def test_places_are_written_as_they_are_read() -> None:
     (found,) = offerings({}, written_places({"cr-2": 1, "cr-1": 7}))
     assert found.reservation_capacity == 7
+
+
+@pytest.mark.parametrize("status", ["x", 5, True, ["x"]])
+def test_a_status_that_is_no_status_has_no_reservations(status: object) -> None:
+    """One such class stopped every plan."""
+    catalogue = Catalogue((a_type("m5.large"),))
+    assert with_reservations(catalogue, [{**a_class_manifest(), "status": status}], {}, NOW) == catalogue

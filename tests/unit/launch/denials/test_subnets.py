@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_key, subnets_of
 from core.model.catalogue import OfferingKey
 
@@ -24,3 +26,9 @@ def test_an_unresolved_class_closes_nothing() -> None:
     assert subnets_of({"metadata": {"name": "default"}}) == ()
     assert closed_zones((), {subnet_key("subnet-a1")}) == frozenset()
     assert subnets_of({"status": {"subnets": [{"id": "s", "zone": "a"}]}}) == (("s", "a"),)
+
+
+@pytest.mark.parametrize("status", ["x", 5, {"subnets": 5}, {"subnets": "x"}, {"subnets": [None, [1], {}]}])
+def test_a_status_that_is_no_status_has_no_subnets(status: object) -> None:
+    """One such class stopped every plan."""
+    assert subnets_of({"status": status}) == ()

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.resting.reconciliation_rest import versions
-from lambdas.controllers.status.status_writer import _replacing, condition
+from lambdas.controllers.status.status_writer import Present, StatusWriter, _replacing, condition
+from tests.builders import a_class_manifest
+from tests.fakes.lab import Lab
 
 
 def an_object(name: str, version: str, uid: str = "u") -> dict[str, Any]:
@@ -55,3 +58,14 @@ def test_a_condition_has_the_reason_that_is_usual_for_its_status(status: str, gi
         "reason": reason,
         "message": "why",
     }
+
+
+@pytest.mark.parametrize("status", ["x", 5, {"conditions": 5}, {"conditions": ["x", None, {"status": "True"}]}])
+def test_a_status_that_is_no_status_is_replaced(status: object) -> None:
+    """Its own writer raised an error in every round, so the object kept it for ever."""
+    lab = Lab()
+    lab.kubernetes.put({**a_class_manifest("strange", metadata={"generation": 1}), "status": status})
+    present = Present.of(kinds.EC2_NODE_CLASSES, lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "strange"))
+    assert StatusWriter(lab.kubernetes, lab.clock).write(present, {"conditions": [condition("Ready", "True")]})
+    (found,) = lab.kubernetes.raw(kinds.EC2_NODE_CLASSES, "strange")["status"]["conditions"]
+    assert (found["type"], found["status"]) == ("Ready", "True")
