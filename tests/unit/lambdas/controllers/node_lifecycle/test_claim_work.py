@@ -30,6 +30,21 @@ def test_a_claim_with_many_steps_is_checked_again_at_once(lab: Lab, monkeypatch:
     assert (message["claim"], delay) == (lab.claim.name, claim_work.SOON)
 
 
+def test_a_claim_without_a_next_step_is_neither_written_nor_checked_again(lab: Lab) -> None:
+    before = lab.claim
+    lab.execute(work_on_claim(before.name, lab.clock.now()))
+    assert (lab.claim, lab.work.sent) == (before, [])
+
+
+def test_a_series_of_checks_ends_where_a_longer_one_goes_on(lab: Lab) -> None:
+    lab.kubernetes.protected = {"default/p"}
+    lab.interrupt()
+    lab.tick()
+    lab.work.take()
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now(), checked_for=timedelta(minutes=1)))
+    assert lab.work.sent == []
+
+
 def test_a_node_carries_what_its_claim_was_launched_from(lab: Lab) -> None:
     """From these annotations a lost row is rebuilt, and drift is found."""
     written = lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["metadata"]["annotations"]
