@@ -85,19 +85,19 @@ class Simulator:
         self, leaving: Collection[Candidate], meant: Collection[Move], closed: Collection[str], *, consolidation: bool
     ) -> SchedulingResults:
         planner = self._planner.pinned([candidate.name for candidate in leaving])
-        context, seats = planner.context, dict[int, list[tuple[int, int]]]()
+        context, slots = planner.context, dict[int, list[tuple[int, int]]]()
         pods = {pod.key: pod for candidate in leaving for pod in candidate.state.pods}
         for move in sorted(meant):
             if move.pod in pods and move.to in context.positions:
-                seat = (context.positions[move.to], 1)
-                seats.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(seat)
+                slot = (context.positions[move.to], 1)
+                slots.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(slot)
         going = frozenset(context.positions[candidate.name] for candidate in leaving)
         return planner.drained(
             Drains(
                 leaving=going if consolidation else frozenset(),
                 hurried=frozenset() if consolidation else going,
                 closed=frozenset(context.positions[name] for name in closed),
-                seats=seats,
+                slots=slots,
             )
         ).results
 
@@ -135,6 +135,6 @@ class ReplacementNames:
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
         # Keyed by pod, not by node: a node that an earlier command launches may have the name that the planner gave
         # a claim.
-        seats = {pod: claim.name for claim in claims for pod in claim.pods}
-        moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
+        slots = {pod: claim.name for claim in claims for pod in claim.pods}
+        moves = tuple(msgspec.structs.replace(m, to=slots.get(m.pod, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from core.model.plan import Command, StoredNewNode, StoredSeats, StoredTarget
+from core.model.plan import Command, StoredNewNode, StoredSlots, StoredTarget
 from core.model.pod import Pod, PodSpec
 
 VERSION: Final = 1
@@ -65,7 +65,7 @@ def after_commands(
 ) -> StoredTarget | None:
     """Return the rest of a target after these of its commands have started; None if no node remains to go.
 
-    Their seats are removed; a new node that they launch becomes an existing node, with seats for pods of later waves.
+    Their slots are removed; a new node that they launch becomes an existing node, with slots for pods of later waves.
 
     Args:
         target: The target that the commands were decided with.
@@ -79,9 +79,9 @@ def after_commands(
         return None
     taken = _taken(commands, pods)
     launched = {claim.name: claim.price for command in commands for claim in command.replacements}
-    seats = [one for one in target.seats if one.node not in gone]
-    seats += [
-        StoredSeats(kind, name, count)
+    slots = [one for one in target.slots if one.node not in gone]
+    slots += [
+        StoredSlots(kind, name, count)
         for new in target.new_nodes
         if new.name in launched
         for name in (names.get(new.name, new.name),)
@@ -94,7 +94,7 @@ def after_commands(
         kept_price=target.kept_price + sum(launched.values()),
         drained_price=sum(drain.price for drain in drains),
         new_price=target.new_price - sum(price for name, price in launched.items()),
-        seats=tuple(_less(sorted(seats), renamed)),
+        slots=tuple(_less(sorted(slots), renamed)),
         new_nodes=tuple(_rest_of(new, taken) for new in target.new_nodes if new.name not in launched),
     )
 
@@ -106,11 +106,11 @@ def _taken(commands: Sequence[Command], pods: Iterable[Pod]) -> Counter[tuple[st
     return Counter((kinds.of(pod), to[pod.key]) for pod in pods if pod.key in to)
 
 
-def _less(seats: Collection[StoredSeats], taken: Mapping[tuple[str, str], int]) -> Iterable[StoredSeats]:
-    for one in seats:
+def _less(slots: Collection[StoredSlots], taken: Mapping[tuple[str, str], int]) -> Iterable[StoredSlots]:
+    for one in slots:
         left = one.pods - taken.get((one.kind, one.node), 0)
         if left > 0:
-            yield StoredSeats(one.kind, one.node, left)
+            yield StoredSlots(one.kind, one.node, left)
 
 
 def _rest_of(new: StoredNewNode, taken: Mapping[tuple[str, str], int]) -> StoredNewNode:

@@ -166,7 +166,7 @@ class StoredDrain(msgspec.Struct, frozen=True, array_like=True):
     worth: int
 
 
-class StoredSeats(msgspec.Struct, frozen=True, order=True, array_like=True):
+class StoredSlots(msgspec.Struct, frozen=True, order=True, array_like=True):
     """Places for pods of one kind on one existing node; `kind` is a short digest."""
 
     kind: str
@@ -198,7 +198,7 @@ class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
         kept_price: Nano-dollars per hour of the candidates that stay.
         drained_price: Nano-dollars per hour of `drains`.
         new_price: Nano-dollars per hour of `new_nodes`.
-        seats: Places on existing nodes.
+        slots: Places on existing nodes.
         new_nodes: The nodes still to be launched.
     """
 
@@ -208,7 +208,8 @@ class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
     kept_price: int
     drained_price: int
     new_price: int
-    seats: tuple[StoredSeats, ...] = ()
+    slots: tuple[StoredSlots, ...] = msgspec.field(default=(), name="seats")
+    """Stored rows and ledgers have the name `seats`."""
     new_nodes: tuple[StoredNewNode, ...] = ()
 
     @property

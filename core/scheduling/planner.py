@@ -51,13 +51,13 @@ class Drains(msgspec.Struct, frozen=True, kw_only=True):
         leaving: Nodes whose pods must avoid nodes that `consolidateAfter` still protects.
         hurried: Nodes that leave at any cost, whose pods may go anywhere.
         closed: Nodes that stay and take no pods, since they leave later.
-        seats: Pod group → nodes and how many of its pods each takes.
+        slots: Pod group → nodes and how many of its pods each takes.
     """
 
     leaving: frozenset[int] = frozenset()
     hurried: frozenset[int] = frozenset()
     closed: frozenset[int] = frozenset()
-    seats: dict[int, list[tuple[int, int]]] = {}
+    slots: dict[int, list[tuple[int, int]]] = {}
 
 
 class Planner:
@@ -318,7 +318,7 @@ def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) 
     calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
     queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
     closed = context.leaving | gone | drains.closed
-    solution = GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run()
+    solution = GreedyScheduler(context, queue, closed, frozenset(pods), first, slots=drains.slots).run()
     return solution.settle_commitments(), hurried + calm
 
 

@@ -68,8 +68,8 @@ def report(world: World, pytestconfig: pytest.Config) -> Iterator[Report]:
 
     collected = Report()
     yield collected
-    book = world.book_now()
-    collected.refused, collected.used = sorted(book.refused), sorted(book.used)
+    audit_record = world.read_audit_record()
+    collected.refused, collected.used = sorted(audit_record.refused), sorted(audit_record.used)
     collected.add_invocations(world.functions.invocations)
     suite = pytestconfig.pluginmanager.get_plugin(Suite.__name__)
     assert isinstance(suite, Suite)

@@ -154,7 +154,7 @@ class Play:
             for launch in self.world.planned.launches.values()
             if any(pod.partition("/")[0] in self._namespaces for pod in launch.pods)
         ]
-        created = self.world.book.pods_created
+        created = self.world.audit_record.pods_created
         measured = {pod: at for pod, at in created.items() if not pod.startswith(tuple(self._unmeasured))}
         return seconds_to_launch(mine, measured)
 
@@ -260,7 +260,7 @@ def play_together(
         thread.start()
     for thread in threads:
         thread.join()
-    world.book_now()
+    world.read_audit_record()
     forgiven = {one for playing in plays.values() for one in playing.forgiven}
     failures = list(_failures(world, world.functions.invocations[began:], forgiven))
     for name, playing in plays.items():

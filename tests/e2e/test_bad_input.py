@@ -65,10 +65,10 @@ def test_an_endpoint_that_leads_nowhere(waiting: World) -> None:
 
 def test_a_token_that_rbac_refuses(waiting: World) -> None:
     """If this failed, a missing ClusterRoleBinding would be taken for an empty cluster."""
-    before = Counter(waiting.book_now().refused)
+    before = Counter(waiting.read_audit_record().refused)
     with entries(waiting, ("nobody",)):
         assert_refused(waiting, "DeniedError", "kube:list", "403", "forbidden")
-    waiting.book_now().refused = before  # refused on purpose: no verb is missing
+    waiting.read_audit_record().refused = before  # refused on purpose: no verb is missing
 
 
 def test_a_role_without_an_access_entry(waiting: World) -> None:

@@ -76,7 +76,7 @@ class World(Together):
 
     Attributes:
         admin: The cluster's administrator.
-        book: What the audit log says.
+        audit_record: What the audit log says.
         planned: What the functions planned.
 
     `dynamodb` is the address of a DynamoDB Local that is shared with others; without it the world has its own. `hollow` is
@@ -117,13 +117,13 @@ class World(Together):
         """Run a function as its schedule would, now."""
         return self.pump.wake(name)
 
-    def book_now(self) -> AuditRecord:
+    def read_audit_record(self) -> AuditRecord:
         """Return the audit log written so far."""
         with self._reading:
-            self.book.read()
-            if WRITES_EVENTS not in self.book.used and self.admin.list("events", fields=OUR_EVENTS):
-                self.book.used[WRITES_EVENTS] += 1
-        return self.book
+            self.audit_record.read()
+            if WRITES_EVENTS not in self.audit_record.used and self.admin.list("events", fields=OUR_EVENTS):
+                self.audit_record.used[WRITES_EVENTS] += 1
+        return self.audit_record
 
     def commands(self) -> tuple[CommandRecord, ...]:
         """The disruption commands under way."""
@@ -184,7 +184,7 @@ class World(Together):
         volumes = VolumeProvisioner(self.admin)
         volumes.start()
         self.opened.callback(volumes.close)
-        self.book = AuditRecord(
+        self.audit_record = AuditRecord(
             self.control_plane.audit_log, frozenset(map(cluster_role.group_of, cluster_role.RULES_OF))
         )
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)

@@ -13,6 +13,7 @@ METAPHORS = frozenset(
     [
         "accounts",
         "anew",
+        "book",
         "books",
         "carrying",
         "census",
@@ -28,7 +29,9 @@ METAPHORS = frozenset(
         "party",
         "rents",
         "rivals",
+        "seat",
         "seating",
+        "seats",
         "tally",
         "thought",
     ]

@@ -1,6 +1,6 @@
 """Checks the commands of a small fleet in order, each against the snapshot that the earlier ones leave.
 
-A target is valid as a whole and every seat is final. This check adds the rules for single commands: Karpenter's, and those for
+A target is valid as a whole and every slot is final. This check adds the rules for single commands: Karpenter's, and those for
 a cluster that already violates its own rules. For a small fleet it takes milliseconds.
 """
 
@@ -54,7 +54,7 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     if len(going) < len(command.nodes):
         return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
-    meant = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a seat keeps its domain
+    meant = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
     simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=meant)
     if simulation.stranded:
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)

@@ -17,7 +17,7 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
 from core.disruption.target.realization import Realization
-from core.disruption.target.seat_assignment import SeatAssignment
+from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.stored_target_check import continued, kept_by, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import TOGETHER_ONLY, WaveObjection, WaveOutcome, refuse_the_rest
@@ -150,8 +150,8 @@ class TargetDecision:
         return max(len(self._pass.survey.candidates) if number is None else number for number in left)
 
     def _cut(self, target: Target) -> list[Command]:
-        book = SeatAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
-        cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.worth)
+        slots = SlotAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
+        cutter = WaveCutter(self._pass, target.fleet, target.realization, slots, target.worth)
         found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
         self._objections = dict(cutter.objections)
         if len(target.fleet.candidates) > SMALL:

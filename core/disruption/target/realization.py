@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.planned_seats import PlannedSeats
+from core.disruption.target.planned_slots import PlannedSlots
 from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import PlannedClaim
 from core.packing.problem import Bools, Ints
@@ -78,7 +78,7 @@ class Realizations:
         self.homeless: set[int] = set()
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
-    def of(self, keeps: Bools, meant: PlannedSeats | None, budget: SearchBudget | None) -> Realization:
+    def of(self, keeps: Bools, meant: PlannedSlots | None, budget: SearchBudget | None) -> Realization:
         """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end."""
         keeps = keeps.copy()
         for _ in range(REPAIRS_MAX):
@@ -96,7 +96,7 @@ class Realizations:
         nothing = np.ones_like(keeps)
         return self._realization(nothing, self._drained(nothing, None).results)
 
-    def _drained(self, keeps: Bools, meant: PlannedSeats | None) -> DrainedFleet[SchedulingResults]:
+    def _drained(self, keeps: Bools, meant: PlannedSlots | None) -> DrainedFleet[SchedulingResults]:
         """Return the scheduler's result for one choice."""
         fleet, rows = self._fleet, self._fleet.rows
         self.asked += 1
@@ -105,7 +105,7 @@ class Realizations:
             leaving=frozenset(rows.positions(goes & ~fleet.must_go)),
             hurried=frozenset(rows.positions(goes & fleet.must_go)),
             closed=fleet.closed,
-            seats=meant.seats(keeps) if meant is not None and goes.any() else {},
+            slots=meant.slots(keeps) if meant is not None and goes.any() else {},
         )
         return fleet.planner.drained(drains)
 
@@ -113,7 +113,7 @@ class Realizations:
         self,
         found: Realization,
         drained: DrainedFleet[SchedulingResults],
-        meant: PlannedSeats | None,
+        meant: PlannedSlots | None,
         budget: SearchBudget | None,
     ) -> Realization:
         """Return the result with the intended new nodes, or else with new nodes packed within the budget."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from core.disruption.stored_targets import PodKinds
 from core.disruption.target.move_price import dial
-from core.disruption.target.planned_seats import StoredTargetSeats
+from core.disruption.target.planned_slots import StoredTargetSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
-from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from core.model.snapshot import Snapshot
 from core.packing.problem import Bools
 from core.reasons.target import TargetReason
@@ -42,7 +42,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     """Return the rest of a stored target in the present snapshot.
 
     Nodes that are gone, are protected or empty meanwhile are left out, those that have drifted meanwhile are added; pods whose
-    seats are taken get others.
+    slots are taken get others.
     """
     drains = {drain.node: drain for drain in stored.drains}
     keeps = kept_by(stored, fleet)
@@ -55,7 +55,7 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
     if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
-    meant = StoredTargetSeats(fleet, stored)
+    meant = StoredTargetSlots(fleet, stored)
     found = realizations.of(keeps, meant, None)
     saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
     part, whole = SAVING_LOST
@@ -89,11 +89,11 @@ def stored(
     realization, prices = found.realization, fleet.prices
     kinds, pods = PodKinds(), {pod.key: pod for pods in fleet.rows.pods for pod in pods}
     kind_of = {key: kinds.of(pods[key]) for key in realization.results.displaced if key in pods}
-    seats: dict[tuple[str, str], int] = {}
+    slots: dict[tuple[str, str], int] = {}
     for binding in realization.results.plan.bindings:
         if binding.pod in kind_of:
             place = (kind_of[binding.pod], binding.node)
-            seats[place] = seats.get(place, 0) + 1
+            slots[place] = slots.get(place, 0) + 1
     drains = [
         StoredDrain(candidate.name, int(prices[node]), round(float(found.worth[node])))
         for node, candidate in enumerate(fleet.candidates)
@@ -106,7 +106,7 @@ def stored(
         kept_price=int(prices[realization.keeps].sum()),
         drained_price=sum(drain.price for drain in drains),
         new_price=sum(claim.price for claim in claims),
-        seats=tuple(StoredSeats(kind, node, count) for (kind, node), count in sorted(seats.items())),
+        slots=tuple(StoredSlots(kind, node, count) for (kind, node), count in sorted(slots.items())),
         new_nodes=tuple(StoredNewNode(name=claim.name, pods=_counted(claim, kind_of)) for claim in claims),
     )
 

@@ -23,7 +23,7 @@ class WaveObjection(NamedTuple):
     message: str
 
 
-NO_SEATS: Final = WaveObjection(
+NO_SLOTS: Final = WaveObjection(
     NodeReason.PODS_UNSCHEDULABLE, "the places for its pods are not open yet: pods of spot nodes have no others"
 )
 NO_LIMITS: Final = WaveObjection(

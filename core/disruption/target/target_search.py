@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from core.disruption.target.planned_seats import PlannedSeats, ProgramSeats
+from core.disruption.target.planned_slots import PlannedSlots, ProgramSlots
 from core.disruption.target.realization import Realization, Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.packing.problem import Bools, Floats, Ints
@@ -53,7 +53,7 @@ class FoundTarget:
     """
 
     realization: Realization
-    meant: PlannedSeats
+    meant: PlannedSlots
     worth: Floats
 
 
@@ -81,7 +81,7 @@ class TargetSearch:
             drains_max: NodePool → how many of its nodes may go in total; None for any number.
         """
         solved = self.solved(drains_max)
-        meant = ProgramSeats(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
+        meant = ProgramSlots(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
         is_small = len(keeps) <= SMALL
@@ -123,7 +123,7 @@ class TargetSearch:
     def _climbed(
         self,
         best: Realization,
-        meant: PlannedSeats,
+        meant: PlannedSlots,
         keeps: Bools,
         budget: SearchBudget,
         drains_max: dict[str, int] | None,
@@ -153,7 +153,7 @@ class TargetSearch:
         self,
         best: Realization,
         choice: Bools,
-        meant: PlannedSeats,
+        meant: PlannedSlots,
         asked: set[bytes],
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,

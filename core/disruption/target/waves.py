@@ -1,4 +1,4 @@
-"""Divides a target into waves: nodes that may go together and whose pods take only final seats, so that no pod moves twice."""
+"""Divides a target into waves: nodes that may go together and whose pods take only final slots, so that no pod moves twice."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.realization import Realization
-from core.disruption.target.seat_assignment import SeatAssignment
+from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import TargetFleet
-from core.disruption.target.target_refusals import NO_LIMITS, NO_SEATS, TOO_DEAR, WaveObjection
+from core.disruption.target.target_refusals import NO_LIMITS, NO_SLOTS, TOO_DEAR, WaveObjection
 from core.disruption.target.target_search import SMALL
 from core.disruption.target.wave_budgets import WaveBudgets
 from core.disruption.target.wave_commands import components, wave_commands
@@ -24,8 +24,8 @@ WAVES_MAX: Final = 400
 PARTNERS_MAX: Final = 3
 """The most partners: nodes that join others which alone do not pay for their new nodes, or a spot node with few types."""
 
-OPEN_SEAT: Final = 4_000_000
-"""Bonus in the ranking of nodes for each seat that is open already, in nano-dollars per hour."""
+OPEN_SLOT: Final = 4_000_000
+"""Bonus in the ranking of nodes for each slot that is open already, in nano-dollars per hour."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class WaveCutter:
         disruption_pass: DisruptionPass,
         fleet: TargetFleet,
         found: Realization,
-        book: SeatAssignment,
+        slots: SlotAssignment,
         worth: Floats,
     ) -> None:
         """Prepare a target.
@@ -64,11 +64,11 @@ class WaveCutter:
             disruption_pass: The budgets and the commands decided so far.
             fleet: The candidates.
             found: Where the drained pods go.
-            book: Their seats.
+            slots: The slots for these pods.
             worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour.
         """
         self._fleet = fleet
-        self._book = book
+        self._slots = slots
         self._budgets = WaveBudgets(disruption_pass)
         self.objections: dict[str, WaveObjection] = {}
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
@@ -80,12 +80,12 @@ class WaveCutter:
         found: list[Command] = []
         for number in range(1, waves_max + 1):
             wave = self._next()
-            self._send_home(wave, must_pay=waves_max == 1)
+            self._remove_unpaid(wave, must_pay=waves_max == 1)
             if not wave.moves:
                 break
             self._left = [node for node in self._left if node not in wave.moves]
             used = self._used(wave)
-            found += wave_commands(self._fleet, self._book.claims, wave.moves, used, number)
+            found += wave_commands(self._fleet, self._slots.claims, wave.moves, used, number)
         return found
 
     def _next(self) -> Wave:
@@ -93,32 +93,32 @@ class WaveCutter:
         self._budgets.begin()
         self.objections.clear()
         wave, wanted = Wave(), Counter[int]()
-        seats = self._book.open_seats()
-        order = sorted(self._left, key=lambda node: (self._rank(node, seats), self._fleet.candidates[node].name))
+        open_slots = self._slots.open_slots()
+        order = sorted(self._left, key=lambda node: (self._rank(node, open_slots), self._fleet.candidates[node].name))
         for node in order:
             candidate = self._fleet.candidates[node]
             if not self._budgets.admits(candidate, self._fleet.reason(node)):
                 continue
-            before = set(self._book.launched)
-            moves = self._book.take(node, wanted + self._needs[node])
+            before = set(self._slots.launched)
+            moves = self._slots.take(node, wanted + self._needs[node])
             if moves is None:
-                self.objections[candidate.name] = NO_SEATS
+                self.objections[candidate.name] = NO_SLOTS
                 continue
-            launched = sorted(self._book.launched - before)
-            if launched and not self._budgets.has_room_for([self._book.claims[i] for i in launched], candidate):
-                self._book.put_back(node, moves, launched)
+            launched = sorted(self._slots.launched - before)
+            if launched and not self._budgets.has_room_for([self._slots.claims[i] for i in launched], candidate):
+                self._slots.release(node, moves, launched)
                 self.objections[candidate.name] = NO_LIMITS
                 continue
             wanted += self._needs[node]
             self._budgets.take(candidate)
             for position in launched:
-                self._budgets.launch(self._book.claims[position])
+                self._budgets.launch(self._slots.claims[position])
             wave.moves[node] = moves
             wave.launched += launched
         self._budgets.end()
         return wave
 
-    def _send_home(self, wave: Wave, *, must_pay: bool) -> None:
+    def _remove_unpaid(self, wave: Wave, *, must_pay: bool) -> None:
         """Remove nodes from the wave that its new nodes must not replace (Karpenter's price rules).
 
         Args:
@@ -132,45 +132,45 @@ class WaveCutter:
             if not positions or any(problem.must_go[node] for node in nodes):
                 continue
             group = list(nodes)
-            while not (holds := self._holds(group, positions, must_pay=must_pay)) and spare:
+            while not (is_paid := self._may_replace(group, positions, must_pay=must_pay)) and spare:
                 if len(group) - len(nodes) >= PARTNERS_MAX:
                     break
                 group.append(spare.pop(0))
             partners = group[len(nodes) :]
-            if holds:
+            if is_paid:
                 wave.partners |= dict.fromkeys(partners, nodes[0])
                 continue
             spare = [*partners, *spare]
             for node in reversed(nodes):
-                self._book.put_back(node, wave.moves.pop(node), positions)
+                self._slots.release(node, wave.moves.pop(node), positions)
                 self.objections[self._fleet.candidates[node].name] = TOO_DEAR
             wave.launched = [position for position in wave.launched if position not in positions]
 
-    def _holds(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
+    def _may_replace(self, nodes: Sequence[int], positions: Sequence[int], *, must_pay: bool) -> bool:
         """Whether these new nodes may replace these nodes; narrows them to what may be launched."""
-        claims, problem = self._book.claims, self._fleet.rows.problem
+        claims, problem = self._slots.claims, self._fleet.rows.problem
         price = sum(int(problem.prices[node]) for node in nodes)
         planned = sum(claims[position].price for position in positions)
         pays = must_pay or price > planned
         is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
-        if self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot):
+        if self._slots.narrow_to(positions, price if pays else None, flexible=is_lone_spot):
             return True
         # A large fleet saves by a wide margin as a whole, and each new node costs at most `WORST_RATIO` times its price.
         is_large, is_planned = len(self._fleet.candidates) > SMALL, price > planned or not must_pay
-        return is_large and is_planned and self._book.hold_to(positions, None, flexible=is_lone_spot)
+        return is_large and is_planned and self._slots.narrow_to(positions, None, flexible=is_lone_spot)
 
     def _used(self, wave: Wave) -> dict[int, list[int]]:
         """Return row of each node of the wave → positions of the new nodes that it or its partner needs."""
-        claims = self._book.claims
+        claims = self._slots.claims
         position_of = {claims[position].name: position for position in wave.launched}
         used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
         return {node: positions or used.get(wave.partners.get(node, node), []) for node, positions in used.items()}
 
-    def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
-        """Rank nodes by when they drifted, then by the saving per move, where seats that are open already count as saved."""
+    def _rank(self, node: int, open_slots: Counter[int]) -> tuple[int, float]:
+        """Rank nodes by when they drifted, then by the saving per move, where open slots already count as saved."""
         if self._fleet.must_go[node]:
             since = self._fleet.candidates[node].drifted_at
             return 0, since.timestamp() if since is not None else float("inf")
         needs = self._needs[node]
-        worth = float(self._worth[node]) + OPEN_SEAT * (needs & seats).total()
+        worth = float(self._worth[node]) + OPEN_SLOT * (needs & open_slots).total()
         return 1, -worth / (needs.total() + 1)

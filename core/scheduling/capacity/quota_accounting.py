@@ -60,7 +60,7 @@ class RemainingQuotas:
         for code, amount in charge.items():
             self.left[code] -= amount
 
-    def give_back(self, charge: Charge) -> None:
+    def refund(self, charge: Charge) -> None:
         """Take a charge back."""
         for code, amount in charge.items():
             self.left[code] += amount

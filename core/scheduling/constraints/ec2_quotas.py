@@ -111,7 +111,7 @@ class Ec2Quotas(Constraint):
         before, after = self._charges[claim.index], self._charge(claim, small)
         if after == before:
             return False
-        self._quotas.give_back(before)
+        self._quotas.refund(before)
         self._quotas.take(after)
         self._charges[claim.index] = after
         hold(claim, small)
@@ -158,7 +158,7 @@ class Ec2Quotas(Constraint):
         """Restrict the claims found to types that fit beside all other claims, and charge them; return False if none fit."""
         quotas = self._quotas.copy()
         for claim in replaced:
-            quotas.give_back(self._charge(claim, self._left(claim)))
+            quotas.refund(self._charge(claim, self._left(claim)))
         if not fit(found, quotas):
             return False
         for claim in found:

@@ -12,7 +12,7 @@ from core import labels
 from core.model.pod import Pod
 from core.packing.problem import Bools, Ints, PackingProblem
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
-from core.packing.target.seat_filling import Rooms
+from core.packing.target.slot_filling import Rooms
 from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption

@@ -70,7 +70,7 @@ class GreedyScheduler:
             they use no limits.
         first: Groups of pods that are placed before the others.
         guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
-        seats: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
+        slots: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
             `first`.
         shares_node: Whether one new node should take all pods that no existing node takes.
     """
@@ -81,7 +81,7 @@ class GreedyScheduler:
     vanished: frozenset[int]
     first: frozenset[int] = frozenset()
     guide: GuidedSteps | None = None
-    seats: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    slots: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     shares_node: bool = False
     state: PlanState = field(init=False)
     nodes: ExistingNodeSearch = field(init=False)
@@ -125,10 +125,10 @@ class GreedyScheduler:
         leading = [group for group in real if group.pod_group.index in self.first] if self.first else []
         if leading:
             self._rounds(leading, least_requests_from(queue)[0])
-        if self.seats:
-            self._seat(real)
+        if self.slots:
+            self._fill_slots(real)
         later = least_requests_from(spare)[0] if spare else None
-        self._place_all([group for group in real if group.waiting] if leading or self.seats else real, later)
+        self._place_all([group for group in real if group.waiting] if leading or self.slots else real, later)
         if self.guide is not None:
             self.guide = None
             self._place_all([group for group in real if group.waiting], later)
@@ -137,11 +137,11 @@ class GreedyScheduler:
         unplaced = [group for group in self.pending_groups if group.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.state, before)
 
-    def _seat(self, queue: list[PendingGroup]) -> None:
+    def _fill_slots(self, queue: list[PendingGroup]) -> None:
         """Put pods on their intended nodes if every rule allows it; the others stay in the queue."""
         for group in queue:
             step = next(iter(group.pod_group.steps), None)
-            wanted = self.seats.get(group.pod_group.index, ())
+            wanted = self.slots.get(group.pod_group.index, ())
             if step is None or not wanted or any(rule.kind == AFFINITY for rule in step.host_rules):
                 continue
             open_to = self.nodes.open_to(group, step)

@@ -61,7 +61,7 @@ class FleetwrightSide:
 
     def evictions(self) -> int:
         """Those that the functions asked for."""
-        return self._world.book_now().evictions[201]
+        return self._world.read_audit_record().evictions[201]
 
     def footprint(self) -> Footprint:
         """Of all invocations so far that ended."""

@@ -52,8 +52,8 @@ class KarpenterSide(Together):
 
     def evictions(self) -> int:
         """Nobody else of its group evicts."""
-        self._book.read()
-        return self._book.evictions[201]
+        self._audit_record.read()
+        return self._audit_record.evictions[201]
 
     def footprint(self) -> Footprint:
         """Of the one process."""
@@ -68,7 +68,7 @@ class KarpenterSide(Together):
         self._program, sources = builds.karpenter(), builds.karpenter_sources()
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
-        self._book = AuditRecord(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
+        self._audit_record = AuditRecord(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
         self.start_karpenter()
 
     def start_karpenter(self) -> None:

@@ -51,7 +51,7 @@ def underutilized(playing: Play) -> None:
     playing.wait_until_running(3)
     if min(least) < 2:
         playing.violations.append(f"only {min(least)} of the pods were ready, the budget wants 2")
-    if not playing.world.book_now().evictions[201]:
+    if not playing.world.read_audit_record().evictions[201]:
         playing.violations.append("the pods went without the eviction API")
 
 
@@ -91,10 +91,10 @@ def forced(playing: Play) -> None:
     playing.ready()
     playing.apply(deployment(pool, "web", 1, **on(pool)), budget(pool, "web", maxUnavailable=0))
     playing.wait_until_running(1)
-    refused = playing.world.book_now().evictions[429]
+    refused = playing.world.read_audit_record().evictions[429]
     playing.world.admin.delete("nodepools.karpenter.sh", pool)
     playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's node is gone")
-    if playing.world.book_now().evictions[429] == refused:
+    if playing.world.read_audit_record().evictions[429] == refused:
         playing.violations.append("no eviction was tried before the pod was forced off")
     playing.world.admin.delete("deployments.apps", "web", pool)
     playing.wait(lambda: not playing.pods(), "the pod is gone")

@@ -28,13 +28,13 @@ def scene(playing: Play, ready: Callable[[], object]) -> None:
     before = {record.instance_id for record in playing.claims()}
     ready()
     playing.apply(deployment(POOL, "later", 2, cpu="3", **on(POOL)))
-    refused = Counter(world.book_now().refused)
+    refused = Counter(world.read_audit_record().refused)
     world.control_plane.stop_api_server()
     time.sleep(SECONDS)
     world.control_plane.start_api_server()
     world.control_plane.restart_clients()
     # Before it is ready it knows no roles; behind EKS' balancer nobody would ask it then.
-    world.book_now().refused = refused
+    world.read_audit_record().refused = refused
     playing.wait_until_running(4)
     if lost := before - {record.instance_id for record in playing.claims()}:
         playing.violations.append(f"instances were let go during the outage: {sorted(lost)}")

@@ -9,7 +9,7 @@ import msgspec
 from core.disruption import disrupt
 from core.disruption.stored_targets import PodKinds, after_commands, decode, digest, encode
 from core.model.node_claim import ObjectRef
-from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from tests.builders import NOW
 from tests.unit.disruption.nodes_for_tests import pod_on
 from tests.unit.disruption.target.fleets_for_tests import half_full
@@ -21,7 +21,7 @@ TARGET = StoredTarget(
     kept_price=7,
     drained_price=30,
     new_price=4,
-    seats=(StoredSeats("k", "c", 2),),
+    slots=(StoredSlots("k", "c", 2),),
     new_nodes=(StoredNewNode(name="default-0", pods={"k": 3}),),
 )
 
@@ -55,7 +55,7 @@ def test_started_commands_are_no_longer_part_of_the_target() -> None:
     gone = {node for command in plan.commands for node in command.nodes}
     assert {drain.node for drain in plan.target.drains} - {drain.node for drain in rest.drains} == gone
     moved = sum(len(command.moves) for command in plan.commands)
-    assert sum(seat.pods for seat in rest.seats) == sum(seat.pods for seat in plan.target.seats) - moved
+    assert sum(slot.pods for slot in rest.slots) == sum(slot.pods for slot in plan.target.slots) - moved
     assert after_commands(plan.target, (), snapshot.pods, {}) == plan.target
 
 
@@ -64,6 +64,6 @@ def test_a_launched_node_becomes_a_place_for_later_waves() -> None:
     command = Command(reason="Underutilized", method="repack", nodes=("a",), claims=("a",), replacements=(new,))
     rest = after_commands(TARGET, [command], (), {"default-0": "default-x7"})
     assert rest is not None
-    assert StoredSeats("k", "default-x7", 3) in rest.seats
+    assert StoredSlots("k", "default-x7", 3) in rest.slots
     assert rest.new_nodes == ()
     assert after_commands(TARGET, [msgspec.structs.replace(command, nodes=("a", "b"))], (), {}) is None

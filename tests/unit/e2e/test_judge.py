@@ -130,9 +130,9 @@ def test_used_refused_and_unused_verbs_are_reported(tmp_path: Path) -> None:
         event("list", "secrets", 200, {"username": "else", "groups": []}),
     ]
     log.write_text("\n".join(lines) + "\n" + '{"half')
-    book = AuditRecord(log, frozenset({"fleetwright"}))
-    book.read()
-    assert [str(verb) for verb in book.used] == ["list pods", "create pods/eviction"]
-    assert [str(verb) for verb in book.refused] == ["delete nodes"]
-    assert book.evictions == {429: 1}
-    assert [str(verb) for verb in unused(book.used, [(("", ("pods",), ("list", "get")),)])] == ["get pods"]
+    audit_record = AuditRecord(log, frozenset({"fleetwright"}))
+    audit_record.read()
+    assert [str(verb) for verb in audit_record.used] == ["list pods", "create pods/eviction"]
+    assert [str(verb) for verb in audit_record.refused] == ["delete nodes"]
+    assert audit_record.evictions == {429: 1}
+    assert [str(verb) for verb in unused(audit_record.used, [(("", ("pods",), ("list", "get")),)])] == ["get pods"]

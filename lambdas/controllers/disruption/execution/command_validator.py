@@ -115,12 +115,12 @@ class CommandValidator:
             report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return False
         if done.spent:
-            self._give_back(done)
+            self._release(done)
             message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
             self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), report)
         return not done.spent
 
-    def _give_back(self, done: Disrupted) -> None:
+    def _release(self, done: Disrupted) -> None:
         """Release the places of a command that needed several transactions, if a later one was refused."""
         for claim in done.claims:
             self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))

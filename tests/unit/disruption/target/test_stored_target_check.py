@@ -158,8 +158,8 @@ def at_once(snapshot: Snapshot) -> tuple[DisruptionPlan, StoredTarget]:
     return plan, plan.target
 
 
-def test_a_target_is_stored_with_its_prices_and_with_a_seat_for_each_pod_that_moves() -> None:
-    """Some go to a node that exists, some to a new one; `other` is not part of any seat, for it stays where it is."""
+def test_a_target_is_stored_with_its_prices_and_with_a_slot_for_each_pod_that_moves() -> None:
+    """Some go to a node that exists, some to a new one; `other` is not part of any slot, for it stays where it is."""
     nodes = [a_node_of(LARGE, "a"), a_node_of(LARGE, "b"), a_node_of(MIDDLE, "c")]
     pods = [pod_on(name, f"{name}{n}", cpu="900m") for name in "ab" for n in range(3)]
     stays = pod_on("c", "other", cpu="100m", annotations={labels.DO_NOT_DISRUPT: "true"})
@@ -172,7 +172,7 @@ def test_a_target_is_stored_with_its_prices_and_with_a_seat_for_each_pod_that_mo
     assert target.drained_price == sum(drain.price for drain in target.drains) == 2 * 800_000_000
     assert target.kept_price == 0, "c may not go, so nobody decided that it stays"
     assert target.new_price == sum(claim.price for claim in new.values())
-    assert Counter({seat.node: seat.pods for seat in target.seats}) == Counter(m.to for m in moves if m.to == "c")
+    assert Counter({slot.node: slot.pods for slot in target.slots}) == Counter(m.to for m in moves if m.to == "c")
     stored_new = {node.name: sum(node.pods.values()) for node in target.new_nodes}
     assert stored_new == Counter(move.to for move in moves if move.to in new)
     assert all(drain.worth > 0 for drain in target.drains)

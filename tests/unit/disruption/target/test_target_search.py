@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core import labels
-from core.disruption.target.planned_seats import ProgramSeats
+from core.disruption.target.planned_slots import ProgramSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.disruption.target.target_search import KEEP_DISCOUNTS, TargetSearch
@@ -71,7 +71,7 @@ def test_where_rules_keep_many_nodes_the_search_also_begins_with_none(seed: int)
     fleet = fleet_under_rules(seed)
     search = TargetSearch(fleet, "balanced", is_gated=True)
     solved = search.solved()
-    seats = ProgramSeats(fleet, solved.into, solved.machines, is_gated=True)
-    of_program = search.realizations.of(rounded(solved.stay), seats, None)
-    of_none = search.realizations.of(np.zeros(len(fleet.candidates), dtype=bool), seats, None)
+    slots = ProgramSlots(fleet, solved.into, solved.machines, is_gated=True)
+    of_program = search.realizations.of(rounded(solved.stay), slots, None)
+    of_none = search.realizations.of(np.zeros(len(fleet.candidates), dtype=bool), slots, None)
     assert search.found(SearchBudget(20)).realization.goal <= of_none.goal < of_program.goal

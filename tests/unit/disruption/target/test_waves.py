@@ -10,7 +10,7 @@ import numpy as np
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.seat_assignment import SeatAssignment
+from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import target_fleet
 from core.disruption.target.waves import WAVES_MAX, WaveCutter
 from core.model.catalogue import Catalogue
@@ -43,9 +43,9 @@ def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> Wa
     fleet = target_fleet(this_pass)
     assert fleet is not None
     found = drained(fleet, *going)
-    book = SeatAssignment(fleet, found, this_pass.named_apart(found.claims), is_gated=False)
+    slots = SlotAssignment(fleet, found, this_pass.named_apart(found.claims), is_gated=False)
     values = np.array([worth.get(candidate.name, 0) for candidate in fleet.candidates], dtype=float)
-    return WaveCutter(this_pass, fleet, found, book, values)
+    return WaveCutter(this_pass, fleet, found, slots, values)
 
 
 def going(commands: Iterable[Command]) -> list[tuple[int, str]]:

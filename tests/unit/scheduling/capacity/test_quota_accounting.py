@@ -48,7 +48,7 @@ def test_a_charge_is_the_largest_type_of_each_quota() -> None:
     assert charge == {STANDARD.on_demand: 16 * VCPU, "L-417A185B": 96 * VCPU}
     quotas.take(charge)
     other = quotas.copy()
-    other.give_back(charge)
+    other.refund(charge)
     assert (quotas.left[STANDARD.on_demand], other.left[STANDARD.on_demand]) == (84 * VCPU, 100 * VCPU)
 
 

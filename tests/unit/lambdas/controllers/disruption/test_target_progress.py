@@ -85,5 +85,5 @@ def test_a_launched_node_continues_with_its_claims_name() -> None:
     plan = DisruptionPlan(now=NOW, commands=(command,), target=target)
     left = remaining_target(msgspec.structs.replace(half_full(2, at_once=1)), plan, [("abc", command)])
     assert left is not None
-    assert [(seat.node, seat.pods) for seat in left.seats] == [("default-abc-new-1", 3)]
+    assert [(slot.node, slot.pods) for slot in left.slots] == [("default-abc-new-1", 3)]
     assert left.new_nodes == ()

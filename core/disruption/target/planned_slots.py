@@ -11,16 +11,16 @@ from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import StoredTarget
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.target.fleet_problem import NO_GROUP
-from core.packing.target.seat_filling import SeatFilling
+from core.packing.target.slot_filling import SlotFilling
 
-Seats = dict[int, list[tuple[int, int]]]
+Slots = dict[int, list[tuple[int, int]]]
 """Pod group → (position of a node, number of the group's pods for it)."""
 
 
-class PlannedSeats(Protocol):
+class PlannedSlots(Protocol):
     """The intended places for the pods of a choice of nodes."""
 
-    def seats(self, keeps: Bools) -> Seats:
+    def slots(self, keeps: Bools) -> Slots:
         """Return places on existing nodes for pods of the nodes that are not kept."""
         ...
 
@@ -30,7 +30,7 @@ class PlannedSeats(Protocol):
         ...
 
 
-class ProgramSeats:
+class ProgramSlots:
     """The places that the keep-or-drain program found."""
 
     new_nodes: Sequence[Mapping[str, int]] = ()
@@ -49,20 +49,20 @@ class ProgramSeats:
         self._machines = machines
         self._is_gated = is_gated
 
-    def seats(self, keeps: Bools) -> Seats:
+    def slots(self, keeps: Bools) -> Slots:
         """Round the program's shares to whole pods, and put them on the nodes that suit them best."""
         rows = self._fleet.rows
         problem, rooms = rows.problem, rows.rooms
         rooms.groups[rows.positions(~keeps)] = NO_GROUP
         drained: Ints = problem.loads[~keeps].sum(axis=0)
         bound: Ints = problem.loads[~keeps & problem.is_spot].sum(axis=0) if self._is_gated else drained * 0
-        found: Seats = {}
-        for seat in SeatFilling(problem, rooms, drained, bound).seats(self._into, self._machines):
-            found.setdefault(int(rows.items[seat.item].index), []).append((seat.node, seat.pods))
+        found: Slots = {}
+        for slot in SlotFilling(problem, rooms, drained, bound).slots(self._into, self._machines):
+            found.setdefault(int(rows.items[slot.item].index), []).append((slot.node, slot.pods))
         return found
 
 
-class StoredTargetSeats:
+class StoredTargetSlots:
     """The places of a stored target, by kinds.
 
     Here, pods of one kind may be of several groups, and a group's of several kinds.
@@ -74,7 +74,7 @@ class StoredTargetSeats:
         self._kinds = PodKinds()
         self.new_nodes: Sequence[Mapping[str, int]] = [new.pods for new in stored.new_nodes]
 
-    def seats(self, keeps: Bools) -> Seats:
+    def slots(self, keeps: Bools) -> Slots:
         """Distribute the stored places to the groups of each kind in turn."""
         rows, positions = self._fleet.rows, self._fleet.planner.context.positions
         waiting: dict[str, Counter[int]] = {}
@@ -82,12 +82,12 @@ class StoredTargetSeats:
             for pod in () if stays else pods:
                 waiting.setdefault(self._kinds.of(pod), Counter())[rows.row_of_pod[pod.key]] += 1
         suits, going = rows.rooms.suits, set(rows.positions(~keeps))
-        found: Seats = {}
-        for seat in self._stored.seats:
-            node, left = positions.get(seat.node), seat.pods
+        found: Slots = {}
+        for slot in self._stored.slots:
+            node, left = positions.get(slot.node), slot.pods
             if node is None or node in going:
                 continue
-            groups = waiting.get(seat.kind, Counter())
+            groups = waiting.get(slot.kind, Counter())
             for item in sorted(groups):
                 taken = min(left, groups[item]) if suits[item, node] else 0
                 if taken:

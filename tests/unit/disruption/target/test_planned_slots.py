@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.planned_seats import ProgramSeats, StoredTargetSeats
-from core.model.plan import StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from core.disruption.target.planned_slots import ProgramSlots, StoredTargetSlots
+from core.model.plan import StoredDrain, StoredNewNode, StoredSlots, StoredTarget
 from tests.builders import NOW
 from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
 
@@ -21,13 +21,13 @@ def test_stored_places_go_to_pods_of_the_same_kind_on_staying_nodes() -> None:
         kept_price=0,
         drained_price=1,
         new_price=0,
-        seats=(StoredSeats(kind, "n0", 1), StoredSeats(kind, "n2", 4), StoredSeats("other", "n1", 1)),
+        slots=(StoredSlots(kind, "n0", 1), StoredSlots(kind, "n2", 4), StoredSlots("other", "n1", 1)),
         new_nodes=(StoredNewNode(name="new", pods={kind: 2}),),
     )
-    meant = StoredTargetSeats(fleet, target)
+    meant = StoredTargetSlots(fleet, target)
     group = int(fleet.rows.items[0].index)
     n2 = fleet.planner.context.positions["n2"]
-    assert meant.seats(np.array([False, True, True])) == {group: [(n2, 1)]}
+    assert meant.slots(np.array([False, True, True])) == {group: [(n2, 1)]}
     assert list(meant.new_nodes) == [{kind: 2}]
 
 
@@ -36,5 +36,5 @@ def test_every_planned_place_is_assigned() -> None:
     problem = fleet.rows.problem
     into = np.zeros((len(problem.requests), len(problem.group_free)))
     into[0, fleet.rows.rooms.groups[fleet.planner.context.positions["n1"]]] = 1
-    seats = ProgramSeats(fleet, into, 0, is_gated=True).seats(np.array([False, True, True]))
-    assert sum(pods for found in seats.values() for _, pods in found) == 1
+    slots = ProgramSlots(fleet, into, 0, is_gated=True).slots(np.array([False, True, True]))
+    assert sum(pods for found in slots.values() for _, pods in found) == 1

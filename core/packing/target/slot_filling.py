@@ -18,8 +18,8 @@ from core.packing.target.fleet_problem import FleetProblem
 _SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
-class Seat(NamedTuple):
-    """Pods of one item on one existing node: `node` is its position among all nodes."""
+class NodeSlots(NamedTuple):
+    """Slots for pods of one item on one existing node; `node` is its position among all nodes."""
 
     item: int
     node: int
@@ -42,7 +42,7 @@ class Rooms(NamedTuple):
     present: tuple[dict[int, int], ...]
 
 
-class SeatFilling:
+class SlotFilling:
     """Fills the free room of the nodes that stay."""
 
     def __init__(self, problem: FleetProblem, rooms: Rooms, drained: Ints, bound: Ints) -> None:
@@ -62,17 +62,17 @@ class SeatFilling:
         self._drained = drained
         self._bound = bound
 
-    def seats(self, into: Floats, machines: float) -> list[Seat]:
-        """Seats for as many pods as `into` ([item, group]) says and room allows; machines are those that will be launched."""
+    def slots(self, into: Floats, machines: float) -> list[NodeSlots]:
+        """Return slots for as many pods as `into` ([item, group]) says and room allows, if this many machines are launched."""
         problem, rooms = self._problem, self._rooms
         wanted = whole_pods(into, self._drained)
         # Best fit decreasing: the items by their largest share of a resource, max_r request[r] / scale[r], the largest first.
         # Items with a cap come before all: new hosts take cap · machines of their pods, so at least
-        # drained - cap · machines of them need seats on existing nodes.
+        # drained - cap · machines of them need slots on existing nodes.
         share = (problem.requests / self._scale).max(axis=1) if len(problem.requests) else np.zeros(0)
         largest = np.argsort(-share, kind="stable")
         is_capped = problem.host_caps > 0
-        found: list[Seat] = []
+        found: list[NodeSlots] = []
         for item in largest[is_capped[largest]]:  # as many as new hosts could not take
             here = self._open_hosts(int(item))
             many = max(int(wanted[item].sum()), int(self._drained[item] - problem.host_caps[item] * machines))
@@ -91,9 +91,9 @@ class SeatFilling:
                 found += self._put(int(item), int(self._left[item]), here, alike)
         return found
 
-    def _fill(self, items: Ints, wanted: Ints, members: list[Ints]) -> list[Seat]:
-        """Seats in groups of nodes, `wanted` being [item, group]."""
-        found: list[Seat] = []
+    def _fill(self, items: Ints, wanted: Ints, members: list[Ints]) -> list[NodeSlots]:
+        """Slots in groups of nodes, `wanted` being [item, group]."""
+        found: list[NodeSlots] = []
         for item in items:
             for group in np.flatnonzero(wanted[item]):
                 here = members[group][self._rooms.suits[item, members[group]]]
@@ -113,13 +113,13 @@ class SeatFilling:
         is_open = np.array([rooms.present[item].get(int(node), 0) < cap for node in here], dtype=bool)
         return np.asarray(here[is_open], dtype=np.int64)
 
-    def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[Seat]:
+    def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
         """Pods of an item onto those of the nodes whose room is most like them; `once`: one pod a node."""
         # Nodes come by the cosine between their free room f and the request q, (f · q) / (|f| |q|), less a weight times |f|, so
-        # that fuller nodes come first. Each round seats pods on a third of the nodes, then compares again: rooms have changed.
-        pods, seats = min(pods, int(self._left[item])), list[Seat]()
+        # that fuller nodes come first. Each round puts pods on a third of the nodes, then compares again: rooms have changed.
+        pods, slots = min(pods, int(self._left[item])), list[NodeSlots]()
         if pods <= 0 or not here.size:
-            return seats
+            return slots
         request = self._problem.requests[item]
         unit = self._shape(request[None, :])[0]
         unit = unit / max(math.sqrt(unit @ unit), 1e-9)
@@ -138,12 +138,12 @@ class SeatFilling:
             amounts = _cut(np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best)))), pods)
             chosen, placed = here[best[: len(amounts)]], int(amounts.sum())
             self._free[chosen] -= amounts[:, None] * request
-            seats += [Seat(item, *pair) for pair in zip(chosen.tolist(), amounts.tolist(), strict=True)]
+            slots += [NodeSlots(item, *pair) for pair in zip(chosen.tolist(), amounts.tolist(), strict=True)]
             pods -= placed
             self._left[item] -= placed
             if once:
                 break
-        return seats
+        return slots
 
     def _shape(self, amounts: Ints | Floats) -> Floats:
         shape: Floats = amounts[:, : _SETTINGS.shape_resources] / self._scale[: _SETTINGS.shape_resources]

@@ -1,4 +1,4 @@
-"""Each seat of a target is taken once, by a pod that may have it, and what is given back is as it was."""
+"""Each slot of a target is taken once, by a pod that may have it, and what is given back is as it was."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core import labels
 from core.disruption.consolidation.consolidation import FLEXIBLE_TYPES
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.realization import Realization
-from core.disruption.target.seat_assignment import SeatAssignment
+from core.disruption.target.slot_assignment import SlotAssignment
 from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
@@ -42,17 +42,17 @@ def a_new_node(price: int, **changes: Any) -> PlannedClaim:
 
 
 class Leaving:
-    """Nodes with equal pods that go, and the seats that the scheduler has for these pods; asked by names of nodes.
+    """Nodes with equal pods that go, and the slots that the scheduler has for these pods; asked by names of nodes.
 
     Attributes:
-        book: The assignment.
+        slots: The assignment of slots.
     """
 
     def __init__(
         self,
         pods: Mapping[str, int],
         *,
-        seats: Sequence[str] = (),
+        slots: Sequence[str] = (),
         new: Sequence[int] = (),
         claims: Sequence[PlannedClaim] = (),
         spot: str = "",
@@ -63,12 +63,12 @@ class Leaving:
 
         Args:
             pods: Node that goes → how many pods are on it.
-            seats: Names of the nodes that exist, one for each seat there.
+            slots: Names of the nodes that exist, one for each slot there.
             new: How many pods each new node is for.
             claims: What the new nodes may become.
             spot: The one node that is a spot node.
             has_drifted: The one node that must go.
-            is_gated: Whether pods of spot nodes may not take seats on new spot nodes.
+            is_gated: Whether pods of spot nodes may not take slots on new spot nodes.
         """
         pairs = [_pair(name, is_spot=name == spot, is_old=name == has_drifted) for name in (*pods, STAYS, CHANGED)]
         running = tuple(pod_on(node, f"{node}{n}", cpu="100m") for node, count in pods.items() for n in range(count))
@@ -79,34 +79,34 @@ class Leaving:
         self._rows = {candidate.name: row for row, candidate in enumerate(fleet.candidates)}
         keys = [pod.key for pod in running if pod.node_name in pods]
         self._item = fleet.rows.row_of_pod[keys[0]]
-        planned, rest = [], keys[len(seats) :]
+        planned, rest = [], keys[len(slots) :]
         for number, count in enumerate(new):
             claim = claims[number] if claims else a_new_node(1)
             planned.append(msgspec.structs.replace(claim, name=f"new-{number}", pods=(WAITING, *rest[:count])))
             rest = rest[count:]
-        bindings = (Binding(WAITING, STAYS), *map(Binding, keys, seats))
+        bindings = (Binding(WAITING, STAYS), *map(Binding, keys, slots))
         results = SchedulingResults(plan=Plan(now=NOW, bindings=bindings), displaced=tuple(keys))
         keeps = np.array([candidate.name not in pods for candidate in fleet.candidates])
         found = Realization(keeps, results, tuple(planned), cost=0, moves=0, unmoved=0, displaces=False)
-        self.book = SeatAssignment(fleet, found, planned, is_gated=is_gated)
+        self.slots = SlotAssignment(fleet, found, planned, is_gated=is_gated)
 
     def moves(self, node: str, wanted: int = 0) -> list[Move] | None:
-        """Take seats for a node's pods, where the wave moves so many others."""
-        return self.book.take(self._rows[node], Counter({self._item: wanted}))
+        """Take slots for a node's pods, where the wave moves so many others."""
+        return self.slots.take(self._rows[node], Counter({self._item: wanted}))
 
     def take(self, node: str, wanted: int = 0) -> list[str] | None:
         """The same, and say where they are."""
         moves = self.moves(node, wanted)
         return None if moves is None else [move.to for move in moves]
 
-    def put_back(self, node: str, moves: Sequence[Move] | None, launched: Sequence[int] = ()) -> None:
-        """Give seats back."""
-        self.book.put_back(self._rows[node], moves or (), launched)
+    def release(self, node: str, moves: Sequence[Move] | None, launched: Sequence[int] = ()) -> None:
+        """Give slots back."""
+        self.slots.release(self._rows[node], moves or (), launched)
 
     @property
-    def open_seats(self) -> int:
-        """Seats on nodes that exist or are launched."""
-        return self.book.open_seats()[self._item]
+    def open_slots(self) -> int:
+        """Slots on nodes that exist or are launched."""
+        return self.slots.open_slots()[self._item]
 
 
 def _pair(name: str, *, is_spot: bool, is_old: bool) -> tuple[NodeClaim, Node]:
@@ -116,51 +116,51 @@ def _pair(name: str, *, is_spot: bool, is_old: bool) -> tuple[NodeClaim, Node]:
     return drifted((claim, node)) if is_old else (claim, node)
 
 
-class TestSeats:
+class TestSlots:
     def test_nodes_that_exist_are_filled_before_new_ones_are_launched(self) -> None:
-        leaving = Leaving({"a": 1, "b": 1}, seats=[STAYS], new=[1])
+        leaving = Leaving({"a": 1, "b": 1}, slots=[STAYS], new=[1])
         assert leaving.take("a") == [STAYS]
-        assert leaving.book.launched == set()
+        assert leaving.slots.launched == set()
         assert leaving.take("b") == ["new-0"]
-        assert leaving.book.launched == {0}
+        assert leaving.slots.launched == {0}
         assert leaving.take("b") is None
 
-    def test_pods_take_seats_in_the_order_of_their_names(self) -> None:
-        moves = Leaving({"a": 3}, seats=[STAYS, STAYS], new=[1]).moves("a")
+    def test_pods_take_slots_in_the_order_of_their_names(self) -> None:
+        moves = Leaving({"a": 3}, slots=[STAYS, STAYS], new=[1]).moves("a")
         assert moves == [Move("default/a0", STAYS), Move("default/a1", STAYS), Move("default/a2", "new-0")]
 
-    def test_a_node_whose_pods_do_not_all_find_a_seat_takes_none(self) -> None:
-        for seats, new in (([STAYS], []), ([], [1]), ([STAYS], [1])):
-            leaving = Leaving({"a": 1, "b": 3}, seats=seats, new=new)
+    def test_a_node_whose_pods_do_not_all_find_a_slot_takes_none(self) -> None:
+        for slots, new in (([STAYS], []), ([], [1]), ([STAYS], [1])):
+            leaving = Leaving({"a": 1, "b": 3}, slots=slots, new=new)
             assert leaving.take("b") is None
-            assert leaving.open_seats == len(seats)
-            assert leaving.book.launched == set()
-            assert leaving.take("a") == [STAYS if seats else "new-0"]
-            assert leaving.take("a") == (["new-0"] if seats and new else None)
+            assert leaving.open_slots == len(slots)
+            assert leaving.slots.launched == set()
+            assert leaving.take("a") == [STAYS if slots else "new-0"]
+            assert leaving.take("a") == (["new-0"] if slots and new else None)
 
     def test_what_is_given_back_is_as_it_was(self) -> None:
         """On nodes that exist, on new ones, and on those whose pods changed lately."""
-        leaving = Leaving({"a": 4, "b": 1}, seats=[STAYS, CHANGED], new=[2], has_drifted="a")
-        before, taken = leaving.open_seats, leaving.moves("a")
+        leaving = Leaving({"a": 4, "b": 1}, slots=[STAYS, CHANGED], new=[2], has_drifted="a")
+        before, taken = leaving.open_slots, leaving.moves("a")
         assert taken is not None
-        assert (leaving.open_seats, leaving.book.launched) == (0, {0})
-        leaving.put_back("a", taken, [0])
-        assert (leaving.open_seats, leaving.book.launched) == (before, set())
+        assert (leaving.open_slots, leaving.slots.launched) == (0, {0})
+        leaving.release("a", taken, [0])
+        assert (leaving.open_slots, leaving.slots.launched) == (before, set())
         assert leaving.moves("a") == taken
         assert leaving.moves("b") is None
 
-    def test_seats_on_launched_nodes_are_open(self) -> None:
+    def test_slots_on_launched_nodes_are_open(self) -> None:
         leaving = Leaving({"a": 1, "b": 3}, new=[2, 2])
-        assert leaving.open_seats == 0
+        assert leaving.open_slots == 0
         leaving.take("a")
-        assert leaving.open_seats == 1
+        assert leaving.open_slots == 1
 
     def test_only_pods_that_must_move_go_to_nodes_whose_pods_changed_lately(self) -> None:
         """Consolidation moves nothing there: those nodes are not settled (consolidateAfter)."""
-        leaving = Leaving({"a": 1, "b": 1}, seats=[CHANGED, STAYS], has_drifted="a")
-        assert leaving.take("a") == [CHANGED], "the other seat is left to those who have no other"
+        leaving = Leaving({"a": 1, "b": 1}, slots=[CHANGED, STAYS], has_drifted="a")
+        assert leaving.take("a") == [CHANGED], "the other slot is left to those who have no other"
         assert leaving.take("b") == [STAYS]
-        voluntary = Leaving({"a": 1}, seats=[CHANGED])
+        voluntary = Leaving({"a": 1}, slots=[CHANGED])
         assert voluntary.take("a") is None
 
 
@@ -185,37 +185,37 @@ class TestNewNodes:
         leaving = Leaving({"a": 2, "b": 2}, new=[1, 3])
         assert leaving.take("a", 1) == ["new-0", "new-1"]
         leaving = Leaving({"a": 2, "b": 2}, new=[2, 2])
-        leaving.put_back("a", leaving.moves("a", 4), [0])
+        leaving.release("a", leaving.moves("a", 4), [0])
         assert leaving.take("b", 2) == ["new-0", "new-0"]
 
 
 class TestSpot:
     """Pods of spot nodes get no new spot node while SpotToSpotConsolidation is off."""
 
-    def test_others_leave_them_the_seats_that_they_need(self) -> None:
-        leaving = Leaving({"a": 1, "b": 1}, seats=[STAYS], new=[1], spot="a", is_gated=True)
+    def test_others_leave_them_the_slots_that_they_need(self) -> None:
+        leaving = Leaving({"a": 1, "b": 1}, slots=[STAYS], new=[1], spot="a", is_gated=True)
         assert leaving.take("b") == ["new-0"]
         taken = leaving.moves("a")
         assert taken == [Move("default/a0", STAYS)]
-        leaving.put_back("a", taken)
-        assert leaving.take("b") is None, "the seat is kept for them again"
+        leaving.release("a", taken)
+        assert leaving.take("b") is None, "the slot is kept for them again"
 
     def test_others_take_what_they_do_not_need(self) -> None:
-        leaving = Leaving({"a": 1, "b": 2}, seats=[STAYS, STAYS], new=[1], spot="a", is_gated=True)
+        leaving = Leaving({"a": 1, "b": 2}, slots=[STAYS, STAYS], new=[1], spot="a", is_gated=True)
         assert leaving.take("b") == [STAYS, "new-0"]
-        leaving = Leaving({"a": 1, "b": 1}, seats=[STAYS, STAYS], spot="a", is_gated=True)
+        leaving = Leaving({"a": 1, "b": 1}, slots=[STAYS, STAYS], spot="a", is_gated=True)
         assert leaving.take("a") == [STAYS]
         assert leaving.take("b") == [STAYS], "they have theirs"
 
     def test_nothing_is_kept_for_them_while_the_gate_is_on_or_they_stay(self) -> None:
-        leaving = Leaving({"a": 1, "b": 1}, seats=[STAYS], new=[1], spot="a")
-        leaving.put_back("a", leaving.moves("a"))
+        leaving = Leaving({"a": 1, "b": 1}, slots=[STAYS], new=[1], spot="a")
+        leaving.release("a", leaving.moves("a"))
         assert leaving.take("b") == [STAYS]
-        assert Leaving({"a": 1}, seats=[STAYS], spot=STAYS, is_gated=True).take("a") == [STAYS]
+        assert Leaving({"a": 1}, slots=[STAYS], spot=STAYS, is_gated=True).take("a") == [STAYS]
 
     def test_what_others_give_back_is_not_kept_for_them(self) -> None:
-        leaving = Leaving({"a": 1, "b": 1}, seats=[STAYS, STAYS], spot="a", is_gated=True)
-        leaving.put_back("b", leaving.moves("b"))
+        leaving = Leaving({"a": 1, "b": 1}, slots=[STAYS, STAYS], spot="a", is_gated=True)
+        leaving.release("b", leaving.moves("b"))
         assert leaving.take("b") == [STAYS]
 
     @pytest.mark.parametrize(
@@ -243,11 +243,11 @@ class TestLimits:
     def types(self, *claims: PlannedClaim, price: int | None = None, flexible: bool = False) -> list[int] | None:
         """How many types each new node may become, None where one may become nothing."""
         leaving = Leaving({"a": len(claims)}, new=[1] * len(claims), claims=claims)
-        before = leaving.book.claims
-        if not leaving.book.hold_to(range(len(claims)), price, flexible=flexible):
-            assert leaving.book.claims == before
+        before = leaving.slots.claims
+        if not leaving.slots.narrow_to(range(len(claims)), price, flexible=flexible):
+            assert leaving.slots.claims == before
             return None
-        return [len(claim.instance_types) for claim in leaving.book.claims]
+        return [len(claim.instance_types) for claim in leaving.slots.claims]
 
     def test_a_launch_costs_less_than_what_goes(self) -> None:
         assert self.types(a_new_node(CENT), price=CENT) is None
@@ -285,13 +285,13 @@ class TestLimits:
         assert self.types(msgspec.structs.replace(spot, requirements=(many,)), flexible=True) == [20]
 
 
-def test_seats_of_a_real_plan() -> None:
+def test_slots_of_a_real_plan() -> None:
     """Two nodes go: one pod has a place on the third, the other gets a new node."""
     pods = (pod_on("a", "a1", cpu="900m"), pod_on("b", "b1", cpu="900m"), pod_on("c", "c1", cpu="3100m"))
     snapshot = world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods)
     found = drained(fleet := fleet_of(snapshot), "a", "b")
-    book = SeatAssignment(fleet, found, DisruptionPass(snapshot).named_apart(found.claims), is_gated=True)
-    moves = [book.take(0, Counter()), book.take(1, Counter())]
-    assert [move.to for found in moves for move in found or ()] == ["c", book.claims[0].name]
-    assert book.hold_to([0], 10**9, flexible=False)
-    assert SMALL.name in book.claims[0].instance_types
+    slots = SlotAssignment(fleet, found, DisruptionPass(snapshot).named_apart(found.claims), is_gated=True)
+    moves = [slots.take(0, Counter()), slots.take(1, Counter())]
+    assert [move.to for found in moves for move in found or ()] == ["c", slots.claims[0].name]
+    assert slots.narrow_to([0], 10**9, flexible=False)
+    assert SMALL.name in slots.claims[0].instance_types

@@ -1,6 +1,6 @@
-"""Assigns the final seats of a target, by group of equal pods.
+"""Assigns the final slots of a target, by group of equal pods.
 
-Waves decide which pod takes which seat: equal pods are interchangeable.
+Waves decide which pod takes which slot: equal pods are interchangeable.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from core.model.plan import Move, PlannedClaim
 _Taken = list[tuple[deque[str] | Counter[int], int, str]]
 
 
-class SeatAssignment:
-    """The free seats of a target.
+class SlotAssignment:
+    """The free slots of a target.
 
     Attributes:
         claims: New nodes, launched or not.
@@ -29,13 +29,13 @@ class SeatAssignment:
     def __init__(
         self, fleet: TargetFleet, found: Realization, claims: Sequence[PlannedClaim], *, is_gated: bool
     ) -> None:
-        """Read the seats from the scheduler's answer.
+        """Read the slots from the scheduler's answer.
 
         Args:
             fleet: The candidates.
             found: The answer.
             claims: Its new nodes under their final names, in the same order.
-            is_gated: Whether pods of spot nodes must not take seats on new spot nodes.
+            is_gated: Whether pods of spot nodes must not take slots on new spot nodes.
         """
         self.claims = tuple(claims)
         self.launched: set[int] = set()
@@ -59,7 +59,7 @@ class SeatAssignment:
         self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
-        """Take final seats for all pods of a node, launching new nodes for them; None, and no seat taken, if there are too few.
+        """Take final slots for all pods of a node, launching new nodes for them; None, and no slot taken, if there are too few.
 
         Args:
             node: The row of a node that goes.
@@ -72,7 +72,7 @@ class SeatAssignment:
             row = self._row_of[pod.key]
             place = self._existing(row, node, taken) or self._new(row, node, wanted, launching, taken)
             if place is None:
-                self._give_back(taken)
+                self._restore(taken)
                 return None
             moves.append(Move(pod.key, place))
         self.launched |= launching
@@ -80,7 +80,7 @@ class SeatAssignment:
             self._spot_left.subtract(self._row_of[move.pod] for move in moves)
         return moves
 
-    def hold_to(self, positions: Sequence[int], price: int | None, *, flexible: bool) -> bool:
+    def narrow_to(self, positions: Sequence[int], price: int | None, *, flexible: bool) -> bool:
         """Narrow new nodes to what may be launched for some leaving nodes; return whether each still has a type.
 
         Args:
@@ -106,8 +106,8 @@ class SeatAssignment:
         self.claims = tuple(claims.get(position, claim) for position, claim in enumerate(self.claims))
         return True
 
-    def put_back(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
-        """Release the seats that `take` gave a node, and the new nodes that it launched."""
+    def release(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
+        """Release the slots that `take` gave a node, and the new nodes that it launched."""
         new = {claim.name: position for position, claim in enumerate(self.claims)}
         for move in reversed(moves):
             row = self._row_of[move.pod]
@@ -120,24 +120,24 @@ class SeatAssignment:
         if self._is_gated and self._fleet.rows.problem.is_spot[node]:
             self._spot_left.update(self._row_of[move.pod] for move in moves)
 
-    def open_seats(self) -> Counter[int]:
-        """Return item → seats on nodes that exist or were launched before."""
-        found = Counter({row: len(seats) for row, seats in self._rooms.items()})
+    def open_slots(self) -> Counter[int]:
+        """Return item → slots on nodes that exist or were launched before."""
+        found = Counter({row: len(slots) for row, slots in self._rooms.items()})
         for position in sorted(self.launched):
             found.update(self._on_new[position])
         return found
 
     def _existing(self, row: int, node: int, taken: _Taken) -> str | None:
         rooms = self._rooms.get(row)
-        # Pods of spot nodes have no other place, so as many seats as they need are reserved for them.
+        # Pods of spot nodes have no other place, so as many slots as they need are reserved for them.
         is_kept = not self._fleet.rows.problem.is_spot[node] and rooms and len(rooms) <= self._spot_left[row]
         pools = [] if is_kept else [rooms]
         if self._fleet.must_go[node]:
             pools.insert(0, self._rooms_of_changed.get(row))
-        for seats in pools:
-            if seats:
-                name = seats.popleft()
-                taken.append((seats, row, name))
+        for slots in pools:
+            if slots:
+                name = slots.popleft()
+                taken.append((slots, row, name))
                 return name
         return None
 
@@ -151,8 +151,8 @@ class SeatAssignment:
     ) -> str | None:
         able = [
             position
-            for position, seats in enumerate(self._on_new)
-            if seats[row] and self._admits(self.claims[position], node)
+            for position, slots in enumerate(self._on_new)
+            if slots[row] and self._admits(self.claims[position], node)
         ]
         if not able:
             return None
@@ -171,9 +171,9 @@ class SeatAssignment:
         is_spot = bool(self._fleet.rows.problem.is_spot[node])
         return not (self._is_gated and is_spot and labels.SPOT in claim.capacity_types)
 
-    def _give_back(self, taken: _Taken) -> None:
-        for seats, row, name in reversed(taken):
-            if isinstance(seats, deque):
-                seats.appendleft(name)
+    def _restore(self, taken: _Taken) -> None:
+        for slots, row, name in reversed(taken):
+            if isinstance(slots, deque):
+                slots.appendleft(name)
             else:
-                seats[row] += 1
+                slots[row] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from core.packing.target.seat_filling import Rooms, SeatFilling, whole_pods
+from core.packing.target.slot_filling import Rooms, SlotFilling, whole_pods
 from tests.unit.packing.target.fleets import a_fleet
 
 NONE = np.zeros(1, dtype=np.int64)
@@ -27,15 +27,15 @@ def test_a_pod_goes_to_room_of_its_shape() -> None:
     wide = replace(fleet, requests=np.array([[1, 4]]), free=np.array([[0, 0]]), capacity=np.array([[4, 4]]))
     free = np.array([[8, 4], [1, 5]])
     rooms = Rooms(free, np.zeros(2, dtype=np.int64), np.ones((1, 2), dtype=bool), ({},))
-    (seat,) = SeatFilling(wide, rooms, np.array([1]), NONE).seats(np.array([[1.0]]), 0)
-    assert (seat.node, seat.pods) == (1, 1)
+    (slot,) = SlotFilling(wide, rooms, np.array([1]), NONE).slots(np.array([[1.0]]), 0)
+    assert (slot.node, slot.pods) == (1, 1)
 
 
 def test_a_host_takes_one_pod_of_an_anti_affinity_group() -> None:
     fleet = a_fleet([[2]], free=[0], prices=[1], machines={4: 1}, host_caps=np.array([1]))
     rooms = Rooms(np.array([[9], [9], [9]]), np.zeros(3, dtype=np.int64), np.ones((1, 3), dtype=bool), ({0: 1},))
-    seats = SeatFilling(fleet, rooms, np.array([3]), NONE).seats(np.array([[3.0]]), 0)
-    assert sorted((seat.node, seat.pods) for seat in seats) == [(1, 1), (2, 1)]
+    slots = SlotFilling(fleet, rooms, np.array([3]), NONE).slots(np.array([[3.0]]), 0)
+    assert sorted((slot.node, slot.pods) for slot in slots) == [(1, 1), (2, 1)]
 
 
 def test_an_item_without_an_alternative_comes_first() -> None:
@@ -43,7 +43,7 @@ def test_an_item_without_an_alternative_comes_first() -> None:
     fleet = replace(a_fleet([[1, 1]], free=[0], prices=[1], machines={9: 1}), requests=np.array([[3], [2]]))
     rooms = Rooms(np.array([[3]]), np.zeros(1, dtype=np.int64), np.ones((2, 1), dtype=bool), ({}, {}))
     into = np.array([[1.0], [1.0]])
-    (seat,) = SeatFilling(fleet, rooms, np.array([1, 1]), np.array([0, 1])).seats(into, 0)
-    assert (seat.item, seat.pods) == (1, 1)
-    (seat,) = SeatFilling(fleet, rooms, np.array([1, 1]), np.array([0, 0])).seats(into, 0)
-    assert (seat.item, seat.pods) == (0, 1)
+    (slot,) = SlotFilling(fleet, rooms, np.array([1, 1]), np.array([0, 1])).slots(into, 0)
+    assert (slot.item, slot.pods) == (1, 1)
+    (slot,) = SlotFilling(fleet, rooms, np.array([1, 1]), np.array([0, 0])).slots(into, 0)
+    assert (slot.item, slot.pods) == (0, 1)
