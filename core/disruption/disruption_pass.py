@@ -150,7 +150,7 @@ class DisruptionPass:
         consolidation: bool,
         below: int | None = None,
         closed: Collection[str] = (),
-        meant: Collection[Move] = (),
+        planned_moves: Collection[Move] = (),
     ) -> Simulation:
         """Simulate where the pods of these nodes would go.
 
@@ -161,11 +161,11 @@ class DisruptionPass:
                 other place.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
-            meant: Intended nodes of the pods.
+            planned_moves: Pod → intended node.
         """
         self._simulations += 1
         found = self._simulator_below(below).simulate(
-            candidates, consolidation=consolidation, closed=closed, meant=meant
+            candidates, consolidation=consolidation, closed=closed, planned_moves=planned_moves
         )
         if found.stranded and not consolidation and self._ending.take_nodes:
             self._at_any_cost = self._at_any_cost or Simulator(Planner(self._ending.allowed(self.snapshot)))

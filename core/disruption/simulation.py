@@ -49,7 +49,7 @@ class Simulator:
         *,
         consolidation: bool,
         closed: Collection[str] = (),
-        meant: Collection[Move] = (),
+        planned_moves: Collection[Move] = (),
     ) -> Simulation:
         """Plan for the pods of the leaving nodes together with all pending pods.
 
@@ -57,12 +57,12 @@ class Simulator:
             leaving: The nodes that go.
             consolidation: Whether to avoid nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes that stay and take no pods.
-            meant: Pod → intended node, which it gets if every rule still allows it.
+            planned_moves: Pod → intended node, which it gets if every rule still allows it.
         """
         names = [candidate.name for candidate in leaving]
         outcome = (
-            self._as_meant(leaving, meant, closed, consolidation=consolidation)
-            if meant
+            self._planned(leaving, planned_moves, closed, consolidation=consolidation)
+            if planned_moves
             else self._planner.what_if(names, consolidation=consolidation, closed=closed, unexplained=self._placeless)
         )
         plan, own = outcome.plan, set(outcome.displaced)
@@ -81,13 +81,18 @@ class Simulator:
             displaces=others > self._waiting_price,
         )
 
-    def _as_meant(
-        self, leaving: Collection[Candidate], meant: Collection[Move], closed: Collection[str], *, consolidation: bool
+    def _planned(
+        self,
+        leaving: Collection[Candidate],
+        planned_moves: Collection[Move],
+        closed: Collection[str],
+        *,
+        consolidation: bool,
     ) -> SchedulingResults:
         planner = self._planner.pinned([candidate.name for candidate in leaving])
         context, slots = planner.context, dict[int, list[tuple[int, int]]]()
         pods = {pod.key: pod for candidate in leaving for pod in candidate.state.pods}
-        for move in sorted(meant):
+        for move in sorted(planned_moves):
             if move.pod in pods and move.to in context.positions:
                 slot = (context.positions[move.to], 1)
                 slots.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(slot)
@@ -95,7 +100,7 @@ class Simulator:
         return planner.drained(
             Drains(
                 leaving=going if consolidation else frozenset(),
-                hurried=frozenset() if consolidation else going,
+                mandatory=frozenset() if consolidation else going,
                 closed=frozenset(context.positions[name] for name in closed),
                 slots=slots,
             )

@@ -49,13 +49,13 @@ class Drains(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         leaving: Nodes whose pods must avoid nodes that `consolidateAfter` still protects.
-        hurried: Nodes that leave at any cost, whose pods may go anywhere.
+        mandatory: Nodes that leave at any cost, whose pods may go anywhere.
         closed: Nodes that stay and take no pods, since they leave later.
         slots: Pod group → nodes and how many of its pods each takes.
     """
 
     leaving: frozenset[int] = frozenset()
-    hurried: frozenset[int] = frozenset()
+    mandatory: frozenset[int] = frozenset()
     closed: frozenset[int] = frozenset()
     slots: dict[int, list[tuple[int, int]]] = {}
 
@@ -309,17 +309,17 @@ def _planned(
 
 def _drained(context: SchedulingContext, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
     """Return the greedy plan without the drained nodes, and the pods that these lose."""
-    gone = drains.leaving | drains.hurried
+    gone = drains.leaving | drains.mandatory
     pods = {
         position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
         for position in sorted(gone - context.leaving)
     }
-    hurried = [pod for position, own in pods.items() if position in drains.hurried for pod in own]
-    calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
-    queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
+    mandatory = [pod for position, own in pods.items() if position in drains.mandatory for pod in own]
+    voluntary = [pod for position, own in pods.items() if position not in drains.mandatory for pod in own]
+    queue = queue_of(context, [((*context.pending, *context.moving, *mandatory), False), (voluntary, True)])
     closed = context.leaving | gone | drains.closed
     solution = GreedyScheduler(context, queue, closed, frozenset(pods), first, slots=drains.slots).run()
-    return solution.settle_commitments(), hurried + calm
+    return solution.settle_commitments(), mandatory + voluntary
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:

@@ -75,8 +75,8 @@ def _agrees(said: Explanation, plan: DisruptionPlan, node: str) -> bool:
 def test_what_explain_says_of_a_pod_is_what_the_plan_says() -> None:
     asked: Counter[str] = Counter()
     for seed in range(6):
-        for dial in (CALM, HOSTILE):
-            found, counted = contradictions_of_pods(cluster(seed, dial))
+        for difficulty in (CALM, HOSTILE):
+            found, counted = contradictions_of_pods(cluster(seed, difficulty))
             assert found == [], f"seed {seed}"
             asked += counted
     assert set(asked) >= {"needs a new node", "fits on existing", "is unschedulable", ""}

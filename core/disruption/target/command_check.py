@@ -19,12 +19,12 @@ from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 
-def holding(
+def valid_commands(
     commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int
 ) -> tuple[list[Command], dict[str, WaveObjection]]:
-    """Return the commands that hold individually, and node → why it does not go for each node of the others.
+    """Return the commands that are valid individually, and node → why it does not go for each node of the others.
 
-    A command that needs a new node of one that does not hold does not hold either.
+    A command that needs a new node of an invalid one is invalid too.
 
     Args:
         commands: In their order.
@@ -54,8 +54,8 @@ def _objection(command: Command, fresh: DisruptionPass, worthwhile: int) -> Wave
     if len(going) < len(command.nodes):
         return NO_SAVING
     by_choice = command.reason == TerminationReason.UNDERUTILIZED
-    meant = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
-    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, meant=meant)
+    planned_moves = () if command.method in ACROSS_DOMAINS else command.moves  # a pod with a slot keeps its domain
+    simulation = fresh.simulate(going, consolidation=by_choice, closed=fresh.short_lived, planned_moves=planned_moves)
     if simulation.stranded:
         return WaveObjection(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if len(simulation.claims) > len(command.replacements):

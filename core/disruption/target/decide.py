@@ -14,15 +14,15 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.domain_change import with_domain_change
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.command_check import holding
-from core.disruption.target.new_nodes import held
+from core.disruption.target.command_check import valid_commands
+from core.disruption.target.new_nodes import narrowed_claims
 from core.disruption.target.realization import Realization
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.stored_target_check import continued, kept_by, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import TOGETHER_ONLY, WaveObjection, WaveOutcome, refuse_the_rest
 from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
-from core.disruption.target.waves import WAVES_MAX, WaveCutter
+from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.plan import Command, PlannedClaim, StoredTarget
 from core.packing.problem import Bools, Floats
 from core.packing.search_budget import SearchBudget
@@ -97,7 +97,7 @@ class TargetDecision:
         """A new target, None for none, its first wave, and [node], which nodes stay in the end."""
         self._objections = {}
         target = self._target(fleet, search, search.found(self._budget))
-        found = self._cut(target) if target is not None else []
+        found = self._first_commands(target) if target is not None else []
         keeps = target.realization.keeps if target is not None else None
         if target is None or found or self._pass.snapshot.options.ignore_budgets:
             return target, found, keeps
@@ -105,7 +105,7 @@ class TargetDecision:
         # instead.
         drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
         now = self._target(fleet, search, search.found(self._budget, drains_max))
-        found, keeps = (self._cut(now), now.realization.keeps) if now is not None else ([], None)
+        found, keeps = (self._first_commands(now), now.realization.keeps) if now is not None else ([], None)
         only_together = ~target.realization.keeps & (True if keeps is None else keeps)
         pairs = zip(fleet.candidates, only_together, strict=True)
         self._objections |= dict.fromkeys((c.name for c, is_left in pairs if is_left), TOGETHER_ONLY)
@@ -142,21 +142,21 @@ class TargetDecision:
         if going_on.found is None:
             return None, []
         target = self._target(fleet, search, going_on.found, before)
-        return target, self._cut(target) if target is not None else []
+        return target, self._first_commands(target) if target is not None else []
 
     def _most(self, pool: str) -> int:
         reasons = (TerminationReason.UNDERUTILIZED, TerminationReason.DRIFTED)
         left = [self._pass.budgets.left(pool, reason) for reason in reasons]
         return max(len(self._pass.survey.candidates) if number is None else number for number in left)
 
-    def _cut(self, target: Target) -> list[Command]:
+    def _first_commands(self, target: Target) -> list[Command]:
         slots = SlotAssignment(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
-        cutter = WaveCutter(self._pass, target.fleet, target.realization, slots, target.worth)
-        found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
-        self._objections = dict(cutter.objections)
+        planner = WavePlanner(self._pass, target.fleet, target.realization, slots, target.worth)
+        found = planner.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
+        self._objections = dict(planner.objections)
         if len(target.fleet.candidates) > SMALL:
             return found
-        found, objections = holding(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
+        found, objections = valid_commands(self._across_domains(found), self._pass, worthwhile=WORTHWHILE)
         self._objections |= objections
         return found
 
@@ -182,7 +182,7 @@ class TargetDecision:
                 self.kept = stored(fleet, replace(found, realization=realization), named, self._pass.snapshot, before)
                 return Target(fleet, realization, named, found.worth)
             portion = self._budget.portion(CHANGE_SHARE)
-            realization = search.realizations.of(realization.keeps | staying, found.meant, portion)
+            realization = search.realizations.of(realization.keeps | staying, found.slots, portion)
             self._budget.steps += portion.steps
         return None
 
@@ -191,11 +191,11 @@ class TargetDecision:
         by_choice = ~found.keeps & ~fleet.must_go
         price = int(fleet.prices[by_choice].sum())
         going = [c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes]
-        hurried = [c for c, goes in zip(fleet.candidates, ~found.keeps & fleet.must_go, strict=True) if goes]
-        claims = held(found.claims, None if hurried else price, _least_prices(going), self._pass.snapshot)
+        drifted = [c for c, goes in zip(fleet.candidates, ~found.keeps & fleet.must_go, strict=True) if goes]
+        claims = narrowed_claims(found.claims, None if drifted else price, _least_prices(going), self._pass.snapshot)
         if claims is None:
             return (by_choice if by_choice.any() else ~found.keeps), ()
-        spent = _price_without(hurried, claims)
+        spent = _price_without(drifted, claims)
         if by_choice.any() and spent and (price - spent) * WORTHWHILE < price:
             return by_choice, ()
         pool = rejecting_pool(going, price - spent, self._pass.totals)
@@ -206,8 +206,8 @@ class TargetDecision:
 
 def _price_without(drifted: Sequence[Candidate], claims: Sequence[PlannedClaim]) -> int:
     """Return what new nodes cost, less the share, by number, of the pods that drift moves there in any case."""
-    hurried = {pod.key for candidate in drifted for pod in candidate.pods}
-    return sum(claim.price * len({*claim.pods} - hurried) // max(len(claim.pods), 1) for claim in claims)
+    drifted_pods = {pod.key for candidate in drifted for pod in candidate.pods}
+    return sum(claim.price * len({*claim.pods} - drifted_pods) // max(len(claim.pods), 1) for claim in claims)
 
 
 def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:

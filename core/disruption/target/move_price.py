@@ -34,7 +34,7 @@ _DWELL_HALVINGS_MAX: Final = 12
 _PER_MILLE: Final = 1000
 
 
-def dial(pool: NodePool, options: Options) -> str:
+def moves_setting(pool: NodePool, options: Options) -> str:
     """Return the setting for moves in a NodePool: its annotation, else the option."""
     own = pool.own_annotations.get(labels.MOVES, "")
     return own if own in SHARES else options.moves
@@ -60,7 +60,7 @@ class MovePrices:
 
     def of(self, candidate: Candidate) -> int:
         """Return the price of moving all pods of the candidate, in nano-dollars per hour."""
-        share = SHARES[dial(candidate.pool, self._options)]
+        share = SHARES[moves_setting(candidate.pool, self._options)]
         each = self.mean * share // _PER_MILLE
         if self._options.move_price is not None:
             each = self._options.move_price

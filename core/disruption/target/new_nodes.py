@@ -26,7 +26,7 @@ WORST_RATIO: Final = (8, 5)
 """The most that a launch of a replacement may cost, as a multiple of its planned price."""
 
 
-def held(
+def narrowed_claims(
     claims: Sequence[PlannedClaim], budget: int | None, going: Mapping[str, int], snapshot: Snapshot
 ) -> tuple[PlannedClaim, ...] | None:
     """Return the claims narrowed to one capacity type each, and to types whose highest prices together keep within a budget.

@@ -59,7 +59,7 @@ class Realizations:
 
     Attributes:
         asked: Number of evaluations.
-        homeless: Items with a pod that had no place in some choice.
+        unplaced_items: Items with a pod that had no place in some choice.
         gated: [node], whether it was kept because spot is not replaced by spot.
     """
 
@@ -75,18 +75,18 @@ class Realizations:
         self._is_gated = is_gated
         self._keep_discount = keep_discount
         self.asked = 0
-        self.homeless: set[int] = set()
+        self.unplaced_items: set[int] = set()
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
-    def of(self, keeps: Bools, meant: PlannedSlots | None, budget: SearchBudget | None) -> Realization:
+    def of(self, keeps: Bools, planned: PlannedSlots | None, budget: SearchBudget | None) -> Realization:
         """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end."""
         keeps = keeps.copy()
         for _ in range(REPAIRS_MAX):
-            drained = self._drained(keeps, meant)
+            drained = self._drained(keeps, planned)
             found = self._realization(keeps, drained.results)
             missing, may_cover = self._missing(found)
             if not missing.any():
-                return self._packed(found, drained, meant, budget)
+                return self._packed(found, drained, planned, budget)
             covering = self._covering(keeps, missing, may_cover)
             if not covering.any():
                 break
@@ -96,16 +96,16 @@ class Realizations:
         nothing = np.ones_like(keeps)
         return self._realization(nothing, self._drained(nothing, None).results)
 
-    def _drained(self, keeps: Bools, meant: PlannedSlots | None) -> DrainedFleet[SchedulingResults]:
+    def _drained(self, keeps: Bools, planned: PlannedSlots | None) -> DrainedFleet[SchedulingResults]:
         """Return the scheduler's result for one choice."""
         fleet, rows = self._fleet, self._fleet.rows
         self.asked += 1
         goes = ~keeps
         drains = Drains(
             leaving=frozenset(rows.positions(goes & ~fleet.must_go)),
-            hurried=frozenset(rows.positions(goes & fleet.must_go)),
+            mandatory=frozenset(rows.positions(goes & fleet.must_go)),
             closed=fleet.closed,
-            slots=meant.slots(keeps) if meant is not None and goes.any() else {},
+            slots=planned.slots(keeps) if planned is not None and goes.any() else {},
         )
         return fleet.planner.drained(drains)
 
@@ -113,15 +113,15 @@ class Realizations:
         self,
         found: Realization,
         drained: DrainedFleet[SchedulingResults],
-        meant: PlannedSlots | None,
+        planned: PlannedSlots | None,
         budget: SearchBudget | None,
     ) -> Realization:
         """Return the result with the intended new nodes, or else with new nodes packed within the budget."""
         # The room of capacity buffers stays on the nodes that the scheduler enlarged for it.
         if not found.claims or self._fleet.has_buffers:
             return found
-        if meant is not None and meant.new_nodes:
-            return self._realization(found.keeps, drained.regrouped(meant.new_nodes, PodKinds().of))
+        if planned is not None and planned.new_nodes:
+            return self._realization(found.keeps, drained.regrouped(planned.new_nodes, PodKinds().of))
         return found if budget is None else self._realization(found.keeps, drained.packed(budget))
 
     def _realization(self, keeps: Bools, results: SchedulingResults) -> Realization:
@@ -145,16 +145,16 @@ class Realizations:
         """Return [item], pods without a valid place, and [node], whether keeping the node would help."""
         fleet, rows = self._fleet, self._fleet.rows
         loads = rows.problem.loads
-        placeless = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
-        homeless, drained = self._rows_of(pod.pod for pod in placeless), ~found.keeps
-        for pod in placeless:
-            self.homeless.add(rows.row_of_pod.get(pod.pod, -1))
-        if homeless.any() or not self._is_gated:
-            return homeless, drained
+        unschedulable = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
+        unplaced, drained = self._rows_of(pod.pod for pod in unschedulable), ~found.keeps
+        for pod in unschedulable:
+            self.unplaced_items.add(rows.row_of_pod.get(pod.pod, -1))
+        if unplaced.any() or not self._is_gated:
+            return unplaced, drained
         on_new = self._rows_of(key for claim in found.claims if "spot" in claim.capacity_types for key in claim.pods)
         is_spot = rows.problem.is_spot
-        able = loads[drained & ~is_spot].sum(axis=0)
-        return np.maximum(on_new - able, 0), drained & is_spot
+        from_on_demand = loads[drained & ~is_spot].sum(axis=0)
+        return np.maximum(on_new - from_on_demand, 0), drained & is_spot
 
     def _rows_of(self, keys: Iterable[str]) -> Ints:
         rows = self._fleet.rows

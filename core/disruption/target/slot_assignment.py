@@ -149,15 +149,15 @@ class SlotAssignment:
         launching: set[int],
         taken: _Taken,
     ) -> str | None:
-        able = [
+        usable = [
             position
             for position, slots in enumerate(self._on_new)
             if slots[row] and self._admits(self.claims[position], node)
         ]
-        if not able:
+        if not usable:
             return None
-        open_ = [position for position in able if position in self.launched or position in launching]
-        best = open_[0] if open_ else max(able, key=lambda position: (self._use(position, wanted), -position))
+        open_ = [position for position in usable if position in self.launched or position in launching]
+        best = open_[0] if open_ else max(usable, key=lambda position: (self._use(position, wanted), -position))
         launching.add(best)
         self._on_new[best][row] -= 1
         taken.append((self._on_new[best], row, ""))

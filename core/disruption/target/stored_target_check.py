@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from core.disruption.stored_targets import PodKinds
-from core.disruption.target.move_price import dial
+from core.disruption.target.move_price import moves_setting
 from core.disruption.target.planned_slots import StoredTargetSlots
 from core.disruption.target.realization import Realizations
 from core.disruption.target.target_fleet import TargetFleet
@@ -55,14 +55,14 @@ def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizatio
     kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
     if (kept - stored.kept_price) * whole > int(fleet.prices.sum()) * part:
         return Continued(None, TargetReason.OUTGROWN)
-    meant = StoredTargetSlots(fleet, stored)
-    found = realizations.of(keeps, meant, None)
+    slots = StoredTargetSlots(fleet, stored)
+    found = realizations.of(keeps, slots, None)
     saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
     part, whole = SAVING_LOST
     if saved * whole < _promised(stored, fleet) * (whole - part) or found.keeps.all() or found.displaces:
         return Continued(None, TargetReason.DEARER)
     worth = np.array([drains[c.name].worth if c.name in drains else 0 for c in fleet.candidates], dtype=float)
-    return Continued(FoundTarget(found, meant, worth), TargetReason.CONTINUED)
+    return Continued(FoundTarget(found, slots, worth), TargetReason.CONTINUED)
 
 
 def kept_by(stored: StoredTarget | None, fleet: TargetFleet) -> Bools:
@@ -114,9 +114,9 @@ def stored(
 def settings_digest(snapshot: Snapshot) -> str:
     """Return a digest of the settings that decide about a target, besides the cluster and its prices."""
     options = snapshot.options
-    dials = sorted((pool.name, dial(pool, options)) for pool in snapshot.node_pools)
+    moves = sorted((pool.name, moves_setting(pool, options)) for pool in snapshot.node_pools)
     gate = options.feature_gates.spot_to_spot_consolidation
-    text = repr((KEEP_DISCOUNTS, options.moves, options.move_price, gate, dials))
+    text = repr((KEEP_DISCOUNTS, options.moves, options.move_price, gate, moves))
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 

@@ -83,8 +83,8 @@ def _refuse_for_now(disruption_pass: DisruptionPass, candidate: Candidate, left:
 
 
 def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> tuple[ReasonCode, str]:
-    rows, homeless = fleet.rows, search.realizations.homeless
-    stranded = next((pod.key for pod in rows.pods[node] if rows.row_of_pod[pod.key] in homeless), "")
+    rows, unplaced_items = fleet.rows, search.realizations.unplaced_items
+    stranded = next((pod.key for pod in rows.pods[node] if rows.row_of_pod[pod.key] in unplaced_items), "")
     if stranded:
         return NodeReason.PODS_UNSCHEDULABLE, f"pod {stranded} would find no place"
     if search.realizations.gated[node]:

@@ -48,12 +48,12 @@ class FoundTarget:
 
     Attributes:
         realization: The scheduler's result for it.
-        meant: The intended places for the pods of leaving nodes.
+        slots: The intended places for the pods of leaving nodes.
         worth: [node], a node's price less the cost of its pods elsewhere, in nano-dollars per hour.
     """
 
     realization: Realization
-    meant: PlannedSlots
+    slots: PlannedSlots
     worth: Floats
 
 
@@ -81,19 +81,19 @@ class TargetSearch:
             drains_max: NodePool → how many of its nodes may go in total; None for any number.
         """
         solved = self.solved(drains_max)
-        meant = ProgramSlots(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
+        planned = ProgramSlots(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
         is_small = len(keeps) <= SMALL
-        has_starts = is_small or (len(keeps) <= MEDIUM and _is_far(self.realizations.of(keeps, meant, None), solved))
+        has_starts = is_small or (len(keeps) <= MEDIUM and _is_far(self.realizations.of(keeps, planned, None), solved))
         portion = budget.portion(0.5 if has_starts else 1)
-        best = min(nothing, self.realizations.of(keeps, meant, portion), key=_goal)
+        best = min(nothing, self.realizations.of(keeps, planned, portion), key=_goal)
         budget.steps += portion.steps
         if has_starts:
-            best = self._climbed(best, meant, keeps, budget, drains_max, is_small=is_small)
+            best = self._improved(best, planned, keeps, budget, drains_max, is_small=is_small)
         problem = self.fleet.rows.problem
         values = solved.cell_values[PodCells.of(problem).cell] / DOLLARS
-        return FoundTarget(best, meant, problem.prices - problem.loads @ values)
+        return FoundTarget(best, planned, problem.prices - problem.loads @ values)
 
     def _rules(self, drains_max: dict[str, int] | None) -> TargetRules:
         base = TargetRules(keep_discount=self._discount / 1000, is_gated=self._is_gated)
@@ -120,10 +120,10 @@ class TargetSearch:
             self._types = none if market is None else promising(market, relax(market, DEFAULT_SETTINGS))
         return self._types
 
-    def _climbed(
+    def _improved(
         self,
         best: Realization,
-        meant: PlannedSlots,
+        planned: PlannedSlots,
         keeps: Bools,
         budget: SearchBudget,
         drains_max: dict[str, int] | None,
@@ -134,7 +134,7 @@ class TargetSearch:
         asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
         for number, choice in enumerate(self._starts(keeps, is_small=is_small)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
-            best = self._better(best, choice, meant, asked, drains_max, portion)
+            best = self._better(best, choice, planned, asked, drains_max, portion)
             budget.steps += portion.steps if portion is not None else 0
         improved = is_small
         while improved and self.realizations.asked < CHOICES_MAX and not budget.is_spent:
@@ -142,18 +142,18 @@ class TargetSearch:
             for node in range(len(keeps)):
                 choice = best.keeps.copy()
                 choice[node] ^= True
-                best = self._better(best, choice, meant, asked, drains_max)
+                best = self._better(best, choice, planned, asked, drains_max)
                 if self.realizations.asked >= CHOICES_MAX:
                     break
             improved = best is not before
-        refined = self.realizations.of(best.keeps, meant, budget)
-        return min(best, refined, key=_goal)
+        packed = self.realizations.of(best.keeps, planned, budget)
+        return min(best, packed, key=_goal)
 
     def _better(
         self,
         best: Realization,
         choice: Bools,
-        meant: PlannedSlots,
+        planned: PlannedSlots,
         asked: set[bytes],
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,
@@ -162,7 +162,7 @@ class TargetSearch:
         if choice.tobytes() in asked or not self._is_within(choice, drains_max):
             return best
         asked.add(choice.tobytes())
-        found = self.realizations.of(choice, meant, portion)
+        found = self.realizations.of(choice, planned, portion)
         asked.add(found.keeps.tobytes())
         return min(best, found, key=_goal)
 

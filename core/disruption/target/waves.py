@@ -43,8 +43,8 @@ class Wave:
     partners: dict[int, int] = field(default_factory=dict)
 
 
-class WaveCutter:
-    """Cuts one target.
+class WavePlanner:
+    """Plans the waves of one target.
 
     Attributes:
         objections: Node of the target that the last wave leaves out → why, budgets aside.

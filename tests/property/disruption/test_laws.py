@@ -101,8 +101,8 @@ def test_each_node_is_disrupted_or_blocked_and_no_pod_is_stranded(snapshot: Snap
     assert len(launched) == len(set(launched))
     ends = {move.pod: move.to for command in plan.commands for move in command.moves}
     assert set(ends.values()) <= {*kept, *launched}
-    homeless = {p.key for p in snapshot.pods if p.node_name in gone and is_reschedulable(p)} - set(ends)
-    assert not homeless
+    unplaced = {p.key for p in snapshot.pods if p.node_name in gone and is_reschedulable(p)} - set(ends)
+    assert not unplaced
 
 
 @few

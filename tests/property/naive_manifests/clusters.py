@@ -23,10 +23,10 @@ CALM: Final = "calm"
 HOSTILE: Final = "hostile"
 
 
-def cluster(seed: int, dial: str) -> Snapshot:
+def cluster(seed: int, difficulty: str) -> Snapshot:
     """The cluster of a seed."""
-    draw = Random(f"{dial} {seed}")  # noqa: S311 - a test's dice
-    snapshot = _calm(draw) if dial == CALM else _writable(random_cluster(seed))
+    draw = Random(f"{difficulty} {seed}")  # noqa: S311 - a test's dice
+    snapshot = _calm(draw) if difficulty == CALM else _writable(random_cluster(seed))
     pools = tuple(_lasting(draw, pool) for pool in snapshot.node_pools)
     return msgspec.structs.replace(snapshot, node_pools=pools)
 

@@ -1,4 +1,4 @@
-"""Random clusters from manifests: `python -m tests.property.naive_manifests.fuzz --cases 2000 --dial calm`.
+"""Random clusters from manifests: `python -m tests.property.naive_manifests.fuzz --cases 2000 --difficulty calm`.
 
 Each cluster is written as the objects that an API server lists, in one of many ways, read by the product, planned, and
 judged against the original cluster. Exit code 1 if anything is wrong; the last line counts what was checked.
@@ -37,17 +37,17 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def check(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
+def check(seed: int, difficulty: str) -> tuple[int, list[str], Counter[str]]:
     """The seed, the faults in the plan of its cluster as it was read, and counts of what was checked."""
     try:
-        return _checked(seed, dial)
+        return _checked(seed, difficulty)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are to be checked too
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return seed, [f"crash: {type(error).__name__} in {frame.name} of {frame.filename}: {error}"], Counter()
 
 
-def _checked(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
-    truth = cluster(seed, dial)
+def _checked(seed: int, difficulty: str) -> tuple[int, list[str], Counter[str]]:
+    truth = cluster(seed, difficulty)
     draw = Random(f"written {seed}")  # noqa: S311 - a test's dice
     objects = written(truth, draw, defaulted=bool(draw.getrandbits(1)))
     snapshot, problems = read(objects, truth, pages=bool(seed % 2))
@@ -99,14 +99,14 @@ def _asked(truth: Snapshot, plan: Plan) -> Counter[str]:
     return counts
 
 
-def run(seeds: Iterable[int], dial: str, processes: int) -> int:
+def run(seeds: Iterable[int], difficulty: str, processes: int) -> int:
     """Check the seeds and print the faults; returns the number of failing cases."""
     seeds = list(seeds)
     started, failing = time.monotonic(), 0
     kinds: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     with Pool(processes) as pool:
-        for seed, found, counts in pool.starmap(check, [(seed, dial) for seed in seeds], chunksize=_CHUNK):
+        for seed, found, counts in pool.starmap(check, [(seed, difficulty) for seed in seeds], chunksize=_CHUNK):
             asked.update(counts)
             if found:
                 failing += 1
@@ -116,7 +116,7 @@ def run(seeds: Iterable[int], dial: str, processes: int) -> int:
     rules = ", ".join(f"{rule} {100 * asked[rule] // pods} %" for rule in _RULES)
     each = asked["onClaims"] / max(asked["claims"], 1)
     _say(
-        f"{dial}: {len(seeds)} clusters, {pods} pods ({100 * asked['impossible'] / pods:.1f} % impossible, "
+        f"{difficulty}: {len(seeds)} clusters, {pods} pods ({100 * asked['impossible'] / pods:.1f} % impossible, "
         f"{100 * asked['onNodes'] // pods} % on nodes that were there, {each:.1f} a claim), {failing} failing {dict(kinds)}, "
         f"seeds {seeds[0]} to {seeds[-1]}, {time.monotonic() - started:.0f} s; pods with {rules}"
     )
@@ -129,10 +129,10 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--dial", choices=(CALM, HOSTILE), action="append", help="both where none is named")
+    parser.add_argument("--difficulty", choices=(CALM, HOSTILE), action="append", help="both where none is named")
     args = parser.parse_args()
     seeds = range(args.seed, args.seed + args.cases)
-    return 1 if sum(run(seeds, dial, args.processes) for dial in args.dial or (CALM, HOSTILE)) else 0
+    return 1 if sum(run(seeds, difficulty, args.processes) for difficulty in args.difficulty or (CALM, HOSTILE)) else 0
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from tests.property.naive_manifests.judge import further_violations
 from tests.property.naive_manifests.writing import read, written
 
 
-@pytest.mark.parametrize(("dial", "first"), [(CALM, 20), (HOSTILE, 0), (HOSTILE, 40), (HOSTILE, 80)])
-def test_clusters_read_from_manifests_are_planned_correctly(dial: str, first: int) -> None:
+@pytest.mark.parametrize(("difficulty", "first"), [(CALM, 20), (HOSTILE, 0), (HOSTILE, 40), (HOSTILE, 80)])
+def test_clusters_read_from_manifests_are_planned_correctly(difficulty: str, first: int) -> None:
     """A request that is read too small overfills nodes; one too large pays for capacity that no pod uses."""
-    for seed in range(first, first + (20 if dial == CALM else 40)):
-        assert check(seed, dial)[1] == [], f"seed {seed}"
+    for seed in range(first, first + (20 if difficulty == CALM else 40)):
+        assert check(seed, difficulty)[1] == [], f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", [10080])
@@ -46,11 +46,11 @@ def test_calm_clusters_are_calm_and_planned_correctly() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dial", [CALM, HOSTILE])
+@pytest.mark.parametrize("difficulty", [CALM, HOSTILE])
 @pytest.mark.parametrize("first", range(10_000, 20_000, 500))
-def test_many_clusters_from_manifests(dial: str, first: int) -> None:
+def test_many_clusters_from_manifests(difficulty: str, first: int) -> None:
     for seed in range(first, first + 500):
-        assert check(seed, dial)[1] == [], f"seed {seed}"
+        assert check(seed, difficulty)[1] == [], f"seed {seed}"
 
 
 def _planned(seed: int, change: Callable[[Snapshot], Snapshot]) -> tuple[Snapshot, Plan]:

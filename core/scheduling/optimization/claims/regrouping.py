@@ -16,7 +16,7 @@ _Waiting = dict[str, deque[tuple[int, MovablePods]]]
 def regrouped(
     builder: ClaimBuilder,
     nodes: Sequence[Sequence[MovablePods]],
-    meant: Sequence[Mapping[str, int]],
+    planned: Sequence[Mapping[str, int]],
     kind: Callable[[Pod], str],
 ) -> list[InFlightClaim]:
     """Return new claims; pods without an intended node stay with those of their present claim. None if a claim cannot be built.
@@ -24,7 +24,7 @@ def regrouped(
     Args:
         builder: The builder of the claims' scope.
         nodes: The pods of each present claim.
-        meant: For each new node, kind → number of pods.
+        planned: For each new node, kind → number of pods.
         kind: Returns the kind of a pod.
     """
     waiting: _Waiting = {}
@@ -36,7 +36,7 @@ def regrouped(
             else:
                 waiting.setdefault(kind(movable.pods[0]), deque()).append((number, movable))
     claims: list[InFlightClaim] = []
-    for of_node in meant:
+    for of_node in planned:
         drawn = _drawn(waiting, of_node)
         claim = builder.claim([movable for _, movable in drawn]) if drawn else None
         if claim is not None:

@@ -6,7 +6,7 @@ import msgspec
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.command_check import holding
+from core.disruption.target.command_check import valid_commands
 from core.model.plan import Command, Move, PlannedClaim
 from core.reasons.node import NodeReason
 from tests.builders import CLASS_REF, ZONES, a_node_of
@@ -21,14 +21,14 @@ def deleting(node: str, to: str) -> Command:
 
 def kept(commands: list[Command], this_pass: DisruptionPass, worthwhile: int = 20) -> list[Command]:
     """The commands that hold."""
-    return holding(commands, this_pass, worthwhile=worthwhile)[0]
+    return valid_commands(commands, this_pass, worthwhile=worthwhile)[0]
 
 
 def test_a_second_command_is_invalid_if_the_first_took_its_room() -> None:
     nodes = [a_node_of(MIDDLE, name) for name in "abc"]
     this_pass = DisruptionPass(world(*nodes, pods=tuple(pod_on(name, cpu="1500m") for name in "abc")))
     first, second = deleting("a", "c"), deleting("b", "c")
-    found, objections = holding([first, second], this_pass, worthwhile=20)
+    found, objections = valid_commands([first, second], this_pass, worthwhile=20)
     assert found == [first]
     assert objections["b"].reason == NodeReason.NO_CHEAPER_OPTION
 
@@ -64,7 +64,7 @@ def test_what_needs_the_new_node_of_a_command_that_does_not_hold_does_not_hold_e
     this_pass = DisruptionPass(world(*nodes, pods=pods))
     bad = replacing("a", "new", price=2 * 10**8, saves=0)
     needs = deleting("b", "new")
-    found, objections = holding([bad, needs], this_pass, worthwhile=20)
+    found, objections = valid_commands([bad, needs], this_pass, worthwhile=20)
     assert (found, set(objections)) == ([], {"a", "b"})
     assert objections["a"] == objections["b"], "the second does not go for the reason of the first"
     assert kept([deleting("b", "a")], this_pass) == [deleting("b", "a")]

@@ -8,7 +8,7 @@ import msgspec
 
 from core import labels
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.move_price import DWELL_FACTOR, MovePrices, dial
+from core.disruption.target.move_price import DWELL_FACTOR, MovePrices, moves_setting
 from core.model.moved_workload import MovedWorkload
 from core.model.pod import Pod
 from core.model.snapshot import Options
@@ -65,9 +65,9 @@ def test_a_pod_that_was_not_moved_costs_the_normal_price() -> None:
 
 def test_a_pool_may_override_the_setting() -> None:
     pool = a_pool(own_annotations={labels.MOVES: "gentle"})
-    assert dial(pool, Options()) == "gentle"
+    assert moves_setting(pool, Options()) == "gentle"
     odd = msgspec.structs.replace(pool, own_annotations={labels.MOVES: "rarely"})
-    assert dial(odd, Options()) == "balanced"
+    assert moves_setting(odd, Options()) == "balanced"
 
 
 def test_a_move_counts_a_share_of_what_all_pods_cost_on_average_and_more_for_those_that_matter_more() -> None:

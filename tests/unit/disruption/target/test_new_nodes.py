@@ -9,7 +9,7 @@ import msgspec
 
 from core import labels
 from core.disruption.prices import ReplacementOptions, worst_price
-from core.disruption.target.new_nodes import held
+from core.disruption.target.new_nodes import narrowed_claims
 from core.model.catalogue import InstanceType
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
@@ -31,7 +31,7 @@ def planned() -> tuple[Snapshot, tuple[PlannedClaim, ...]]:
 def test_the_most_expensive_launches_together_stay_below_the_budget() -> None:
     snapshot, claims = planned()
     budget = 10**8
-    narrowed = held(claims, budget, {}, snapshot)
+    narrowed = narrowed_claims(claims, budget, {}, snapshot)
     assert narrowed is not None
     for claim in narrowed:
         assert claim.capacity_types == ("spot",)
@@ -41,22 +41,22 @@ def test_the_most_expensive_launches_together_stay_below_the_budget() -> None:
 
 def test_without_a_budget_types_near_the_cheapest_are_kept() -> None:
     snapshot, claims = planned()
-    narrowed = held(claims, None, {}, snapshot)
+    narrowed = narrowed_claims(claims, None, {}, snapshot)
     assert narrowed is not None
     assert narrowed[0].instance_types == ("k1",)
 
 
 def test_the_type_of_a_leaving_node_is_launched_again_only_for_less() -> None:
     snapshot, claims = planned()
-    narrowed = held(claims, None, {"k1": 1}, snapshot)
+    narrowed = narrowed_claims(claims, None, {"k1": 1}, snapshot)
     assert narrowed is not None
     assert narrowed[0].instance_types == ("k2", "k3", "k9"), "nothing is near what was planned, and nothing bounds it"
-    assert held(claims, 10**9, {"k1": 1}, snapshot) is None
+    assert narrowed_claims(claims, 10**9, {"k1": 1}, snapshot) is None
 
 
 def test_no_types_are_left_if_the_budget_is_too_small() -> None:
     snapshot, claims = planned()
-    assert held(claims, 1, {}, snapshot) is None
+    assert narrowed_claims(claims, 1, {}, snapshot) is None
 
 
 CENT = 10_000_000
@@ -74,7 +74,7 @@ def narrowed(
     names = tuple(t.name for t in types)
     fields = {"instance_types": names, "zones": ZONES, "capacity_types": ONLY_ON_DEMAND, **claim}
     planned = PlannedClaim(name="new", node_pool="default", node_class=CLASS_REF, price=price, **fields)
-    found = held([planned], budget, going, a_snapshot(types=types))
+    found = narrowed_claims([planned], budget, going, a_snapshot(types=types))
     return None if found is None else found[0]
 
 
@@ -103,7 +103,7 @@ def test_new_nodes_share_a_budget_by_what_each_was_planned_for() -> None:
         )
         for cents in (10, 20)
     ]
-    found = held(planned, 45 * CENT, {}, a_snapshot(types=types))
+    found = narrowed_claims(planned, 45 * CENT, {}, a_snapshot(types=types))
     assert found is not None
     assert [claim.instance_types for claim in found] == [("t10", "t14"), ("t20", "t29")]
     assert [claim.name for claim in found] == ["new-10", "new-20"]

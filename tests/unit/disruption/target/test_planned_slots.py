@@ -24,11 +24,11 @@ def test_stored_places_go_to_pods_of_the_same_kind_on_staying_nodes() -> None:
         slots=(StoredSlots(kind, "n0", 1), StoredSlots(kind, "n2", 4), StoredSlots("other", "n1", 1)),
         new_nodes=(StoredNewNode(name="new", pods={kind: 2}),),
     )
-    meant = StoredTargetSlots(fleet, target)
+    planned = StoredTargetSlots(fleet, target)
     group = int(fleet.rows.items[0].index)
     n2 = fleet.planner.context.positions["n2"]
-    assert meant.slots(np.array([False, True, True])) == {group: [(n2, 1)]}
-    assert list(meant.new_nodes) == [{kind: 2}]
+    assert planned.slots(np.array([False, True, True])) == {group: [(n2, 1)]}
+    assert list(planned.new_nodes) == [{kind: 2}]
 
 
 def test_every_planned_place_is_assigned() -> None:

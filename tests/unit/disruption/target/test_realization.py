@@ -31,7 +31,7 @@ def test_a_node_stays_whose_pods_fit_nowhere_else() -> None:
     realizations = Realizations(fleet, is_gated=True, keep_discount=0)
     found = realizations.of(np.array([False, True]), None, None)
     assert found.keeps.all()
-    assert realizations.homeless == {fleet.rows.row_of_pod[stuck.key]}
+    assert realizations.unplaced_items == {fleet.rows.row_of_pod[stuck.key]}
 
 
 def test_a_spot_node_stays_whose_pods_would_need_a_new_spot_node() -> None:

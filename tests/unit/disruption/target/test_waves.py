@@ -12,7 +12,7 @@ from core import labels
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.slot_assignment import SlotAssignment
 from core.disruption.target.target_fleet import target_fleet
-from core.disruption.target.waves import WAVES_MAX, WaveCutter
+from core.disruption.target.waves import WAVES_MAX, WavePlanner
 from core.model.catalogue import Catalogue
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
@@ -37,7 +37,7 @@ def test_a_new_node_is_launched_once_and_filled_by_later_waves() -> None:
     assert set(Counter(move.pod for command in found for move in command.moves).values()) == {1}
 
 
-def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> WaveCutter:
+def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> WavePlanner:
     """Cuts the target in which these nodes go; `worth` of them, nothing where it is not named."""
     this_pass = DisruptionPass(snapshot)
     fleet = target_fleet(this_pass)
@@ -45,7 +45,7 @@ def cutter(snapshot: Snapshot, *going: str, worth: Mapping[str, int] = {}) -> Wa
     found = drained(fleet, *going)
     slots = SlotAssignment(fleet, found, this_pass.named_apart(found.claims), is_gated=False)
     values = np.array([worth.get(candidate.name, 0) for candidate in fleet.candidates], dtype=float)
-    return WaveCutter(this_pass, fleet, found, slots, values)
+    return WavePlanner(this_pass, fleet, found, slots, values)
 
 
 def going(commands: Iterable[Command]) -> list[tuple[int, str]]:
@@ -55,7 +55,7 @@ def going(commands: Iterable[Command]) -> list[tuple[int, str]]:
 
 def test_the_number_of_waves_is_bounded() -> None:
     assert WAVES_MAX >= 300
-    assert WaveCutter.commands.__kwdefaults__ == {"waves_max": WAVES_MAX}
+    assert WavePlanner.commands.__kwdefaults__ == {"waves_max": WAVES_MAX}
     whole = half_full(4, at_once=1, options=WHOLE_WAY)
     assert going(cutter(whole, "n1", "n2", "n3").commands(waves_max=2)) == [(1, "n1"), (2, "n2")]
     assert going(cutter(whole, "n1", "n2", "n3").commands()) == [(1, "n1"), (2, "n2"), (3, "n3")]
