@@ -24,7 +24,7 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-class Happening(Protocol):
+class TimelineEvent(Protocol):
     """One event of the record."""
 
     @property
@@ -43,25 +43,25 @@ class Happening(Protocol):
         ...
 
 
-def timeline(events: Sequence[Happening]) -> str:
+def timeline(events: Sequence[TimelineEvent]) -> str:
     """Format at most `LINES_MAX` lines, or one a day; intervals without events are left out."""
     if not events:
         return "nothing happened"
     start, end = _moment(events[0]), _moment(events[-1])
     stretch = next((s for s in _STRETCHES if (end - start) / s <= LINES_MAX), _STRETCHES[-1])
-    standing = _Standing()
+    fleet = _Fleet()
     rows: list[tuple[object, ...]] = []
     counts: dict[str, int] = {}
     line = 0
     for event in events:
         number = int((_moment(event) - start) / stretch)
         if number != line:
-            rows += _row(start + stretch * line, counts, standing)
+            rows += _row(start + stretch * line, counts, fleet)
             counts, line = {}, number
-        standing.see(event)
+        fleet.see(event)
         if event.event in _WORDS:
             counts[event.event] = counts.get(event.event, 0) + 1
-    rows += _row(start + stretch * line, counts, standing)
+    rows += _row(start + stretch * line, counts, fleet)
     return (
         output.table(("FROM", "MOST PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
         if rows
@@ -69,15 +69,15 @@ def timeline(events: Sequence[Happening]) -> str:
     )
 
 
-class _Standing:
-    """The state: pending pods, their maximum in this interval, instances and their cost."""
+class _Fleet:
+    """Pending pods, their maximum in this interval, instances and their prices."""
 
     def __init__(self) -> None:
         self.pending: set[str] = set()
         self.most_pending = 0
         self.prices: dict[str, float] = {}
 
-    def see(self, event: Happening) -> None:
+    def see(self, event: TimelineEvent) -> None:
         fields = event.fields
         if event.event == "podCreated":
             self.pending.add(fields["pod"])
@@ -90,16 +90,16 @@ class _Standing:
             self.prices.pop(fields["instance"], None)
 
 
-def _row(at: datetime, counts: Mapping[str, int], standing: _Standing) -> Iterable[tuple[object, ...]]:
+def _row(at: datetime, counts: Mapping[str, int], fleet: _Fleet) -> Iterable[tuple[object, ...]]:
     if not counts:
         return
     happened = ", ".join(
         f"{counts[event]} {words[counts[event] != 1]}" for event, words in _WORDS.items() if event in counts
     )
-    hourly = sum(standing.prices.values(), 0.0)
-    most, standing.most_pending = standing.most_pending, len(standing.pending)
-    yield (f"{at:%m-%d %H:%M}", most, len(standing.prices), hourly, happened)
+    hourly = sum(fleet.prices.values(), 0.0)
+    most, fleet.most_pending = fleet.most_pending, len(fleet.pending)
+    yield (f"{at:%m-%d %H:%M}", most, len(fleet.prices), hourly, happened)
 
 
-def _moment(event: Happening) -> datetime:
+def _moment(event: TimelineEvent) -> datetime:
     return datetime.fromisoformat(event.t)

@@ -16,7 +16,7 @@ from core.errors import InvalidInputError, invariant
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.takeover import ownership
 from core.lifecycle.takeover.adopted_claim import adopted, adopted_plan
-from core.lifecycle.takeover.adoption import LaunchedClaim, Objection, Owners, Standing, standing
+from core.lifecycle.takeover.adoption import AdoptionState, LaunchedClaim, Objection, Owners, adoption_state
 from core.lifecycle.view import node_claim
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
@@ -38,7 +38,7 @@ class AdoptionCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     subject: str
-    standing: Standing
+    state: AdoptionState
     objection: Objection | None = None
     node_claim: str = ""
     node: str = ""
@@ -81,7 +81,7 @@ class Adopter:
         invariant(record is not None and instance is not None, f"{candidate.subject} is not to be adopted")
         assert record is not None  # noqa: S101 - tells the type checker what the line above ensures
         assert instance is not None  # noqa: S101
-        if candidate.standing is Standing.ADOPTABLE:
+        if candidate.state is AdoptionState.ADOPTABLE:
             record = self._stored(record)
         environment.tag(instance, ownership.our_tags(record, environment.cluster))
         if record.node_name:  # an unregistered node gets all marks at registration
@@ -144,7 +144,7 @@ class _Observation:
             except InvalidInputError as error:
                 objection = Objection(AdoptionReason.UNREADABLE, str(error))
                 yield AdoptionCandidate(
-                    subject=f"NodeClaim/{name}", standing=Standing.REFUSED, objection=objection, node_claim=name
+                    subject=f"NodeClaim/{name}", state=AdoptionState.REFUSED, objection=objection, node_claim=name
                 )
                 continue
             instance = self._instances.get(_instance_id(obj))
@@ -174,7 +174,7 @@ class _Observation:
         name = instance.instance_id
         return AdoptionCandidate(
             subject=f"Instance/{name}",
-            standing=Standing.REFUSED,
+            state=AdoptionState.REFUSED,
             objection=Objection(AdoptionReason.NO_NODE_CLAIM, f"no NodeClaim names instance {name}"),
             node=next((node.name for node in self._nodes.get(instance.provider_id, ())), ""),
             node_pool=instance.tags[labels.NODEPOOL],
@@ -183,20 +183,20 @@ class _Observation:
 
     def _judged(self, found: LaunchedClaim, instance: Instance | None) -> AdoptionCandidate:
         claim = found.node_claim
-        where, objection = standing(found, self._owners, self._now)
+        state, objection = adoption_state(found, self._owners, self._now)
         record = self._view.claims.get(claim.name)
-        if where is Standing.ADOPTABLE and instance is not None:
+        if state is AdoptionState.ADOPTABLE and instance is not None:
             record = self._record(found, instance)
         return AdoptionCandidate(
             subject=f"NodeClaim/{claim.name}",
-            standing=where,
+            state=state,
             objection=objection,
             node_claim=claim.name,
             node=found.node.name if found.node is not None else claim.node_name,
             node_pool=claim.node_pool,
             instance=instance,
             record=record if objection is None else None,
-            drift=self._drifted(record) if where is Standing.ADOPTABLE and record is not None else "",
+            drift=self._drifted(record) if state is AdoptionState.ADOPTABLE and record is not None else "",
         )
 
     def _record(self, found: LaunchedClaim, instance: Instance) -> ClaimRecord:
@@ -215,7 +215,7 @@ class _Observation:
 def _lost_node(node: Node) -> AdoptionCandidate:
     return AdoptionCandidate(
         subject=f"Node/{node.name}",
-        standing=Standing.REFUSED,
+        state=AdoptionState.REFUSED,
         objection=Objection(AdoptionReason.NO_NODE_CLAIM, f"no NodeClaim names Node {node.name}"),
         node=node.name,
         node_pool=node.labels[labels.NODEPOOL],
@@ -240,7 +240,7 @@ def _kept_classes(
     view: ClusterState, objects: dict[str, JsonObject], candidates: tuple[AdoptionCandidate, ...]
 ) -> tuple[str, ...]:
     """Return the classes with Karpenter's finalizer that no refused NodeClaim uses."""
-    refused = {found.node_claim for found in candidates if found.standing is Standing.REFUSED}
+    refused = {found.node_claim for found in candidates if found.state is AdoptionState.REFUSED}
     used = {_class_name(objects[name]) for name in refused if name in objects}
     return tuple(
         name

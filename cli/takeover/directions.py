@@ -10,10 +10,10 @@ from cli.takeover.environment import TakeoverEnvironment, reporting_port_errors
 from cli.takeover.releaser import Releaser
 from cli.takeover.steps import in_turn
 from core.api.objects import JsonObject
-from core.lifecycle.takeover.adoption import Standing
+from core.lifecycle.takeover.adoption import AdoptionState
 from lambdas.ports import PortError
 
-_DUE = (Standing.ADOPTABLE, Standing.BEGUN)
+_DUE = (AdoptionState.ADOPTABLE, AdoptionState.BEGUN)
 
 
 def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[JsonObject, bool]:
@@ -28,10 +28,10 @@ def adoption(environment: TakeoverEnvironment, *, is_acting: bool) -> tuple[Json
         survey = adopter.survey()
     document = adoption_document(environment.cluster, survey, hindrances, is_acting=is_acting)
     items = list(zip(document["items"], survey.candidates, strict=True))
-    is_complete = not hindrances and all(found.standing is not Standing.REFUSED for found in survey.candidates)
+    is_complete = not hindrances and all(found.state is not AdoptionState.REFUSED for found in survey.candidates)
     if not is_acting or hindrances:
         return document, is_complete
-    due = [(part, found) for part, found in items if found.standing in _DUE]
+    due = [(part, found) for part, found in items if found.state in _DUE]
     classes = list(zip(document["nodeClasses"], survey.classes, strict=True))
     is_done = in_turn(environment, due, adopter.adopt, "adopted")
     is_done = is_done and in_turn(environment, classes, adopter.free_class, "adopted")

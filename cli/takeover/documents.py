@@ -46,7 +46,7 @@ def _candidate(found: AdoptionCandidate) -> JsonObject:
     instance = found.instance
     return {
         "subject": found.subject,
-        "state": str(found.standing),
+        "state": str(found.state),
         "nodeClaim": found.node_claim,
         "node": found.node,
         "instance": instance.instance_id if instance is not None else "",

@@ -64,7 +64,7 @@ class Releaser:
         instances = environment.instances(
             record.instance_id for record in view.claims.values() if record.machine is not None
         )
-        claims = (*self._of_table(view, instances), *_strangers(view, instances))
+        claims = (*self._of_table(view, instances), *_unclaimed(view, instances))
         return ReleaseSurvey(claims=claims, commands=len(view.commands))
 
     def begin(self) -> None:
@@ -165,7 +165,7 @@ class Releaser:
         return found
 
 
-def _strangers(view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
+def _unclaimed(view: ClusterState, instances: dict[str, Instance]) -> list[Releasable]:
     """Return instances with our tag but without a claim: Karpenter would terminate them, as they have no NodeClaim."""
     named = {record.instance_id for record in view.claims.values()}
     awaited = {name for name, record in view.claims.items() if record.machine is None}

@@ -29,7 +29,7 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     above_nodes: int | None = None
     namespaces: tuple[str, ...] = ()
 
-    def demand(self, command: Command) -> str:
+    def reason_to_wait(self, command: Command) -> str:
         """Return why the command waits, empty if it need not.
 
         Unhealthy nodes are replaced without approval: their pods are down already.

@@ -34,7 +34,7 @@ SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
 
 
-def first_check_at(command: Command, standing: StoredTarget | None, now: datetime) -> datetime:
+def first_check_at(command: Command, continued: StoredTarget | None, now: datetime) -> datetime:
     """Return when a command that was decided now is checked on a new snapshot.
 
     Drift is checked at once (Karpenter). For a command of an existing target, the time counts from the decision of the target:
@@ -42,13 +42,13 @@ def first_check_at(command: Command, standing: StoredTarget | None, now: datetim
 
     Args:
         command: The decided command.
-        standing: The stored target that the command continues; None if it continues none.
+        continued: The stored target that the command continues; None if it continues none.
         now: The time of the decision.
     """
     if command.reason == TerminationReason.DRIFTED:
         return now
-    if standing is not None and {drain.node for drain in standing.drains}.issuperset(command.nodes):
-        return max(now, standing.made_at + VERIFY_AFTER)
+    if continued is not None and {drain.node for drain in continued.drains}.issuperset(command.nodes):
+        return max(now, continued.made_at + VERIFY_AFTER)
     return now + VERIFY_AFTER
 
 

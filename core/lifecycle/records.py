@@ -136,7 +136,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         nominated: Pods (`namespace/name`) whose status names its node because we wrote it there, until they are bound.
         is_bound: Whether binding has ended for its node; pods that still wait are left to kube-scheduler.
         hold: Until when it is exempt from voluntary disruption because its drain was cancelled; None if it never was.
-        given_back: How often its drain was cancelled.
+        cancelled_drains: How often its drain was cancelled; rows name it `given_back`.
         retires_at: When AWS retires or restarts its instance, the earliest announced date; None for no date.
         checked_until: End of the longest chain of checks; shorter chains end when they read it. None: no chain is known.
         reason, message: The last thing that went wrong, for people.
@@ -169,7 +169,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_bound: bool = False
     deletion: Deletion | None = None
     hold: Hold | None = None
-    given_back: int = 0
+    cancelled_drains: int = msgspec.field(default=0, name="given_back")
     retires_at: datetime | None = None
     checked_until: datetime | None = None
     reason: str = ""

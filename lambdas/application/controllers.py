@@ -134,8 +134,8 @@ class Application:
         given, work = self.adapters, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
         validator = CommandValidator(self.observer, stores, given.targets, leases, given.queues.run_requests, clock)
-        news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
-        start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
+        events = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+        start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, events, clock)
         giving_up = CommandRollback(kubernetes, stores, self.claim_deletion, given.queues, clock)
         commands = CommandWork(stores, validator, start, giving_up, self.claim_deletion, work, clock)
         tasks = given.run_tasks.messages

@@ -28,9 +28,9 @@ def disruption(adapters: Adapters, observer: Observer) -> DisruptionController:
         rest=DisruptionRest(kubernetes, stores.changes, clock, adapters.pause),
         turns=RunCoordination(adapters.leases, adapters.queues.run_requests, clock),
     )
-    news = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
+    events = DecisionEvents(kubernetes, clock, adapters.run_tasks.messages)
     rule, cluster = settings.approval_rule(), settings.cluster_name
-    approvals = Approvals(rule, adapters.proposals, adapters.approval_topic, news, cluster=cluster, clock=clock)
+    approvals = Approvals(rule, adapters.proposals, adapters.approval_topic, events, cluster=cluster, clock=clock)
     costs = DeletionCostWriter(kubernetes, is_on=settings.steer_scale_in)
     decision_pass = DecisionPass(
         observer=observer,

@@ -88,7 +88,7 @@ def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) 
     assert_lawful(result)
 
 
-def test_a_drain_that_a_budget_blocks_is_told_and_given_back(tmp_path: Path) -> None:
+def test_a_drain_that_a_budget_blocks_is_reported_and_cancelled(tmp_path: Path) -> None:
     """If this failed, a node that may stay would stay cordoned and half empty until somebody notices."""
     pool = node_pool()
     pool["spec"]["template"]["spec"]["expireAfter"] = "10m"

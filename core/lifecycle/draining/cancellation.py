@@ -65,9 +65,9 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
     return None
 
 
-def hold_for(given_back: int) -> timedelta:
-    """Return how long a node is exempt from voluntary disruption whose drain was cancelled `given_back` times before."""
-    return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(given_back, 10)))
+def hold_for(cancelled_drains: int) -> timedelta:
+    """Return how long a node is exempt from voluntary disruption whose drain was cancelled `cancelled_drains` times before."""
+    return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(cancelled_drains, 10)))
 
 
 def is_voluntary(deletion: Deletion) -> bool:

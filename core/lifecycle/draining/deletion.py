@@ -28,7 +28,7 @@ def leaving(
     )
 
 
-def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
+def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
     """Return a leaving claim with a mandatory or more urgent reason; the same object if nothing changes.
 
     A drain that may have begun does not start to wait for replacements when the instance's end becomes known later.
@@ -69,10 +69,10 @@ def untainted(record: ClaimRecord) -> ClaimRecord:
     return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
 
 
-def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
+def drain_cancelled(record: ClaimRecord, hold: Hold) -> ClaimRecord:
     """Return the claim with its drain cancelled: it holds its share of the limits again and has a `hold`."""
     stays = msgspec.structs.replace(
-        record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
+        record, deletion=None, is_disrupting=False, hold=hold, cancelled_drains=record.cancelled_drains + 1
     )
     return untainted(stays)
 

@@ -20,7 +20,7 @@ IDENTIFYING_TAGS = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLASS, label
 """Tags that must be absent or correct: they identify the owner of the instance."""
 
 
-class Standing(StrEnum):
+class AdoptionState(StrEnum):
     """The state of a NodeClaim's adoption."""
 
     REFUSED = "refused"
@@ -69,20 +69,20 @@ class Owners(msgspec.Struct, frozen=True, kw_only=True):
     records: Mapping[str, ClaimRecord]
 
 
-def standing(found: LaunchedClaim, owners: Owners, now: datetime) -> tuple[Standing, Objection | None]:
+def adoption_state(found: LaunchedClaim, owners: Owners, now: datetime) -> tuple[AdoptionState, Objection | None]:
     """Return the state of a NodeClaim's adoption, with an objection if it is refused."""
     name = found.node_claim.name
     record = owners.records.get(name)
     if record is not None and record.provider_id == found.node_claim.provider_id:
         if is_marked(found, owners.cluster):
-            return Standing.OURS, None
+            return AdoptionState.OURS, None
         objection = _half_done_objection(found)
-        return (Standing.BEGUN, None) if objection is None else (Standing.REFUSED, objection)
+        return (AdoptionState.BEGUN, None) if objection is None else (AdoptionState.REFUSED, objection)
     if record is not None:
         problem = f"claim {name} has the instance {record.instance_id or '(none yet)'}"
-        return Standing.REFUSED, Objection(AdoptionReason.NAME_TAKEN, problem)
+        return AdoptionState.REFUSED, Objection(AdoptionReason.NAME_TAKEN, problem)
     objection = _objection(found, owners, now)
-    return (Standing.ADOPTABLE, None) if objection is None else (Standing.REFUSED, objection)
+    return (AdoptionState.ADOPTABLE, None) if objection is None else (AdoptionState.REFUSED, objection)
 
 
 def is_marked(found: LaunchedClaim, cluster: str) -> bool:

@@ -23,7 +23,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import ProposalStore
 
 
-class Demanded(msgspec.Struct, frozen=True):
+class UnapprovedCommand(msgspec.Struct, frozen=True):
     """A command that needs approval: its id, and why."""
 
     id: str
@@ -31,14 +31,14 @@ class Demanded(msgspec.Struct, frozen=True):
     why: str
 
 
-class Divided(msgspec.Struct, frozen=True):
+class CommandsByApproval(msgspec.Struct, frozen=True):
     """Commands with their ids: those that may begin, and those that wait for approval first."""
 
-    free: list[tuple[str, Command]]
-    demanded: list[Demanded]
+    startable: list[tuple[str, Command]]
+    unapproved: list[UnapprovedCommand]
 
 
-class Settled(msgspec.Struct, frozen=True):
+class OpenProposals(msgspec.Struct, frozen=True):
     """The proposals of one pass: those whose nodes other commands must leave alone, and the approved ones, which may start."""
 
     waiting: tuple[Proposal, ...] = ()
@@ -63,7 +63,7 @@ class Approvals:
         rule: ApprovalRule | None,
         store: ProposalStore,
         topic: Topic | None,
-        news: DecisionEvents,
+        events: DecisionEvents,
         *,
         cluster: str,
         clock: Clock,
@@ -71,7 +71,7 @@ class Approvals:
         self._rule = rule
         self._store = store
         self._topic = topic
-        self._news = news
+        self._events = events
         self._cluster = cluster
         self._clock = clock
 
@@ -81,10 +81,10 @@ class Approvals:
             return ()
         return tuple(proposal for proposal in self._store.all() if proposal.keeps_nodes(self._clock.now()))
 
-    def settle(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> Settled:
+    def end_lapsed(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> OpenProposals:
         """End proposals that lapse, and return the others. Raises PortError."""
         if not proposals:
-            return Settled()
+            return OpenProposals()
         verification = Verification(proposals, snapshot)
         waiting, approved = list[Proposal](), list[tuple[Proposal, Command]]()
         for proposal in sorted(proposals, key=lambda found: (found.proposed_at, found.id)):
@@ -108,7 +108,7 @@ class Approvals:
                 else:
                     approved.append((proposal, found))
         report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
-        return Settled(tuple(waiting), tuple(approved))
+        return OpenProposals(tuple(waiting), tuple(approved))
 
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.
@@ -140,28 +140,28 @@ class Approvals:
         )
         return True
 
-    def divided(
+    def by_approval(
         self, commands: Sequence[tuple[str, Command]], waiting: Sequence[Proposal], report: RunReport
-    ) -> Divided:
+    ) -> CommandsByApproval:
         """Separate the commands that wait from the others; beyond `PROPOSALS_MAX` none is proposed."""
         if self._rule is None:
-            return Divided(list(commands), [])
+            return CommandsByApproval(list(commands), [])
         room = PROPOSALS_MAX - sum(proposal.end is None for proposal in waiting)
-        free, demanded = list[tuple[str, Command]](), list[Demanded]()
+        startable, unapproved = list[tuple[str, Command]](), list[UnapprovedCommand]()
         for command_id, command in commands:
-            why = self._rule.demand(command)
+            why = self._rule.reason_to_wait(command)
             if not why:
-                free.append((command_id, command))
-            elif len(demanded) < room:
-                demanded.append(Demanded(command_id, command, why))
+                startable.append((command_id, command))
+            elif len(unapproved) < room:
+                unapproved.append(UnapprovedCommand(command_id, command, why))
             else:
                 message = f"{PROPOSALS_MAX} proposals wait already; this one is proposed after them"
                 report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.AWAITS_APPROVAL, message)
-        return Divided(free, demanded)
+        return CommandsByApproval(startable, unapproved)
 
-    def propose(self, demanded: Sequence[Demanded], plan: DisruptionPlan, report: RunReport) -> None:
+    def propose(self, unapproved: Sequence[UnapprovedCommand], plan: DisruptionPlan, report: RunReport) -> None:
         """Store commands as proposals, announce them, and write events on their nodes. Raises PortError."""
-        for found in demanded:
+        for found in unapproved:
             proposal = Proposal(
                 id=found.id,
                 command=found.command,
@@ -180,8 +180,8 @@ class Approvals:
                 DecisionKind.PROPOSE, ", ".join(found.command.nodes), CommandReason.AWAITS_APPROVAL, found.why
             )
             self._announced(stored, report)
-            self._news.proposed(proposal)
-        report.count(PROPOSALS_WAITING, len(demanded))
+            self._events.proposed(proposal)
+        report.count(PROPOSALS_WAITING, len(unapproved))
 
     def _announced(self, proposal: Proposal, report: RunReport) -> Proposal:
         """Publish the proposal if it is not announced yet; after a failure, the next pass tries again."""

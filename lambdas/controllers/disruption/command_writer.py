@@ -16,7 +16,7 @@ from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.approval.approvals import Divided
+from lambdas.controllers.approval.approvals import CommandsByApproval
 from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
 from lambdas.ports import Clock, ConflictError, DeniedError, Queue
@@ -34,8 +34,13 @@ class CommandWriter:
         self._clock = clock
 
     def write_decision(
-        self, snapshot: Snapshot, plan: DisruptionPlan, divided: Divided, time: RecordedTime, report: RunReport
-    ) -> Divided:
+        self,
+        snapshot: Snapshot,
+        plan: DisruptionPlan,
+        commands: CommandsByApproval,
+        time: RecordedTime,
+        report: RunReport,
+    ) -> CommandsByApproval:
         """Write the decision to the ledger and return the commands to store.
 
         If that fails, only unhealthy nodes are replaced.
@@ -43,16 +48,20 @@ class CommandWriter:
         bound = SearchBound(snapshot.options.improve_iterations, tuple(time.elapsed))
         draft = self._ledger.draft(DISRUPT, snapshot, plan, bound)
         report.decision_id = draft.id
-        demanded = [(found.id, found.command, found.why) for found in divided.demanded]
-        if self._ledger.try_write(draft, of_disruption(plan, divided.free, demanded), report):
-            return divided
-        unhealthy = [(name, command) for name, command in divided.free if command.reason == TerminationReason.UNHEALTHY]
-        return Divided(unhealthy, [])
+        unapproved = [(found.id, found.command, found.why) for found in commands.unapproved]
+        if self._ledger.try_write(draft, of_disruption(plan, commands.startable, unapproved), report):
+            return commands
+        unhealthy = [
+            (name, command) for name, command in commands.startable if command.reason == TerminationReason.UNHEALTHY
+        ]
+        return CommandsByApproval(unhealthy, [])
 
-    def write(self, command_id: str, command: Command, report: RunReport, standing: StoredTarget | None = None) -> None:
+    def write(
+        self, command_id: str, command: Command, report: RunReport, continued: StoredTarget | None = None
+    ) -> None:
         """Store a command and request its first check. Raises PortError.
 
-        `standing` is the target that the command continues.
+        `continued` is the target that the command continues.
         """
         now = self._clock.now()
         record = CommandRecord(
@@ -61,7 +70,7 @@ class CommandWriter:
             command=command,
             created_at=now,
             phase_since=now,
-            verify_at=first_check_at(command, standing, now),
+            verify_at=first_check_at(command, continued, now),
         )
         try:
             self._commands.add(record)

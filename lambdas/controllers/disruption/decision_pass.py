@@ -24,7 +24,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.target import TargetReason
 from lambdas.brakes.ports import skipped
 from lambdas.clock import share_until
-from lambdas.controllers.approval.approvals import Approvals, Settled
+from lambdas.controllers.approval.approvals import Approvals, OpenProposals
 from lambdas.controllers.disruption.command_gate import CommandGate
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
 from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
@@ -42,7 +42,7 @@ from lambdas.observation.stores import Stores
 from lambdas.ports import Clock
 from lambdas.run_report import RunReport
 
-THINK_AGAIN: Final = timedelta(minutes=30)
+REUSED_FOR: Final = timedelta(minutes=30)
 """How long a decision to do nothing is reused while the snapshot's digest stays the same.
 
 Karpenter decides again after five minutes because of changes that are part of our digest.
@@ -108,7 +108,7 @@ class DecisionPass:
     clock: Clock
 
     def __post_init__(self) -> None:
-        self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
+        self._quiet: PlanCache[DisruptionPlan] = PlanCache(REUSED_FOR)
 
     def run(self, given: PassInputs, report: RunReport) -> None:
         """Observe and decide, and request the run for the next known time. Raises PortError."""
@@ -119,18 +119,18 @@ class DecisionPass:
             return
         if given.is_woken and self.skips.turns.is_postponed(view.snapshot, report):
             return
-        settled = self.approvals.settle(given.proposals, view.snapshot, report)
-        if self._begin_approved(settled, view, given, report):
+        proposals = self.approvals.end_lapsed(given.proposals, view.snapshot, report)
+        if self._begin_approved(proposals, view, given, report):
             return
-        observed = without_proposed(view.snapshot, settled.waiting)
+        observed = without_proposed(view.snapshot, proposals.waiting)
         decided = self._decided(observed, given, report)
-        self._store(decided, view, settled, given, report)
+        self._store(decided, view, proposals, given, report)
         self.only_observed.observe(observed, report, until=given.deadline - STORING)
         self.skips.turns.ended(view, is_new=decided.is_new, found=bool(decided.plan.commands))
         report.count("cutOffDecisions", int(decided.is_cut_off))
         if not decided.plan.commands and not _awaits_repair(view) and not decided.is_cut_off:
             self._quiet.keep(decided.digest, decided.at, decided.plan)
-            if not settled.awaits_budget:
+            if not proposals.awaits_budget:
                 self.skips.rest.begin(given.sign, observed_at, view.snapshot)
                 return
         self.skips.rest.end()
@@ -155,26 +155,28 @@ class DecisionPass:
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
 
     def _store(
-        self, decided: _Decided, view: ClusterState, settled: Settled, given: PassInputs, report: RunReport
+        self, decided: _Decided, view: ClusterState, proposals: OpenProposals, given: PassInputs, report: RunReport
     ) -> None:
         """Store the commands that may start now, and propose those that wait for approval."""
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
         admitted = self.gate.admit(startable(plan), view, given.claims, given.brakes, now, report)
         commands = [(command_id(command, now), command) for command in admitted]
-        kept = self.approvals.divided(commands, settled.waiting, report)
+        kept = self.approvals.by_approval(commands, proposals.waiting, report)
         if decided.is_new:
             kept = self.writer.write_decision(snapshot, plan, kept, decided.time, report)
-            self.target.keep(snapshot, plan, kept.free, report)
-        standing = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
-        for name, command in kept.free:
-            self.writer.write(name, command, report, standing)
-        self.approvals.propose(kept.demanded, plan, report)
+            self.target.keep(snapshot, plan, kept.startable, report)
+        continued = snapshot.stored_target if plan.target_reason == TargetReason.CONTINUED else None
+        for name, command in kept.startable:
+            self.writer.write(name, command, report, continued)
+        self.approvals.propose(kept.unapproved, plan, report)
 
-    def _begin_approved(self, settled: Settled, view: ClusterState, given: PassInputs, report: RunReport) -> bool:
+    def _begin_approved(
+        self, proposals: OpenProposals, view: ClusterState, given: PassInputs, report: RunReport
+    ) -> bool:
         """Store the approved commands that nothing stops; the next pass decides about the other nodes."""
-        commands: list[Command] = [command for _, command in settled.approved]
+        commands: list[Command] = [command for _, command in proposals.approved]
         admitted = self.gate.admit(commands, view, given.claims, given.brakes, self.clock.now(), report)
-        for proposal, command in settled.approved:
+        for proposal, command in proposals.approved:
             if command in admitted and self.approvals.begin(proposal, report):
                 report.decision_id = proposal.decision
                 self.writer.write(proposal.id, command, report)

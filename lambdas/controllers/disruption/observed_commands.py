@@ -29,7 +29,7 @@ STORING: Final = timedelta(seconds=45)
 
 PLAN_ID: Final = "observed"
 
-THINK_AGAIN: Final = timedelta(minutes=5)
+REUSED_FOR: Final = timedelta(minutes=5)
 """An unchanged cluster is decided again after this time (Karpenter): `consolidateAfter` expires without a change."""
 
 
@@ -63,7 +63,7 @@ class ObservedCommands:
         """
         digest, now = snapshot_digest(snapshot), self._clock.now()
         is_same = digest == self._decided
-        if is_same and self._decided_at is not None and now - self._decided_at < THINK_AGAIN:
+        if is_same and self._decided_at is not None and now - self._decided_at < REUSED_FOR:
             return
         self._decided, self._decided_at = digest, now
         time = RecordedTime(share_until(self._clock, until))

@@ -7,7 +7,7 @@ import msgspec
 from core.errors import InvalidInputError
 from core.lifecycle import steps
 from core.lifecycle.draining.cancellation import hold_for
-from core.lifecycle.draining.deletion import given_back
+from core.lifecycle.draining.deletion import drain_cancelled
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
@@ -67,8 +67,8 @@ class DrainCancellation:
             if not record.plan.made_by_hand:
                 return None
         now = self._clock.now()
-        hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was cancelled: {step.message}")
-        return self._claims.change_within(record, given_back(record, hold), limits)
+        hold = Hold(now + hold_for(record.cancelled_drains), step.reason, f"its drain was cancelled: {step.message}")
+        return self._claims.change_within(record, drain_cancelled(record, hold), limits)
 
     def _open(self, node: str, reader: NodeStateReader) -> None:
         for _ in range(2):

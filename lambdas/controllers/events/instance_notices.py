@@ -74,8 +74,8 @@ class InstanceNotices:
         found = untracked(instances, view, self._clock.now(), min_age=timedelta(0))
         for instance, claim in found.awaited:
             self._rebuilding.adopt(instance, claim, view, report)
-        for stranger in found.strangers:
-            if stranger.problem:
-                report.decide(DecisionKind.SKIP, notice.instance_id, notice.reason, stranger.problem)
+        for unclaimed in found.unclaimed:
+            if unclaimed.problem:
+                report.decide(DecisionKind.SKIP, notice.instance_id, notice.reason, unclaimed.problem)
             else:
-                self._rebuilding.rebuild(stranger, view, report)
+                self._rebuilding.rebuild(unclaimed, view, report)

@@ -16,7 +16,7 @@ import msgspec
 
 from core import labels
 from core.brakes.brake import Action
-from core.lifecycle.draining.deletion import hurried
+from core.lifecycle.draining.deletion import expedited
 from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.scheduled_changes import is_due
@@ -132,7 +132,7 @@ class Interruptions:
         if found.reason == TerminationReason.SCHEDULED_CHANGE:
             self._announced(record, found, report)
             return
-        if record.deletion is None or hurried(record, found.reason, "", found.ends_at) is not record:
+        if record.deletion is None or expedited(record, found.reason, "", found.ends_at) is not record:
             self._interrupt(record, found, report)
             return
         if record.deletion.tainted_at is None:

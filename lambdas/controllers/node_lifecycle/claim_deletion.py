@@ -49,7 +49,7 @@ class ClaimDeletion:
         `ends_at` is when its instance would end, and so bounds the wait for replacements.
         """
         if record.deletion is not None:
-            after = deletion.hurried(record, reason, message, ends_at)
+            after = deletion.expedited(record, reason, message, ends_at)
             if after is record:
                 return record
             report.decide(DecisionKind.TERMINATE, record.name, reason, message)

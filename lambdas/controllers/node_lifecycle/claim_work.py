@@ -71,7 +71,7 @@ class ClaimWork:
         self._nodes = NodeRegistration(kubernetes, stores, settings, clock)
         self._binds = settings.bind_pods
         self._ready_nodes = ReadyNodes()
-        self._node_news = NodeEvents(kubernetes, clock)
+        self._node_events = NodeEvents(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, stores.claims, surge, clock)
         self._replacing = Replacing(stores.claims)
@@ -122,7 +122,7 @@ class ClaimWork:
             last, before = step, record
             record = self._take(record, step, reader, report)
             if record is None and before.machine is None and before.deletion is None and before.plan.made_by_hand:
-                self._node_news.not_launched(before.name, report.decisions)
+                self._node_events.not_launched(before.name, report.decisions)
             self._request_runs_for_capacity(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
@@ -227,7 +227,7 @@ class ClaimWork:
         reported = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, reported)
         report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
-        self._node_news.publish(step, reader.unbound_pods(step.pods) if step.pods else ())
+        self._node_events.publish(step, reader.unbound_pods(step.pods) if step.pods else ())
         return changed
 
     def _request_runs_for_capacity(self, before: ClaimRecord, after: ClaimRecord | None) -> None:

@@ -59,9 +59,9 @@ class LostRows:
             return False
 
         def rebuild() -> None:
-            for stranger in self._rebuilding.still_there(found):
-                work = partial(self._rebuilding.rebuild, stranger, view, report)
-                boundary.attempt(stranger.instance.instance_id, work)
+            for unclaimed in self._rebuilding.still_there(found):
+                work = partial(self._rebuilding.rebuild, unclaimed, view, report)
+                boundary.attempt(unclaimed.instance.instance_id, work)
 
         boundary.attempt("untracked instances", rebuild)
         return True

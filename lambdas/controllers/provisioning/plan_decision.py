@@ -30,7 +30,7 @@ from lambdas.ports import Clock
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
-THINK_AGAIN: Final = timedelta(minutes=5)
+REUSED_FOR: Final = timedelta(minutes=5)
 """Pods for which no node can be launched are planned again after this time, even if nothing has changed."""
 
 
@@ -42,7 +42,7 @@ class PlanDecision:
         self._ledger = ledger
         self._settings = settings
         self._clock = clock
-        self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
+        self._last: PlanCache[Plan] = PlanCache(REUSED_FOR)
 
     def plan(self, view: ClusterState, digest: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
         """Return the plan. A plan that launches nothing for its pods is reused while nothing changes.

@@ -47,10 +47,10 @@ def test_a_wave_of_a_target_that_stands_does_not_wait_again(
 ) -> None:
     command = Command(reason=reason, method="repack", nodes=(node,), claims=("c",))
     drains = (StoredDrain("n", 1, 1),)
-    standing = age and StoredTarget(
+    continued = age and StoredTarget(
         made_at=NOW - age, settings="", drains=drains, kept_price=0, drained_price=1, new_price=0
     )
-    assert first_check_at(command, standing or None, NOW) == NOW + wait
+    assert first_check_at(command, continued or None, NOW) == NOW + wait
 
 
 def test_an_outdated_command_is_dropped() -> None:

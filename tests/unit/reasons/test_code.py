@@ -85,7 +85,7 @@ FILES = sorted(path for package in ("core", "lambdas", "cli") for path in (ROOT 
 
 CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
 TAKES_A_CODE = re.compile(
-    r"^(decide|leave|refuse|begin|begin_within|leaving|hurried|count_failure|end_outcome|_drop|_has_begun|"
+    r"^(decide|leave|refuse|begin|begin_within|leaving|expedited|count_failure|end_outcome|_drop|_has_begun|"
     r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|PodFinding|PoolFinding|"
     r"BeginTermination|Forget|Abandon|CancelDrain|ReportNode|Deletion|Interruption)$"
 )

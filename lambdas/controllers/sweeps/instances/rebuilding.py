@@ -55,13 +55,13 @@ class Rebuilding:
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
         self._work.send([work_on_claim(record.name, now)])
 
-    def still_there(self, strangers: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
+    def still_there(self, unclaimed: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
         """Return the instances that EC2 also finds by id: a list may contain terminated ones. Raises PortError."""
-        if not strangers:
+        if not unclaimed:
             return ()
-        ids = [found.instance.instance_id for found in strangers]
+        ids = [found.instance.instance_id for found in unclaimed]
         alive = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
-        return tuple(found for found in strangers if found.instance.instance_id in alive)
+        return tuple(found for found in unclaimed if found.instance.instance_id in alive)
 
     def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim again, unless another run has. Raises PortError."""

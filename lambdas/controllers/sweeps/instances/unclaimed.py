@@ -34,19 +34,19 @@ class UnclaimedInstances(msgspec.Struct, frozen=True):
     Attributes:
         awaited: Instance → name of the stored claim that waits for it because its launch response was lost.
         unnamed: Instance of a shared launch → name of its claim, after which it is not named yet.
-        strangers: Instances whose claim's row is lost, or that never had a claim of ours.
+        unclaimed: Instances whose claim's row is lost, or that never had a claim of ours.
         tagged: How many instances have the tag, including known ones.
     """
 
     awaited: tuple[tuple[Instance, str], ...]
     unnamed: tuple[tuple[Instance, str], ...]
-    strangers: tuple[UnclaimedInstance, ...]
+    unclaimed: tuple[UnclaimedInstance, ...]
     tagged: int
 
     @property
     def rebuildable(self) -> tuple[UnclaimedInstance, ...]:
-        """Return the strangers for which a claim can be rebuilt now."""
-        return tuple(found for found in self.strangers if not found.problem)
+        """Return the unclaimed instances for which a claim can be rebuilt now."""
+        return tuple(found for found in self.unclaimed if not found.problem)
 
 
 def untracked(
@@ -58,7 +58,7 @@ def untracked(
         instances: All of this cluster.
         view: The observation.
         now: The time of the observation.
-        min_age: Strangers that were launched more recently are left out.
+        min_age: Unclaimed instances that were launched more recently are left out.
     """
     tagged = [found for found in instances if found.is_alive and labels.CLAIM in found.tags]
     known = {record.instance_id: record.name for record in view.claims.values()}
@@ -73,7 +73,7 @@ def untracked(
             for instance in sorted(tagged, key=lambda found: found.instance_id)
             if instance.instance_id in known and is_unnamed(instance.tags)
         ),
-        strangers=tuple(
+        unclaimed=tuple(
             UnclaimedInstance(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
             for instance in found
             if instance.instance_id not in awaited and now - instance.launched_at >= min_age

@@ -45,11 +45,11 @@ class UntrackedInstances(Sweep):
             lambda unnamed: self._cloud.tag(unnamed[0].instance_id, name_tags(unnamed[1])),
             subject=lambda unnamed: unnamed[1],
         )
-        report.count("untrackedInstances", len(found.strangers))
+        report.count("untrackedInstances", len(found.unclaimed))
         round_.each(
             self._rebuilding.still_there(found.rebuildable),
-            lambda stranger: self._rebuilding.rebuild(stranger, view, report),
-            subject=lambda stranger: stranger.instance.instance_id,
+            lambda unclaimed: self._rebuilding.rebuild(unclaimed, view, report),
+            subject=lambda unclaimed: unclaimed.instance.instance_id,
         )
-        unknown = [s for s in found.strangers if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
+        unknown = [s for s in found.unclaimed if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]
         self._unknown.settle(unknown, found.tagged, round_)

@@ -37,10 +37,10 @@ class OrphanedNodes(Sweep):
         known = {record.provider_id for record in round_.view.claims.values()}
         unknown = (node for node in round_.view.snapshot.nodes if node.provider_id not in present | known)
         now = round_.clock.now()
-        strays = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
-        if not strays:
+        orphans = [node for node in unknown if labels.CLAIM in node.annotations and _is_dead(node, now)]
+        if not orphans:
             return
-        alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in strays])}
+        alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in orphans])}
         reader = NodeStateReader(self._kubernetes, self._cloud, round_.clock)
 
         def remove(node: Node) -> None:
@@ -51,7 +51,7 @@ class OrphanedNodes(Sweep):
                     DecisionKind.FORGET, node.name, ClaimReason.STRAY_NODE, f"its instance {_instance_of(node)} is gone"
                 )
 
-        gone = [node for node in strays if node.provider_id not in alive]
+        gone = [node for node in orphans if node.provider_id not in alive]
         round_.each(gone, remove, subject=lambda node: node.name)
 
 

@@ -50,7 +50,7 @@ def test_it_expires_at_its_moment_and_a_hold_ends_at_its_own() -> None:
 
 
 @pytest.mark.parametrize(("is_forceful", "goes"), [(False, ()), (True, ("a",))])
-def test_a_node_whose_drain_was_given_back_is_left_alone_unless_its_pool_is_forceful(
+def test_a_node_whose_drain_was_cancelled_is_left_alone_unless_its_pool_is_forceful(
     is_forceful: bool, goes: tuple[str, ...]
 ) -> None:
     held = claim(hold=Hold(NOW + HOUR, "DrainBlocked", ""), labels={labels.NODEPOOL: "default"})

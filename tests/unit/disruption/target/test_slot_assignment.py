@@ -138,7 +138,7 @@ class TestSlots:
             assert leaving.take("a") == [STAYS if slots else "new-0"]
             assert leaving.take("a") == (["new-0"] if slots and new else None)
 
-    def test_what_is_given_back_is_as_it_was(self) -> None:
+    def test_what_is_released_is_as_it_was(self) -> None:
         """On nodes that exist, on new ones, and on those whose pods changed lately."""
         leaving = Leaving({"a": 4, "b": 1}, slots=[STAYS, CHANGED], new=[2], has_drifted="a")
         before, taken = leaving.open_slots, leaving.moves("a")

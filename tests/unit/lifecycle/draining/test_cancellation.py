@@ -81,7 +81,7 @@ def test_a_budget_that_may_open_is_waited_for(budget: PodDisruptionBudget) -> No
         {"is_final": True},
     ],
 )
-def test_some_nodes_are_not_given_back(changes: dict[str, object]) -> None:
+def test_drains_of_some_nodes_are_not_cancelled(changes: dict[str, object]) -> None:
     """They must go, their time is bounded, or pods have left already."""
     assert not isinstance(step_of(PLAIN, PROTECTED, **changes), steps.CancelDrain)
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from core.lifecycle.draining.deletion import given_back, hurried, leaving, staying, tainted, terminated, untainted
+from core.lifecycle.draining.deletion import (
+    drain_cancelled,
+    expedited,
+    leaving,
+    staying,
+    tainted,
+    terminated,
+    untainted,
+)
 from core.lifecycle.records import ClaimPhase
 from core.model.node_claim import Hold
 from core.reasons.termination import TerminationReason
@@ -35,10 +43,10 @@ def test_the_place_in_the_budgets_is_free_once_the_instance_is_terminated() -> N
 
 def test_a_mandatory_reason_replaces_a_voluntary_one() -> None:
     chosen = a_leaving(reason="Underutilized")
-    must = hurried(chosen, TerminationReason.SPOT_INTERRUPTED, "", NOW)
+    must = expedited(chosen, TerminationReason.SPOT_INTERRUPTED, "", NOW)
     assert must.deletion is not None
     assert must.deletion.reason == TerminationReason.SPOT_INTERRUPTED
-    assert hurried(must, TerminationReason.EXPIRED, "", None) is must
+    assert expedited(must, TerminationReason.EXPIRED, "", None) is must
 
 
 def test_a_claim_that_holds_its_share_or_has_no_machine_is_not_changed() -> None:
@@ -51,7 +59,7 @@ def test_a_node_that_stays_holds_its_share_again() -> None:
     record = a_leaving()
     assert record.machine is not None
     hold = Hold(NOW + HOUR, "DrainBlocked", "")
-    kept = given_back(record, hold)
-    assert (kept.deletion, kept.is_disrupting, kept.given_back, kept.hold) == (None, False, 1, hold)
+    kept = drain_cancelled(record, hold)
+    assert (kept.deletion, kept.is_disrupting, kept.cancelled_drains, kept.hold) == (None, False, 1, hold)
     assert kept.reserved == untainted(record).reserved == {"nodes": 1}
     assert not staying(record).is_disrupting

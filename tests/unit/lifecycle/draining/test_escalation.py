@@ -58,7 +58,7 @@ def test_a_bounded_drain_needs_no_escalation() -> None:
 
 @pytest.mark.parametrize(("tried", "code"), [("PodDisruptionBudget",) * 2, ("WebhookFailed", "DrainBlocked")])
 @pytest.mark.parametrize("reason", ["Underutilized", "Expired"])
-def test_a_voluntary_drain_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
+def test_a_voluntary_drain_is_cancelled_after_an_hour(reason: str, tried: str, code: str) -> None:
     """This holds even if other pods have left: nothing is final before the instance is terminated."""
     step = step_of(HOUR, reason=reason, tried=tried, escalation_level=EscalationLevel.BLOCKED)
     assert isinstance(step, steps.CancelDrain)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.deletion import hurried
+from core.lifecycle.draining.deletion import expedited
 from core.lifecycle.draining.replacing import MARGIN, SHORTEST_DRAIN, drain_by, replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -127,8 +127,8 @@ def test_pods_wait_for_the_claims_that_were_planned_for_them() -> None:
 def test_an_earlier_end_counts_and_a_later_one_does_not() -> None:
     """A notice follows a recommendation; events arrive twice and late."""
     waits = a_leaving(reason="RebalanceRecommended", ends_at=SOON)
-    assert hurried(waits, "SpotInterrupted", "", SOON) is waits
-    after = hurried(waits, "SpotInterrupted", "", SOON - MINUTE).deletion
+    assert expedited(waits, "SpotInterrupted", "", SOON) is waits
+    after = expedited(waits, "SpotInterrupted", "", SOON - MINUTE).deletion
     assert after is not None
     assert (after.reason, after.ends_at) == ("SpotInterrupted", SOON - MINUTE)
 
@@ -137,7 +137,7 @@ def test_an_earlier_end_counts_and_a_later_one_does_not() -> None:
 def test_a_drain_in_progress_does_not_wait_for_an_end_that_becomes_known(tainted: timedelta | None) -> None:
     """The replacements of a chosen node are ready when its drain begins."""
     chosen = a_leaving(tainted=tainted, reason="Underutilized")
-    after = hurried(chosen, "SpotInterrupted", "", SOON).deletion
+    after = expedited(chosen, "SpotInterrupted", "", SOON).deletion
     assert after is not None
     assert (after.reason, after.ends_at) == ("SpotInterrupted", None if tainted else SOON)
 
@@ -145,7 +145,7 @@ def test_a_drain_in_progress_does_not_wait_for_an_end_that_becomes_known(tainted
 def test_a_terminating_claim_keeps_its_reason() -> None:
     """EC2 reports each instance that we terminate."""
     ending = a_leaving(reason="Empty", terminated_at=NOW)
-    assert hurried(ending, "InstanceTerminated", "", None) is ending
+    assert expedited(ending, "InstanceTerminated", "", None) is ending
 
 
 def _named(record: ClaimRecord, name: str, **changes: object) -> ClaimRecord:

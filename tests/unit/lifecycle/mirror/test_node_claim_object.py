@@ -82,7 +82,7 @@ def test_ready_names_the_missing_condition() -> None:
         (a_leaving(reason="NodeClaimDeleted", tainted=None), True),
     ],
 )
-def test_a_node_claim_is_deleted_once_its_drain_cannot_be_given_back(record: ClaimRecord, leaves: bool) -> None:
+def test_a_node_claim_is_deleted_once_its_drain_cannot_be_cancelled(record: ClaimRecord, leaves: bool) -> None:
     """A deletion in the API server cannot be undone; the drain of a node that may stay can."""
     assert mirrored(record).is_leaving is leaves
     assert mirrored(record).conditions["DisruptionReason"].reason == record.deletion.reason if record.deletion else True

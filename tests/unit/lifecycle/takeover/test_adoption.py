@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.lifecycle.takeover.adoption import Standing, is_marked, standing
+from core.lifecycle.takeover.adoption import AdoptionState, adoption_state, is_marked
 from core.reasons.takeover import AdoptionReason
 from tests.builders import NOW, a_pool
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -40,12 +40,12 @@ def our_record(provider_id: str = PROVIDER_ID) -> Any:
 
 
 def test_a_working_node_may_be_ours() -> None:
-    assert standing(a_launched_claim(), the_owners(), NOW) == (Standing.ADOPTABLE, None)
+    assert adoption_state(a_launched_claim(), the_owners(), NOW) == (AdoptionState.ADOPTABLE, None)
 
 
 def test_one_that_boots_may_be_ours_as_long_as_it_may_still_join() -> None:
     booting = a_launched_claim(nodes=(), launched_at=NOW - timedelta(minutes=14))
-    assert standing(booting, the_owners(), NOW) == (Standing.ADOPTABLE, None)
+    assert adoption_state(booting, the_owners(), NOW) == (AdoptionState.ADOPTABLE, None)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_one_that_boots_may_be_ours_as_long_as_it_may_still_join() -> None:
 def test_what_is_in_the_way_is_named_with_its_object(
     found: Any, owners: Any, reason: AdoptionReason, part: str
 ) -> None:
-    where, objection = standing(found, owners, NOW)
-    assert where is Standing.REFUSED
+    state, objection = adoption_state(found, owners, NOW)
+    assert state is AdoptionState.REFUSED
     assert objection is not None
     assert objection.reason is reason
     assert part in objection.message
@@ -121,7 +121,7 @@ def test_what_is_in_the_way_is_named_with_its_object(
 
 def test_missing_tags_are_added_and_no_obstacle() -> None:
     """Karpenter tags instances a moment after their nodes register."""
-    assert standing(a_launched_claim(tags={}), the_owners(), NOW)[0] is Standing.ADOPTABLE
+    assert adoption_state(a_launched_claim(tags={}), the_owners(), NOW)[0] is AdoptionState.ADOPTABLE
 
 
 def ours(**changes: Any) -> Any:
@@ -135,7 +135,7 @@ def ours(**changes: Any) -> Any:
 def test_a_run_that_died_is_gone_on_with() -> None:
     """With the row stored, each mark that is missing makes it unfinished."""
     owners = the_owners({NAME: our_record()})
-    assert standing(ours(), owners, NOW) == (Standing.OURS, None)
+    assert adoption_state(ours(), owners, NOW) == (AdoptionState.OURS, None)
     unnamed = msgspec.structs.replace(ours().node_claim, annotations={})
     halves = (
         ours(tags=TAGS),
@@ -145,13 +145,15 @@ def test_a_run_that_died_is_gone_on_with() -> None:
     )
     for half in halves:
         assert not is_marked(half, CLUSTER)
-        assert standing(half, owners, NOW) == (Standing.BEGUN, None)
+        assert adoption_state(half, owners, NOW) == (AdoptionState.BEGUN, None)
 
 
 def test_a_half_done_one_that_went_meanwhile_is_refused() -> None:
     owners = the_owners({NAME: our_record()})
     gone, deleted = a_launched_claim(tags=None), with_claim(deleted_at=NOW)
     reasons = [
-        objection.reason for _, objection in (standing(found, owners, NOW) for found in (gone, deleted)) if objection
+        objection.reason
+        for _, objection in (adoption_state(found, owners, NOW) for found in (gone, deleted))
+        if objection
     ]
     assert reasons == [AdoptionReason.INSTANCE_NOT_FOUND, AdoptionReason.BEING_DELETED]

@@ -11,7 +11,7 @@ from core.ledger.entry import LedgerEntry, decode_entry
 from core.ledger.object_keys import read_decision_key
 from core.manifests.wire import api_resources as kinds
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.disruption.observed_commands import THINK_AGAIN
+from lambdas.controllers.disruption.observed_commands import REUSED_FOR
 from lambdas.ledger.writer import TRIED_AGAIN_AFTER
 from lambdas.ports import JsonObject, TransientError
 from lambdas.run_report import RunReport
@@ -59,7 +59,7 @@ def test_commands_of_observed_pools_are_recorded_once_and_not_stored(lab: Lab) -
     (command,) = lab.rows.commands.values()
     assert [lab.rows.claims[name].plan.node_pool for name in command.command.claims] == ["acting"]
     assert len(recorded(lab)) == 1
-    lab.clock.pause(2 * THINK_AGAIN)
+    lab.clock.pause(2 * REUSED_FOR)
     assert would_go(lab, lab.disrupt()) == []
     assert len(recorded(lab)) == 1
 
@@ -94,7 +94,7 @@ def test_a_shadow_records_each_state_of_the_cluster_once(lab: Lab) -> None:
     assert shadow(lab) == ["acting"]
     assert shadow(lab) == []
     assert len(recorded(lab)) == 1
-    lab.clock.pause(THINK_AGAIN)
+    lab.clock.pause(REUSED_FOR)
     assert shadow(lab) == []
     assert len(recorded(lab)) == 1
     lab.kubernetes.put(a_pending_pod("new", nodeSelector={"nobody": "has"}))

@@ -61,7 +61,7 @@ def test_without_room_in_the_limits_the_drain_goes_on() -> None:
     assert [d.reason for d in work(lab).decisions] == []
 
 
-def test_a_node_that_must_go_is_not_given_back() -> None:
+def test_a_node_that_must_go_keeps_its_drain() -> None:
     """A spot notice may come while a node is being consolidated."""
     lab = a_lab()
     report = RunReport()
@@ -85,7 +85,7 @@ def test_after_the_hold_it_may_go_again(minutes: int) -> None:
 
 
 @pytest.mark.parametrize("made_by_hand", [True, False])
-def test_a_node_whose_pool_is_gone_is_given_back_only_if_it_was_made_by_hand(made_by_hand: bool) -> None:
+def test_a_node_whose_pool_is_gone_is_kept_only_if_it_was_made_by_hand(made_by_hand: bool) -> None:
     """A NodeClaim of a user needs no NodePool; any other node has to follow its own."""
     lab = a_lab()
     annotations = {labels.MADE_BY_HAND: "uid"} if made_by_hand else {}

@@ -82,7 +82,7 @@ def test_a_claim_that_leaves_is_returned_as_it_is(world: World) -> None:
     assert (world.woken(), world.report.decisions, world.claim) == ([], [], record)
 
 
-def test_a_claim_that_left_by_our_choice_is_hurried(world: World) -> None:
+def test_a_claim_that_left_by_our_choice_is_expedited(world: World) -> None:
     found = world.deletion.begin(world.put(a_leaving(reason=EMPTY)), SPOT, "a notice", world.report)
     assert found == world.claim
     assert found.deletion is not None

@@ -104,7 +104,7 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
     assert lab.claim.deletion is None
 
 
-def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_while() -> None:
+def test_an_impaired_instance_whose_drain_was_cancelled_is_left_alone_for_a_while() -> None:
     """Its obstacle may remain; the node would be closed and opened again in every round."""
     lab = a_working_node()
     hold = Hold(lab.clock.now() + IMPAIRED_FOR, "DrainBlocked", "its drain was given back")
