@@ -19,7 +19,7 @@ GOES = "goes"
 NOT_READY = "NotReady"
 
 
-class BudgetTaker(msgspec.Struct, frozen=True, order=True):
+class CountedNode(msgspec.Struct, frozen=True, order=True):
     """A node that counts against its NodePool's budgets because it is leaving or not Ready."""
 
     node: str
@@ -36,7 +36,7 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
         hourly: Nano-dollars per hour of its nodes, less what commitments cover; types that the catalogue lacks count zero.
         spot_hourly: The part of `hourly` for spot capacity.
         budgets: Reason → how many more nodes may be disrupted now, None for any number.
-        takers: The nodes that count against the budgets.
+        counted: The nodes that count against the budgets.
         next_change: When the budgets next allow a different number; None if they never do.
         invalid_budget: What is wrong with an unreadable budget, which blocks all disruption; empty if all are readable.
         paused: Why disruption of its nodes is paused, empty if it is not.
@@ -50,7 +50,7 @@ class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     hourly: int
     spot_hourly: int
     budgets: dict[str, int | None]
-    takers: tuple[BudgetTaker, ...]
+    counted: tuple[CountedNode, ...]
     next_change: BudgetChange | None
     invalid_budget: str = ""
     paused: str = ""
@@ -113,7 +113,7 @@ def _pool(name: str, own: Sequence[StateNode], snapshot: Snapshot) -> PoolStatus
         hourly=sum(price for price, _ in prices),
         spot_hourly=sum(price for price, kind in prices if kind == labels.SPOT),
         budgets={},
-        takers=tuple(sorted(taker for state in own if (taker := _taker(state, snapshot)) is not None)),
+        counted=tuple(sorted(counted for state in own if (counted := _counted(state, snapshot)) is not None)),
         next_change=None,
     )
 
@@ -132,12 +132,12 @@ def _with_budgets(
     )
 
 
-def _taker(state: StateNode, snapshot: Snapshot) -> BudgetTaker | None:
+def _counted(state: StateNode, snapshot: Snapshot) -> CountedNode | None:
     """Return the node if it counts against its NodePool's budgets; a node that is still starting does not."""
     if not state.is_initialized:
         return None
     if state.is_marked_for_deletion(snapshot):
-        return BudgetTaker(state.name, GOES)
+        return CountedNode(state.name, GOES)
     if state.node is not None and not state.node.is_ready:
-        return BudgetTaker(state.name, NOT_READY)
+        return CountedNode(state.name, NOT_READY)
     return None

@@ -76,8 +76,8 @@ def _of_pods(planner: Planner, node: str) -> Iterator[str]:
 def _of_budgets(pool: PoolStatus) -> Iterator[str]:
     left = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(pool.budgets.items()))
     yield f"the budgets let go now: {left}; other nodes come first where that is not 0"
-    if pool.takers:
-        yield f"places are taken by {', '.join(f'{taker.node} ({taker.why})' for taker in pool.takers)}"
+    if pool.counted:
+        yield f"places are taken by {', '.join(f'{counted.node} ({counted.why})' for counted in pool.counted)}"
     change = pool.next_change
     if change is not None:
         allowed = ", ".join(f"{_number(count)} {reason}" for reason, count in sorted(change.allowed.items()))

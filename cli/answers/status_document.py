@@ -68,8 +68,8 @@ def _pool(pool: PoolStatus, going: Mapping[str, str]) -> JsonObject:
         "spotHourly": dollars(pool.spot_hourly),
         "budgets": dict(pool.budgets),
         "takenBy": [
-            {"node": taker.node, "why": going.get(taker.node, GOES) if taker.why == GOES else taker.why}
-            for taker in pool.takers
+            {"node": node.node, "why": going.get(node.node, GOES) if node.why == GOES else node.why}
+            for node in pool.counted
         ],
         "nextWindow": None if change is None else {"at": rfc3339(change.at), "allowed": dict(change.allowed)},
         "invalidBudget": pool.invalid_budget or None,

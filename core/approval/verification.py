@@ -69,10 +69,10 @@ def without_proposed(snapshot: Snapshot, proposals: Sequence[Proposal]) -> Snaps
     if not waiting:
         return snapshot
     states = state_nodes(snapshot)
-    ill = HealthCheck(states, snapshot.now).due(states) if snapshot.options.feature_gates.node_repair else ()
+    unhealthy = HealthCheck(states, snapshot.now).due(states) if snapshot.options.feature_gates.node_repair else ()
     claims = tuple(
         msgspec.structs.replace(claim, hold=_hold(waiting[claim.name]))
-        if claim.name in waiting and claim.name not in ill
+        if claim.name in waiting and claim.name not in unhealthy
         else claim
         for claim in snapshot.node_claims
     )

@@ -25,12 +25,12 @@ def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], pods: 
         pods: Those that are there now.
     """
     present = {pod.key: pod for pod in pods}
-    vacant: dict[str, list[str]] = {}
+    freed: dict[str, list[str]] = {}
     for key in sorted(places.keys() - present.keys()):
-        vacant.setdefault(workloads[key], []).append(places[key])
+        freed.setdefault(workloads[key], []).append(places[key])
     found = {key: place for key, place in places.items() if key in present}
     for key in sorted(present.keys() - places.keys()):
-        left = vacant.get(present[key].workload)
+        left = freed.get(present[key].workload)
         if left and key not in workloads:
             found[key] = left.pop(0)
     return found

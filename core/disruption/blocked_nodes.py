@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Blocked
 from core.model.snapshot import Snapshot
@@ -30,15 +30,15 @@ def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[
 
 def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
     """Return why a candidate stays: because of its pods, else its pool's rules, else budgets, else what the methods found."""
-    ill = disruption_pass.refusals.get(candidate.name)
+    refusal = disruption_pass.refusals.get(candidate.name)
     found = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
         found = [_drift_block(candidate, disruption_pass)]
-    rule = hindrance(candidate, disruption_pass)
+    rule = objection(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
         found.append(rule)
-    if ill is not None and ill.reason == NodeReason.MANY_UNHEALTHY:
-        found.append(ill)
+    if refusal is not None and refusal.reason == NodeReason.MANY_UNHEALTHY:
+        found.append(refusal)
     return found or [_method_block(candidate, disruption_pass)]
 
 
@@ -60,9 +60,9 @@ def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Bloc
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
     """Return which budget or command of this pass keeps the candidate; None if none does."""
     name = candidate.name
-    objection = disruption_pass.budgets.objection(candidate, reason)
-    if objection:
-        return Blocked(name, NodeReason.BUDGET, objection)
+    why = disruption_pass.budgets.objection(candidate, reason)
+    if why:
+        return Blocked(name, NodeReason.BUDGET, why)
     if not disruption_pass.budgets.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this pass"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)

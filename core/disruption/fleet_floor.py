@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
 from core.packing.relaxation.fluid_lp import relax
@@ -28,7 +28,7 @@ def fleet_floor(disruption_pass: DisruptionPass) -> int:
     going, free = [], 0
     for candidate in disruption_pass.survey.candidates:
         may_drift = bool(candidate.drift) and disruption_pass.is_free(candidate, TerminationReason.DRIFTED)
-        may_leave = not candidate.protected and (repairs or hindrance(candidate, disruption_pass) is None)
+        may_leave = not candidate.protected and (repairs or objection(candidate, disruption_pass) is None)
         if candidate.pool.is_static and (may_drift or repairs):
             free += candidate.price  # its replacement is not known here, so it counts as zero
         elif may_drift or may_leave:

@@ -86,8 +86,10 @@ def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
-    is_blind = not command.moves and (command.replacements or command.method in ("static-drift", "terminate-first"))
-    if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
+    has_unplanned_pods = not command.moves and (
+        command.replacements or command.method in ("static-drift", "terminate-first")
+    )
+    if not earlier or has_unplanned_pods or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
     if _is_built_upon(earlier, commands):
         return [*commands, command]

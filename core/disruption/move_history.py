@@ -119,9 +119,9 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         watched = [found for _, found in sorted(self.outcomes.items()) if now - found.carried_out_at < WATCHED_FOR]
         spent = dict.fromkeys((found.command for found in watched), 0)
         for launch in launches:
-            blamed = [found for found in watched if launch.serves(found.workloads)]
-            for found in blamed:
-                spent[found.command] += launch.price // len(blamed)
+            served = [found for found in watched if launch.serves(found.workloads)]
+            for found in served:
+                spent[found.command] += launch.price // len(served)
         charged = {
             found.command: msgspec.structs.replace(found, spent=found.spent + spent[found.command])
             for found in watched

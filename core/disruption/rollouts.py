@@ -144,9 +144,9 @@ def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: d
     Workloads that are unready elsewhere do not count.
     """
     names = {claim.node_name for claim in new if claim.node_name}
-    ill = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
-    elsewhere = {pod.workload for name, found in ill.items() if name not in names for pod in found}
-    return next((pod.key for name in sorted(names) for pod in ill.get(name, ()) if pod.workload not in elsewhere), "")
+    late = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
+    elsewhere = {pod.workload for name, found in late.items() if name not in names for pod in found}
+    return next((pod.key for name in sorted(names) for pod in late.get(name, ()) if pod.workload not in elsewhere), "")
 
 
 def _is_late(pod: Pod, now: datetime) -> bool:

@@ -37,7 +37,7 @@ class Simulator:
         self._planner = planner
         self.base: SchedulingResults = planner.without_reasons().outcome()
         self._waiting_price = self.base.plan.cost.hourly
-        self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
+        self._unschedulable = {pod.pod for pod in self.base.plan.unschedulable}
 
     def below(self, price: int) -> Simulator:
         """Return the same simulator with new nodes restricted to types that cost less than `price`."""
@@ -63,7 +63,9 @@ class Simulator:
         outcome = (
             self._planned(leaving, planned_moves, closed, consolidation=consolidation)
             if planned_moves
-            else self._planner.what_if(names, consolidation=consolidation, closed=closed, unexplained=self._placeless)
+            else self._planner.what_if(
+                names, consolidation=consolidation, closed=closed, unexplained=self._unschedulable
+            )
         )
         plan, own = outcome.plan, set(outcome.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
@@ -108,7 +110,7 @@ class Simulator:
 
     def _stranded(self, outcome: SchedulingResults) -> str:
         for pod in outcome.plan.unschedulable:
-            if pod.pod not in self._placeless:
+            if pod.pod not in self._unschedulable:
                 return f"pod {pod.pod} would find no place{pod.message and ': '}{pod.message}"
         for key in outcome.on_uninitialized:
             return f"pod {key} would have to wait for a node that is not initialized"

@@ -103,11 +103,11 @@ def _state(entry: LedgerEntry, ended: Mapping[str, DecisionOutcome]) -> str:
     if not entry.parts:
         return DECIDED
     found = [ended.get(part.id) for part in entry.parts]
-    vain = sorted({outcome.reason for outcome in found if outcome is not None and _came_to_nothing(outcome)})
+    reasons = sorted({outcome.reason for outcome in found if outcome is not None and _came_to_nothing(outcome)})
     if len([outcome for outcome in found if _came_to_nothing(outcome)]) == len(found):
-        return f"came to nothing: {', '.join(vain)}"
+        return f"came to nothing: {', '.join(reasons)}"
     if any(_is_waiting(part, ended) for part in entry.parts):
         return PROPOSED
     if any(outcome is None for outcome in found):
         return UNDER_WAY if entry.function == DISRUPT else DECIDED
-    return f"done in part: {', '.join(vain)}" if vain else OutcomeState.DONE
+    return f"done in part: {', '.join(reasons)}" if reasons else OutcomeState.DONE

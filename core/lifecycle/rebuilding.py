@@ -94,7 +94,7 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
         name=name,
         node_pool=pool.name,
         node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", class_name),
-        labels={**_vouched(spec.labels, node, pool), **of_pool, labels.NODECLASS: class_name},
+        labels={**_trusted(spec.labels, node, pool), **of_pool, labels.NODECLASS: class_name},
         annotations=dict(sorted((annotations | hashes | by_hand).items())),
         taints=spec.taints if by_hand and spec.taints is not None else pool.taints,
         startup_taints=spec.startup_taints,
@@ -156,7 +156,7 @@ def _spec(node: Node | None) -> ClaimSpec | None:
         return None
 
 
-def _vouched(found: Mapping[str, str], node: Node | None, pool: NodePool) -> dict[str, str]:
+def _trusted(found: Mapping[str, str], node: Node | None, pool: NodePool) -> dict[str, str]:
     """Return the labels without those that a kubelet may not set, unless the node has them already or the NodePool sets them.
 
     A node writes its own annotations: with the labels in them it could attract pods that trust such labels.

@@ -9,7 +9,7 @@ import pytest
 
 from core import labels
 from core.api.objects import JsonObject
-from core.lifecycle.binding.admission import obstacle
+from core.lifecycle.binding.admission import objection
 from core.lifecycle.binding.eligibility import is_left_to_scheduler
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.manifests import nodes
@@ -133,5 +133,5 @@ def test_binding_admits_exactly_what_the_scheduler_admits(seed: int) -> None:
         for node in known:
             said = cluster.scheduler.objection(manifest, node.name, but_for=(HELD["key"], HELD["effect"]))
             answers.add(bool(said))
-            assert (obstacle(pod, node, placed) is not None) == bool(said), (pod.key, node.name, said)
+            assert (objection(pod, node, placed) is not None) == bool(said), (pod.key, node.name, said)
     assert answers or all(pod.node_name or not pod.is_active for pod in pods)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.cluster_status import BudgetTaker, cluster_status
+from core.cluster_status import CountedNode, cluster_status
 from core.model.node_pool import Budget, Disruption
 from core.model.snapshot import Snapshot
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
@@ -45,11 +45,11 @@ def test_a_node_that_goes_or_is_not_ready_takes_a_place_and_is_named() -> None:
     whole = a_cluster()
     assert cluster_status(whole).pools[0].budgets == {"Drifted": 1, "Empty": 1, "Underutilized": 1}
     going = msgspec.structs.replace(whole, marked_for_deletion=("default-first",))
-    assert cluster_status(going).pools[0].takers == (BudgetTaker("first", "goes"),)
+    assert cluster_status(going).pools[0].counted == (CountedNode("first", "goes"),)
     assert set(cluster_status(going).pools[0].budgets.values()) == {0}
     nodes = tuple(msgspec.structs.replace(node, is_ready=node.name != "second") for node in whole.nodes)
     ill = cluster_status(msgspec.structs.replace(whole, nodes=nodes))
-    assert ill.pools[0].takers == (BudgetTaker("second", "NotReady"),)
+    assert ill.pools[0].counted == (CountedNode("second", "NotReady"),)
 
 
 def test_a_node_of_somebody_else_counts_as_foreign_and_costs_nothing_here() -> None:

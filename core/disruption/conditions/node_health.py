@@ -33,7 +33,7 @@ POLICIES: Final = (
 )
 """Karpenter's policies on AWS: the kubelet's own condition, and those of the EKS node monitoring agent."""
 
-ILL_AT_MOST_PERCENT: Final = 20
+UNHEALTHY_AT_MOST_PERCENT: Final = 20
 """Share of a NodePool's nodes, rounded up. If more are unhealthy, the cause is not the nodes, and new ones would fail too."""
 
 
@@ -43,12 +43,14 @@ class HealthCheck:
     def __init__(self, states: Iterable[StateNode], now: datetime) -> None:
         self._now = now
         present: dict[str, int] = {}
-        ill: dict[str, int] = {}
+        unhealthy: dict[str, int] = {}
         for state in states:
             if state.claim is not None and state.node is not None and state.is_registered:
                 present[state.node_pool] = present.get(state.node_pool, 0) + 1
-                ill[state.node_pool] = ill.get(state.node_pool, 0) + bool(_matching(state.node))
-        self._too_many = {pool for pool, count in present.items() if ill[pool] > -(-count * ILL_AT_MOST_PERCENT // 100)}
+                unhealthy[state.node_pool] = unhealthy.get(state.node_pool, 0) + bool(_matching(state.node))
+        self._too_many = {
+            pool for pool, count in present.items() if unhealthy[pool] > -(-count * UNHEALTHY_AT_MOST_PERCENT // 100)
+        }
 
     def problem(self, node: Node | None) -> str:
         """Return why the node must be replaced now, empty if it need not be."""
@@ -66,7 +68,7 @@ class HealthCheck:
         return pool in self._too_many
 
 
-def is_anyone_ill(nodes: Iterable[Node]) -> bool:
+def has_unhealthy_node(nodes: Iterable[Node]) -> bool:
     """Whether any node has a condition that requires its replacement sooner or later."""
     return any(_matching(node) for node in nodes)
 

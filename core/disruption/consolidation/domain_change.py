@@ -56,7 +56,7 @@ def _changed(number: int, commands: Sequence[Command], disruption_pass: Disrupti
         return None
     moves = [Move(move.pod, planned.name if move.to == claim.name else move.to) for move in simulation.moves]
     targets = {move.to for move in moves}
-    if not targets.isdisjoint(_touched(_others(number, commands)) | disruption_pass.leaving_later):
+    if not targets.isdisjoint(_nodes_of(_others(number, commands)) | disruption_pass.leaving_later):
         return None
     return _replacing(command, msgspec.structs.replace(claim, name=planned.name), moves)
 
@@ -89,6 +89,6 @@ def _others(number: int, commands: Sequence[Command]) -> list[Command]:
     return [*commands[:number], *commands[number + 1 :]]
 
 
-def _touched(commands: Sequence[Command]) -> set[str]:
+def _nodes_of(commands: Sequence[Command]) -> set[str]:
     """Return the names of nodes that commands remove or move pods to."""
     return {name for command in commands for name in (*command.nodes, *(move.to for move in command.moves))}

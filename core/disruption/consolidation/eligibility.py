@@ -17,12 +17,12 @@ def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
     found = [
         c
         for c in disruption_pass.candidates(TerminationReason.UNDERUTILIZED)
-        if not c.is_empty and hindrance(c, disruption_pass) is None
+        if not c.is_empty and objection(c, disruption_pass) is None
     ]
     return sorted(found, key=lambda c: (-c.savings_ratio, c.name))
 
 
-def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
+def objection(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
     """Return what in pool, policy or catalogue keeps an empty or underutilized node; None if nothing does."""
     name, pool = candidate.name, candidate.pool
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after

@@ -31,10 +31,10 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
             continue
         if _goes_first(candidate.pool, disruption_pass):
             return [_command(candidate, None)]
-        hindrance = _hindrance(candidate.pool, disruption_pass)
-        replacement = None if hindrance else template_claim(candidate.pool, disruption_pass.snapshot)
+        objection = _objection(candidate.pool, disruption_pass)
+        replacement = None if objection else template_claim(candidate.pool, disruption_pass.snapshot)
         if replacement is None:
-            text = hindrance or f"NodePool {candidate.pool.name} has no instance type to launch"
+            text = objection or f"NodePool {candidate.pool.name} has no instance type to launch"
             disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
             continue
         return [_command(candidate, disruption_pass.named(replacement))]
@@ -65,7 +65,7 @@ def _goes_first(pool: NodePool, disruption_pass: DisruptionPass) -> bool:
     return works and len(own) == pool.replicas and not any(claim.name in going for claim in own)
 
 
-def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
+def _objection(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     """Return why no node of the pool may be replaced now, empty if one may."""
     own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in own if claim.deleted_at is None]

@@ -44,7 +44,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
         if any(command.reason == TerminationReason.DRIFTED for command in disruption_pass.commands):
             return []  # one at a time: a leaving node may change what this one needs
         tries += 1
-        if obstacle(candidate, disruption_pass.snapshot):
+        if objection(candidate, disruption_pass.snapshot):
             if tries == TRIES:
                 return []
             continue
@@ -60,7 +60,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     return []
 
 
-def obstacle(candidate: Candidate, snapshot: Snapshot) -> str:
+def objection(candidate: Candidate, snapshot: Snapshot) -> str:
     """Return why the node may not be removed before it is replaced; empty if it may.
 
     Its reservation must be full and, without this node, have room for the pods even if others wait; and all other nodes of the

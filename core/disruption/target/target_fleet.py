@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from core.disruption.budgets.node_pool_budgets import allowed
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.move_price import MovePrices
 from core.packing.problem import Bools, Ints
@@ -96,7 +96,7 @@ def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
         reason = TerminationReason.DRIFTED
     else:
         reason = TerminationReason.UNDERUTILIZED
-        if candidate.is_empty or hindrance(candidate, disruption_pass) is not None:
+        if candidate.is_empty or objection(candidate, disruption_pass) is not None:
             return False
     return disruption_pass.is_free(candidate, reason) and _is_open(candidate, reason, disruption_pass)
 

@@ -83,7 +83,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the denials of one EC2NodeClass and one code.
 
     Attributes:
-        in_vain: Denials in a row.
+        in_a_row: Denials in a row; rows name it `in_vain`.
         pauses: How often it was paused in a row.
         until: When its pause ends; None while it has not been paused.
         denied_at: The last denial.
@@ -98,7 +98,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
     scope: DenialScope = EVERYTHING
     node_pools: tuple[str, ...] = ()
     revision: str = ""
-    in_vain: int = 0
+    in_a_row: int = msgspec.field(default=0, name="in_vain")
     pauses: int = 0
     until: datetime | None = None
     denied_at: datetime | None = None
@@ -111,9 +111,9 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
         A pause in progress is not extended: the failure is a late report of the same cause.
         """
         before = self if self._continues(found, now) else LaunchDenial(node_class=self.node_class, code=self.code)
-        in_vain = before.in_vain + 1
+        in_a_row = before.in_a_row + 1
         until, pauses = before.until, before.pauses
-        if (until is None or now >= until) and in_vain >= _patience(found):
+        if (until is None or now >= until) and in_a_row >= _patience(found):
             until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(pauses, 10))
             pauses += 1
         return LaunchDenial(
@@ -121,10 +121,10 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
             code=self.code,
             call=found.call,
             message=found.message,
-            scope=_scope(before, found, in_vain),
+            scope=_scope(before, found, in_a_row),
             node_pools=tuple(sorted({*before.node_pools, found.node_pool})),
             revision=found.revision,
-            in_vain=in_vain,
+            in_a_row=in_a_row,
             pauses=pauses,
             until=until,
             denied_at=now,
@@ -185,8 +185,8 @@ def _patience(found: DeniedLaunch) -> int:
     return PATIENCE if is_of_offerings and not found.is_confined else 1
 
 
-def _scope(before: LaunchDenial, found: DeniedLaunch, in_vain: int) -> DenialScope:
-    """Return the scope after one more denial, the `in_vain`-th in a row."""
-    if _rule(found.code).remembered is Remembered.REQUEST and in_vain >= DENIALS_OF_A_PART:
+def _scope(before: LaunchDenial, found: DeniedLaunch, in_a_row: int) -> DenialScope:
+    """Return the scope after one more denial, the `in_a_row`-th in a row."""
+    if _rule(found.code).remembered is Remembered.REQUEST and in_a_row >= DENIALS_OF_A_PART:
         return EVERYTHING
-    return found.scope if before.in_vain == 0 else before.scope.widened(found.scope)
+    return found.scope if before.in_a_row == 0 else before.scope.widened(found.scope)

@@ -1,11 +1,11 @@
-"""Checks whether a pod may be bound to a node now, and names the obstacle if not."""
+"""Checks whether a pod may be bound to a node now, and names the objection if not."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 from core.lifecycle.binding.eligibility import is_left_to_scheduler
-from core.lifecycle.binding.node_fit import obstacle_on_node
+from core.lifecycle.binding.node_fit import objection_of_node
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.binding.pod_affinity import is_attracted, is_repelled
 from core.lifecycle.binding.spreading import keeps_skew
@@ -17,12 +17,12 @@ AWAITS_OTHERS = frozenset({BindingReason.TOPOLOGY_SPREAD, BindingReason.POD_AFFI
 """Obstacles that the binding of other pods may remove; such a pod is tried again after them."""
 
 
-def obstacle(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+def objection(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
     """Return what keeps the pod from being bound to the node, None if nothing does."""
     has_another = pod.nominated_node_name not in ("", node.name)  # kube-scheduler is making room for it there
     if has_another or is_left_to_scheduler(pod):
         return BindingReason.LEFT_TO_SCHEDULER
-    found = obstacle_on_node(pod, node, placed)
+    found = objection_of_node(pod, node, placed)
     if found is not None:
         return found
     if not keeps_skew(pod, node, placed):
@@ -40,6 +40,6 @@ def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, pl
     found = (
         pod.spec.priority
         for pod in waiting
-        if pod.key not in expected and not pod.is_gated and obstacle_on_node(pod, node, placed) is None
+        if pod.key not in expected and not pod.is_gated and objection_of_node(pod, node, placed) is None
     )
     return max(found, default=None)

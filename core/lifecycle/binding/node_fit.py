@@ -9,7 +9,7 @@ from core.model.values.taints import HELD, PREFER_NO_SCHEDULE
 from core.reasons.binding import BindingReason
 
 
-def obstacle_on_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+def objection_of_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
     """Return what keeps the pod off the node, None if nothing does."""
     if not tolerates(pod, node):
         return BindingReason.UNTOLERATED_TAINT

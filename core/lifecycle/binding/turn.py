@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from core.lifecycle.binding.admission import obstacle, outranking
+from core.lifecycle.binding.admission import objection, outranking
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
@@ -23,7 +23,7 @@ class DecidedBinding(msgspec.Struct, frozen=True):
 
 
 class BindingTurn(msgspec.Struct, frozen=True):
-    """The result of a turn: bindings in order, and for each claim the rejected pods with their obstacles."""
+    """The result of a turn: bindings in order, and for each claim the rejected pods with their objections."""
 
     bindings: tuple[DecidedBinding, ...]
     left: Mapping[str, tuple[tuple[Pod, BindingReason], ...]]
@@ -75,10 +75,10 @@ def _candidates(
 
 
 def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
-    """Place the pods that may be bound; return the others, each with its obstacle."""
+    """Place the pods that may be bound; return the others, each with its objection."""
     left: _Left = []
     for pod, before in pods:
-        reason = before if before is BindingReason.OUTRANKED else obstacle(pod, node, placed)
+        reason = before if before is BindingReason.OUTRANKED else objection(pod, node, placed)
         if reason is None:
             placed.place(pod, node.name)
             found.append(DecidedBinding(record.name, pod, node.name))

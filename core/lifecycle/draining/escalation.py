@@ -81,4 +81,4 @@ _BLOCKED_BY: Final[Mapping[ReasonCode, NodeReason]] = {
     HeldPodReason.DO_NOT_DISRUPT: NodeReason.DO_NOT_DISRUPT,
     EvictionReason.POD_DISRUPTION_BUDGET: NodeReason.POD_DISRUPTION_BUDGET,
 }
-"""A pod's obstacle → the reason for the node's hold once its drain is cancelled; `DRAIN_BLOCKED` for others."""
+"""A pod's objection → the reason for the node's hold once its drain is cancelled; `DRAIN_BLOCKED` for others."""

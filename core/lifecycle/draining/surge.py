@@ -21,7 +21,7 @@ def is_restarted(deployment: WireWorkload, claim: str) -> bool:
     return deployment.spec.template.metadata.annotations.get(RESTARTED_FOR) == claim
 
 
-def hindrance(deployment: WireWorkload) -> str:
+def objection(deployment: WireWorkload) -> str:
     """Return in one sentence why the Deployment must not be restarted; empty if it may."""
     spec, status = deployment.spec, deployment.status
     if spec.replicas != 1:

@@ -12,7 +12,7 @@ import msgspec
 from core.approval.proposal import Proposal
 from core.approval.verification import without_proposed
 from core.brakes.brake import Action, BrakeKind, EngagedBrakes
-from core.disruption.conditions.node_health import is_anyone_ill
+from core.disruption.conditions.node_health import has_unhealthy_node
 from core.disruption.decision import disrupt, startable
 from core.gc_pause import collector_paused
 from core.ledger.search_time import THOUSANDTHS, RecordedTime
@@ -201,7 +201,7 @@ def _awaits_validation(view: ClusterState, report: RunReport) -> bool:
 
 def _awaits_repair(view: ClusterState) -> bool:
     """Whether time alone may change the decision: an unhealthy node is replaced after a while."""
-    return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
+    return view.snapshot.options.feature_gates.node_repair and has_unhealthy_node(view.snapshot.nodes)
 
 
 def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:

@@ -22,7 +22,7 @@ class Surge:
         self._is_on = is_on
 
     def restart(self, pod: Pod, claim: str, report: RunReport) -> None:
-        """Restart the pod's Deployment for the drain of `claim`, once; obstacles are reported, never raised."""
+        """Restart the pod's Deployment for the drain of `claim`, once; objections are reported, never raised."""
         if not self._is_on or not pod.may_surge:
             return
         try:
@@ -40,7 +40,7 @@ class Surge:
         if surge.is_restarted(deployment, claim):
             return
         name = deployment.metadata.name
-        why = surge.hindrance(deployment)
+        why = surge.objection(deployment)
         if why:
             report.decide(
                 DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, f"Deployment {name} is not restarted: {why}"

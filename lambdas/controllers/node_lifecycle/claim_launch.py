@@ -42,9 +42,9 @@ class ClaimLaunch:
             )
             self._claims.forget(record)
             return None
-        obstacle = self._limit_in_the_way(record, reader) if not record.attempts else ""
-        if obstacle:
-            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, obstacle)
+        objection = self._limit_in_the_way(record, reader) if not record.attempts else ""
+        if objection:
+            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, objection)
             self._claims.forget(record)
             self._wake_ups.send([wake_up("limit reached")])
             return None

@@ -78,7 +78,7 @@ def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
     first = denials.change(None, LaunchDenial(node_class="default", code="InvalidAMIID.NotFound", denied_at=NOW))
     with pytest.raises(ConflictError):
         denials.change(None, first)
-    second = denials.change(first, msgspec.structs.replace(first, in_vain=1))
+    second = denials.change(first, msgspec.structs.replace(first, in_a_row=1))
     with pytest.raises(ConflictError):
         denials.change(first, first)
     with pytest.raises(ConflictError):

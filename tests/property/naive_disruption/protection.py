@@ -35,7 +35,7 @@ def is_going(snapshot: Snapshot, claim: NodeClaim) -> bool:
     return claim.deleted_at is not None or is_ending or claim.name in snapshot.marked_for_deletion
 
 
-def node_hindrances(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterator[str]:
+def node_objections(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterator[str]:
     """Why the node may not be disrupted, its pods aside."""
     if is_going(snapshot, claim) or node.deleted_at is not None:
         yield "it is going already"
@@ -94,7 +94,7 @@ def evictions_allowed(snapshot: Snapshot, budget: PodDisruptionBudget) -> int:
     return max(0, len(well) - desired)
 
 
-def pod_hindrances(snapshot: Snapshot, node: Node) -> Iterator[str]:
+def pod_objections(snapshot: Snapshot, node: Node) -> Iterator[str]:
     """The pods that block the node's disruption."""
     for pod in pods_on(snapshot, node.name):
         if is_protected(pod, snapshot.now):

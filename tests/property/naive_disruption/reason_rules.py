@@ -15,7 +15,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.places import must_move
 from tests.property.naive.reading import meets_all
 from tests.property.naive_disruption.illness import are_many_ill, is_ill
-from tests.property.naive_disruption.protection import node_hindrances, pod_hindrances, pods_on, pool_of
+from tests.property.naive_disruption.protection import node_objections, pod_objections, pods_on, pool_of
 
 _UNIT = 2**27
 _EMPTY = "it is empty"
@@ -87,12 +87,12 @@ def reason_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
 
 def may_not_go(snapshot: Snapshot, node: Node, claim: NodeClaim, reason: str) -> Iterator[str]:
     """Why a node may not be disrupted for a reason; budgets and places for its pods aside."""
-    yield from node_hindrances(snapshot, node, claim)
+    yield from node_objections(snapshot, node, claim)
     pool = pool_of(snapshot, claim)
     if pool is None:
         return
     if reason != "Drifted" or claim.termination_grace_period is None:
-        yield from pod_hindrances(snapshot, node)
+        yield from pod_objections(snapshot, node)
     if reason == "Drifted":
         if not is_drifted(snapshot, claim, pool):
             yield "it has not drifted"

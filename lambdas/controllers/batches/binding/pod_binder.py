@@ -166,7 +166,7 @@ class _End(msgspec.Struct, frozen=True):
     """The result of a turn for one claim.
 
     Attributes:
-        left: Unbound pods, with the obstacle of each.
+        left: Unbound pods, with the objection of each.
         may_go_on: Whether one of them waits for a further turn.
         is_again: Whether a binding was decided and not written, so that another turn is certain.
     """

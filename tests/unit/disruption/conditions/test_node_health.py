@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.disruption.conditions.node_health import POLICIES, HealthCheck, RepairPolicy, is_anyone_ill
+from core.disruption.conditions.node_health import POLICIES, HealthCheck, RepairPolicy, has_unhealthy_node
 from core.model.node import Node, NodeCondition
 from core.model.state_node import StateNode, state_nodes
 from tests.builders import NOW, a_node_of, a_snapshot, a_type
@@ -43,5 +43,5 @@ def test_one_unhealthy_node_is_not_too_many(count: int, is_widespread: bool) -> 
 
 
 def test_conditions_without_a_policy_are_ignored() -> None:
-    assert not is_anyone_ill([Node(name="n", conditions=(NodeCondition("MemoryPressure", "True", NOW),))])
-    assert is_anyone_ill([Node(name="n", conditions=(NodeCondition("Ready", "Unknown", NOW),))])
+    assert not has_unhealthy_node([Node(name="n", conditions=(NodeCondition("MemoryPressure", "True", NOW),))])
+    assert has_unhealthy_node([Node(name="n", conditions=(NodeCondition("Ready", "Unknown", NOW),))])

@@ -9,7 +9,7 @@ import pytest
 
 from core import labels
 from core.disruption import disrupt
-from core.disruption.consolidation.eligibility import hindrance, underutilized
+from core.disruption.consolidation.eligibility import objection, underutilized
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.feature_gates import FeatureGates
 from core.model.moved_workload import MovedWorkload
@@ -87,7 +87,7 @@ def test_a_node_without_a_known_price_stays(label: str) -> None:
     )
     this_pass = DisruptionPass(world(nameless, pods=(pod_on("node-1"),)))
     (candidate,) = this_pass.survey.candidates
-    found = hindrance(candidate, this_pass)
+    found = objection(candidate, this_pass)
     assert found is not None
     assert found.reason == NodeReason.UNKNOWN_INSTANCE_TYPE
 
@@ -103,5 +103,5 @@ def test_a_drifted_node_waits_for_the_rollout_of_its_pool(is_stopped: bool, reas
             drifted(a_node_of(LARGE)), a_node_of(LARGE, "same"), pods=(pod_on("node-1"), pod_on("same")), rollouts=gates
         )
     )
-    found = {c.name: hindrance(c, this_pass) for c in this_pass.survey.candidates}
+    found = {c.name: objection(c, this_pass) for c in this_pass.survey.candidates}
     assert found == {"node-1": Blocked("node-1", reason, "waits"), "same": None}

@@ -10,7 +10,7 @@ import pytest
 from core import labels
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.methods.terminate_first import obstacle
+from core.disruption.methods.terminate_first import objection
 from core.model.catalogue import Catalogue, Offering
 from core.model.node import Node
 from core.model.node_claim import INITIALIZED, NodeClaim
@@ -99,9 +99,9 @@ def test_it_waits_until_all_others_of_the_pool_work() -> None:
     assert isinstance(checked(command, late), Refusal)
 
 
-def obstacle_of(snapshot: Snapshot) -> str:
+def objection_to(snapshot: Snapshot) -> str:
     candidate = DisruptionPass(snapshot).survey.candidates[0]
-    return obstacle(candidate, snapshot)
+    return objection(candidate, snapshot)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def obstacle_of(snapshot: Snapshot) -> str:
         (msgspec.structs.replace(a_fleet(), marked_for_deletion=("default-b",)), "another node of NodePool default"),
     ],
 )
-def test_an_obstacle_is_named(snapshot: Snapshot, expected: str) -> None:
+def test_an_objection_is_named(snapshot: Snapshot, expected: str) -> None:
     """The refusal of a command that no longer holds says it."""
-    assert expected in obstacle_of(snapshot)
-    assert bool(obstacle_of(snapshot)) == bool(expected)
+    assert expected in objection_to(snapshot)
+    assert bool(objection_to(snapshot)) == bool(expected)

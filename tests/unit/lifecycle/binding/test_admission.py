@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.lifecycle.binding.admission import obstacle, outranking
+from core.lifecycle.binding.admission import objection, outranking
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.model.pod import Pod
 from core.reasons.binding import BindingReason
@@ -27,12 +27,12 @@ NODES = [a_held_node("a1"), a_held_node("b1", zone="b")]
     ],
 )
 def test_the_first_rule_that_keeps_a_pod_out_is_reported(pod: Pod, reason: BindingReason | None) -> None:
-    assert obstacle(pod, NODES[0], PlacedPods(NODES, [web("old", "a1")])) is reason
+    assert objection(pod, NODES[0], PlacedPods(NODES, [web("old", "a1")])) is reason
 
 
 def test_a_pod_with_unmet_affinity_waits_for_others() -> None:
     pod = a_pod("p", affinity=(a_term(),))
-    assert obstacle(pod, NODES[1], PlacedPods(NODES, [web("old", "a1")])) is BindingReason.POD_AFFINITY
+    assert objection(pod, NODES[1], PlacedPods(NODES, [web("old", "a1")])) is BindingReason.POD_AFFINITY
 
 
 def test_a_pending_pod_of_higher_priority_comes_first_where_it_fits() -> None:

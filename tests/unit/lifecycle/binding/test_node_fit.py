@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.lifecycle.binding.node_fit import obstacle_on_node
+from core.lifecycle.binding.node_fit import objection_of_node
 from core.lifecycle.binding.placed_pods import PlacedPods
 from core.model.node import Node
 from core.model.pod import HostPort, NodeSelectorTerm, Pod
@@ -41,4 +41,4 @@ def test_each_node_property_can_keep_a_pod_out(
 ) -> None:
     there: Node = a_held_node(**node)
     other: Pod = web("other", "n", host_ports=(HostPort(80),))
-    assert obstacle_on_node(a_pod(**pod), there, PlacedPods([there], [other])) is reason
+    assert objection_of_node(a_pod(**pod), there, PlacedPods([there], [other])) is reason

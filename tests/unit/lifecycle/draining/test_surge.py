@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.lifecycle.draining.surge import RESTARTED_FOR, hindrance, is_restarted, restart
+from core.lifecycle.draining.surge import RESTARTED_FOR, is_restarted, objection, restart
 from core.manifests.wire.workloads import WireWorkload
 
 SAFE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -21,9 +21,9 @@ def a_deployment(status: dict[str, Any] | None = None, **spec: Any) -> WireWorkl
 
 
 def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
-    assert hindrance(a_deployment()) == ""
+    assert objection(a_deployment()) == ""
     percent = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
-    assert hindrance(a_deployment(strategy=percent)) == ""  # Kubernetes rounds surge up and unavailability down
+    assert objection(a_deployment(strategy=percent)) == ""  # Kubernetes rounds surge up and unavailability down
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
     ],
 )
 def test_other_deployments_are_not(changes: dict[str, Any], why: str) -> None:
-    assert why in hindrance(a_deployment(**changes))
+    assert why in objection(a_deployment(**changes))
 
 
 def test_the_patch_is_for_the_version_that_was_read_and_for_one_drain() -> None:
