@@ -54,7 +54,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         """Keep only the types whose most expensive launch is below `price`; minValues may then fail, see `missing_values`."""
         return ReplacementOptions(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
 
-    def held_to(self, capacity_type: str) -> ReplacementOptions:
+    def restricted_to(self, capacity_type: str) -> ReplacementOptions:
         """Keep only offerings of this capacity type; none if the claim does not admit it."""
         kept = tuple(admitted for admitted in self.claim.capacity_types if admitted == capacity_type)
         claim = msgspec.structs.replace(self.claim, capacity_types=kept)

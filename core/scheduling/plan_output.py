@@ -67,11 +67,10 @@ class _Forms:
         self._known: dict[tuple[object, ...], _Form] = {}
 
     def of(self, claim: InFlightClaim) -> _Form:
-        types = claim.template.types
-        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = claim.fitting_types
         wanted = tuple(claim.min_values.items())
-        held = (claim.reservations, claim.commitment)
-        question = (claim.template.index, claim.reqs, left, held, wanted, claim.min_values_relaxed)
+        coverage = (claim.reservations, claim.commitment)
+        question = (claim.template.index, claim.reqs, left, coverage, wanted, claim.min_values_relaxed)
         known = self._known.get(question)
         if known is None:
             known = self._known[question] = self._form(claim, left)
@@ -104,13 +103,13 @@ class _Forms:
 
 
 def _filled(form: _Form, claim: InFlightClaim, name: str, axis: ResourceAxis) -> PlannedClaim:
-    everyone = sorted([pod.key for pod in claim.pods])
+    keys = sorted([pod.key for pod in claim.pods])
     virtual = [pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)]
     return msgspec.structs.replace(
         form.blank,
         name=name,
         resources=axis.amounts(plus(claim.used, form.overhead)),
-        pods=tuple(key for key in everyone if key not in virtual) if virtual else tuple(everyone),
+        pods=tuple(key for key in keys if key not in virtual) if virtual else tuple(keys),
         buffer_pods=tuple(sorted(virtual)),
     )
 

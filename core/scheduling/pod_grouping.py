@@ -61,7 +61,7 @@ class PodGroups:
         sized = self._signatures.of(pod)
         pin = self._pins.get(pod.key) if self._pins else None
         if pin is not None:
-            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).held_to(pin))
+            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).restricted_to(pin))
         if pod.spec.volumes:
             return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
         if sized.group is None:

@@ -81,7 +81,7 @@ def affordable(
     else:
         found = _cheaper(options, price)
         if not isinstance(found, Refusal):
-            spot = found.held_to(labels.SPOT)
+            spot = found.restricted_to(labels.SPOT)
             found = spot if spot.types and not spot.missing_values() else found
     if not isinstance(found, Refusal) and len(candidates) > 1:
         found = _without_same_type(found, candidates)
@@ -105,7 +105,7 @@ def _spot_options(
     if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
         text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
         return Refusal(NodeReason.SPOT_TO_SPOT, text)
-    found = _cheaper(options.held_to(labels.SPOT), price)
+    found = _cheaper(options.restricted_to(labels.SPOT), price)
     if isinstance(found, Refusal) or not alone:
         return found
     if len(found.types) < FLEXIBLE_TYPES:

@@ -107,8 +107,8 @@ def _of_one_capacity_type(options: ReplacementOptions) -> ReplacementOptions:
     kinds = options.claim.capacity_types
     if labels.SPOT not in kinds or len(kinds) == 1:
         return options
-    spot = options.held_to(labels.SPOT)
+    spot = options.restricted_to(labels.SPOT)
     if spot.types and spot.price <= options.price and not spot.missing_values():
         return spot
-    other = options.held_to(labels.RESERVED if labels.RESERVED in kinds else labels.ON_DEMAND)
+    other = options.restricted_to(labels.RESERVED if labels.RESERVED in kinds else labels.ON_DEMAND)
     return other if other.types and not other.missing_values() else spot if spot.types else options

@@ -41,6 +41,11 @@ class ClaimDraft(NamedTuple):
         return self.reqs != IMPOSSIBLE and self.template.types.room.fits(self.mask, self.total)
 
     @property
+    def fitting_types(self) -> TypeMask:
+        """The remaining types that have room."""
+        return self.template.types.room.fitting(self.mask, self.total)
+
+    @property
     def price(self) -> int:
         """The lowest price among the remaining types, higher than every price if there are none."""
         found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
@@ -50,19 +55,18 @@ class ClaimDraft(NamedTuple):
         """Return the draft with other requirements."""
         return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
 
-    def held_to(self, allowed: TypeMask) -> ClaimDraft:
+    def restricted_to(self, allowed: TypeMask) -> ClaimDraft:
         """Return the draft with these types only."""
         return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
 
-    def demanding(self, min_values: Mapping[str, int]) -> ClaimDraft:
+    def with_min_values(self, min_values: Mapping[str, int]) -> ClaimDraft:
         """Return the draft with minValues."""
         return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
 
-    def undemanding(self) -> ClaimDraft:
+    def without_min_values(self) -> ClaimDraft:
         """Return the draft without minValues."""
         return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
 
     def missing_values(self) -> dict[str, int]:
         """Return label key → number of remaining distinct values, for each key with too few for minValues."""
-        types = self.template.types
-        return unmet(types, types.room.survivors(self.mask, self.total), self.min_values) if self.min_values else {}
+        return unmet(self.template.types, self.fitting_types, self.min_values) if self.min_values else {}

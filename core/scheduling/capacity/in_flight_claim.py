@@ -48,11 +48,15 @@ class InFlightClaim(msgspec.Struct, eq=False):
         return [pod_group.signature for pod_group in self.pod_groups]
 
     @property
+    def fitting_types(self) -> TypeMask:
+        """The types that it may be launched with: constraints and requirements leave them, and they have room for its pods."""
+        types = self.template.types
+        return types.room.fitting(types.mask(self.reqs) & self.allowed, self.used)
+
+    @property
     def price(self) -> int:
         """Nano-dollars per hour of the cheapest offering that it may be launched with; nearly zero if it is covered."""
-        types = self.template.types
-        left = types.room.survivors(types.mask(self.reqs) & self.allowed, self.used)
-        price = types.offerings.cheapest(left, self.reqs) or 0
+        price = self.template.types.offerings.cheapest(self.fitting_types, self.reqs) or 0
         return paid_for(price) if self.commitment else price
 
     def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:

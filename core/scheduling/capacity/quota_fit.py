@@ -48,8 +48,7 @@ def fit(claims: Sequence[InFlightClaim], quotas: RemainingQuotas) -> bool:
 
 
 def _open(claim: InFlightClaim) -> _Open:
-    types = claim.template.types
-    left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+    left = claim.fitting_types
     return _Open(claim, left, launch_capacity_type(claim, left))
 
 

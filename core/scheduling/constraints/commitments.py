@@ -89,7 +89,7 @@ class Commitments(Constraint):
                 continue
             reqs = table.with_value(on_demand, labels.ZONE, commitment.bound_to) if commitment.bound_to else on_demand
             covered = self._charges(position, draft).within(left[position])
-            held = draft.narrowed(reqs).held_to(TypeMask(draft.allowed & covered))
+            held = draft.narrowed(reqs).restricted_to(TypeMask(draft.allowed & covered))
             if held.is_possible and not held.missing_values():
                 yield CoveredDraft(held, position, commitment.name)
 
@@ -97,7 +97,7 @@ class Commitments(Constraint):
         """Charge the claim's commitment for the claim's largest type."""
         if claim.commitment:
             position = self._position(claim.commitment)
-            self.left[position] -= self._charges(position, _draft(claim)).largest(_types(claim))
+            self.left[position] -= self._charges(position, _draft(claim)).largest(claim.fitting_types)
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a commitment: covered ones cost nothing."""
@@ -128,7 +128,7 @@ class Commitments(Constraint):
         self.left = left
 
     def _covered(self, claim: InFlightClaim) -> _Covered:
-        position, types, left = self._position(claim.commitment), claim.template.types, _types(claim)
+        position, types, left = self._position(claim.commitment), claim.template.types, claim.fitting_types
         charges = self._charges(position, _draft(claim))
         cheapest = next(types.offerings.positions_in_price_order(left, claim.reqs))
         least = charges.largest(TypeMask(1 << cheapest))
@@ -153,8 +153,3 @@ class LateCommitments(Commitments):
 
 def _draft(claim: InFlightClaim) -> ClaimDraft:
     return ClaimDraft(claim.template, claim.reqs, claim.allowed, claim.used, claim.min_values)
-
-
-def _types(claim: InFlightClaim) -> TypeMask:
-    types = claim.template.types
-    return types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)

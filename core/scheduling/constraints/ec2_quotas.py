@@ -69,7 +69,7 @@ class Ec2Quotas(Constraint):
 
     def _codes(self, draft: ClaimDraft) -> frozenset[str]:
         """Return the codes of known quotas that the draft's remaining types count in, with either capacity type."""
-        fitting = draft.template.types.room.survivors(draft.mask, draft.total)
+        fitting = draft.fitting_types
         members = draft.template.types.quota_members
         return frozenset(
             code
@@ -85,13 +85,13 @@ class Ec2Quotas(Constraint):
             asked = Requirements([Requirement.one_of(labels.CAPACITY_TYPE, capacity_type, *also)])
             narrowed = draft.narrowed(self._table.narrowed(draft.reqs, asked=self._table.intern(asked)))
             if narrowed.is_possible:
-                yield narrowed.held_to(self._quotas.mask(draft.template.types, draft.allowed, capacity_type))
+                yield narrowed.restricted_to(self._quotas.mask(draft.template.types, draft.allowed, capacity_type))
         if also:
             yield reserved
 
     def open(self, claim: InFlightClaim) -> None:
         """Charge the quotas for the largest type that the claim may become."""
-        charge = self._charge(claim, self._left(claim))
+        charge = self._charge(claim, claim.fitting_types)
         self._charges[claim.index] = charge
         self._quotas.take(charge)
 
@@ -104,7 +104,7 @@ class Ec2Quotas(Constraint):
         return any(made)
 
     def _made_smaller(self, claim: InFlightClaim, hold: Callable[[InFlightClaim, TypeMask], None]) -> bool:
-        left = self._left(claim)
+        left = claim.fitting_types
         small = no_larger_than_cheapest(claim, left, launch_capacity_type(claim, left))
         if unmet(claim.template.types, small, claim.min_values):
             small = left
@@ -125,15 +125,10 @@ class Ec2Quotas(Constraint):
             else self._quotas.charge_of(claim.template.types, among, capacity_type)
         )
 
-    @staticmethod
-    def _left(claim: InFlightClaim) -> TypeMask:
-        types = claim.template.types
-        return types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
-
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """Name the exhausted quotas, their remainders, and the least that would be enough."""
         types = draft.template.types
-        fitting = types.room.survivors(draft.mask, draft.total)
+        fitting = draft.fitting_types
         _, capacity_types = types.offerings.zones_and_capacity_types(fitting, draft.reqs)
         least: dict[str, tuple[int, str]] = {}
         for capacity_type in (one for one in _CHARGED if one in capacity_types):
@@ -152,16 +147,16 @@ class Ec2Quotas(Constraint):
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Whether none of the claim's quotas refused a pod; for those that did, the greedy plan decides who gets the rest."""
-        return self._refusing.isdisjoint(self._charge(claim, self._left(claim)))
+        return self._refusing.isdisjoint(self._charge(claim, claim.fitting_types))
 
     def replace(self, replaced: Sequence[InFlightClaim], found: Sequence[InFlightClaim]) -> bool:
         """Restrict the claims found to types that fit beside all other claims, and charge them; return False if none fit."""
         quotas = self._quotas.copy()
         for claim in replaced:
-            quotas.refund(self._charge(claim, self._left(claim)))
+            quotas.refund(self._charge(claim, claim.fitting_types))
         if not fit(found, quotas):
             return False
         for claim in found:
-            quotas.take(self._charge(claim, self._left(claim)))
+            quotas.take(self._charge(claim, claim.fitting_types))
         self._quotas = quotas
         return True

@@ -41,7 +41,7 @@ class NodePoolLimits(Constraint):
         """Charge the limits for the largest type that the claim may become."""
         limits, types = self.remaining[claim.template.index], claim.template.types
         if limits.left:
-            claim.charged = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+            claim.charged = claim.fitting_types
             limits.charge(types, claim.charged)
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:

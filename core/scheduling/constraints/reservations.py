@@ -63,7 +63,7 @@ class Reservations(Constraint):
         A claim with minValues does without if all reservations together have too few types.
         """
         identities = sorted(identity for identity, left in self.left.items() if left > 0)
-        held = [(self._held_to(draft, identity), identity) for identity in identities]
+        held = [(self._restricted_to(draft, identity), identity) for identity in identities]
         choices = sorted(
             ((reserved, identity) for reserved, identity in held if reserved.is_possible),
             key=lambda choice: (choice[0].price, choice[1]),
@@ -73,7 +73,7 @@ class Reservations(Constraint):
                 return reserved.reqs, (identity,)
         several = self._several(draft, [identity for _, identity in choices])
         if several:
-            return self._held_to(draft, *several).reqs, several
+            return self._restricted_to(draft, *several).reqs, several
         free = self.without_any(draft) if self.left else draft
         if free.is_possible and (not choices or not free.missing_values()):
             return free.reqs, ()
@@ -81,16 +81,16 @@ class Reservations(Constraint):
 
     def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
         """Return a minimal selection, in order, with enough types for minValues; empty if all together have too few."""
-        if len(ranked) < 2 or self._held_to(draft, *ranked).missing_values():
+        if len(ranked) < 2 or self._restricted_to(draft, *ranked).missing_values():
             return ()
         needed = list(ranked)
         for identity in reversed(ranked):
             fewer = [other for other in needed if other != identity]
-            if fewer and not self._held_to(draft, *fewer).missing_values():
+            if fewer and not self._restricted_to(draft, *fewer).missing_values():
                 needed = fewer
         return tuple(needed)
 
-    def _held_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
+    def _restricted_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
         """Return the draft restricted to these reservations."""
         reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
         if reserved == IMPOSSIBLE:

@@ -10,14 +10,16 @@ from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 _THE_POD = "the pod"
 
 
-def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep, key: str) -> str:
+def demand_source(
+    context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep, key: str
+) -> str:
     """Return the source of a requirement on a label, as the subject of a sentence."""
     spec = pod_group.signature.spec
     terms = step.demands.terms[0].requirements if step.demands.terms else ()
     found = ["the pod's nodeSelector"] if any(asked.key == key for asked in spec.node_selector) else []
     found += ["the pod's node affinity"] if any(asked.key == key for asked in terms) else []
     if any(key in way for way in pod_group.volumes.alternatives):
-        of_pod = [] if pod is None else context.volumes.demanding(pod, key)
+        of_pod = [] if pod is None else context.volumes.volumes_that_demand(pod, key)
         found += of_pod[:1] or ["a volume of the pod"]
     return " with ".join(found) or _THE_POD
 
@@ -30,5 +32,5 @@ def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGrou
     key = keys[0] if keys and all(keys) else None
     if key is None:
         return ""
-    volume = next(iter(() if pod is None else context.volumes.demanding(pod, key)), "a volume of the pod")
+    volume = next(iter(() if pod is None else context.volumes.volumes_that_demand(pod, key)), "a volume of the pod")
     return f"{volume} is where {key} is another than the pod itself demands"

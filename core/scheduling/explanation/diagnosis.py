@@ -15,7 +15,7 @@ from core.model.values.taints import Taint, first_untolerated
 from core.reasons.pod import RANK, PodReason
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
 from core.scheduling.context import SchedulingContext
-from core.scheduling.explanation.demand_sources import demander, disagreement
+from core.scheduling.explanation.demand_sources import demand_source, disagreement
 from core.scheduling.explanation.findings import PodFinding, PoolFinding, nearness
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
@@ -99,7 +99,7 @@ class Diagnosis:
         ]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
-            who = partial(demander, self._context, pod, pod_group, step)
+            who = partial(demand_source, self._context, pod, pod_group, step)
             return _finding(template, PodReason.REQUIREMENT_NOT_MET, conflict(template, step.alternatives[0], who))
         elimination = TypeElimination(self._context, self._state.constraints, template, pod_group, possible[0])
         if not elimination.left:

@@ -71,7 +71,7 @@ class NewNodeRefusal:
             message = f"too few values for minValues ({_few(missing, template)}){cause}"
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, message)
         left = f"its limits leave {limits_left(template.pool.limits, self._state.limits[template.index].left)}"
-        held = draft.held_to(allowed)
+        held = draft.restricted_to(allowed)
         if self._broken(held, signature, step) is not None:
             message = f"{left}, no room where the pod's rules allow it{self._of_limits(draft)}"
             return elimination.finding(PodReason.LIMIT_REACHED, message)
@@ -125,12 +125,12 @@ class NewNodeRefusal:
         missing = [domain for domain in counting if counts[domain] == least and domain not in reach]
         if not missing:
             return _too_few_domains(self._context.topology.groups[rule.group].min_domains, counting, rule.key)
-        makers = [
+        pools = [
             f"NodePool {template.pool.name}"
             for template in self._context.templates
             if set(missing) & {*template.types.values(template.mask, template.offered, rule.key)}
         ]
-        why = ", ".join(sorted(makers)) or "nodes that exist"
+        why = ", ".join(sorted(pools)) or "nodes that exist"
         skew = self._context.topology.groups[rule.group].max_skew
         count = "counts" if len(missing) == 1 else "count"
         return (
@@ -146,14 +146,14 @@ class NewNodeRefusal:
         """
         if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
             return {}
-        demanding = draft.demanding(draft.template.min_values)
+        strict = draft.with_min_values(draft.template.min_values)
         domain_choice = DomainChoice(self._context.topology, self._state.domain_counts, ())
-        held = domain_choice.best(demanding, signature, step)
-        chosen = None if held is None else self._state.constraints.reservations.choose(demanding.narrowed(held))
+        held = domain_choice.best(strict, signature, step)
+        chosen = None if held is None else self._state.constraints.reservations.choose(strict.narrowed(held))
         if chosen is not None:
-            return demanding.narrowed(chosen[0]).missing_values()
+            return strict.narrowed(chosen[0]).missing_values()
         everywhere = {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
-        missing = (one.missing_values() for one in domain_choice.choices(demanding, signature, step, step.keys))
+        missing = (one.missing_values() for one in domain_choice.choices(strict, signature, step, step.keys))
         few = (counts for counts in missing if counts)
         return min(few, key=lambda counts: (len(counts), -sum(counts.values())), default=everywhere)
 

@@ -27,7 +27,7 @@ def pod_offers(context: SchedulingContext, pod_group: PodGroup) -> list[PodOffer
             for alternative in step.alternatives:
                 reqs = context.table.narrowed(template.offered, asked=alternative)
                 if reqs != IMPOSSIBLE:
-                    fitting = types.room.survivors(types.mask(reqs) & template.mask, pod_group.requests)
+                    fitting = types.room.fitting(types.mask(reqs) & template.mask, pod_group.requests)
                     for price, position in types.offerings.in_price_order(fitting, reqs):
                         key = (template.pool.name, types.types[position].name)
                         found[key] = min(price, found.get(key, price))

@@ -106,7 +106,7 @@ class TypeElimination:
         types, axis = self.template.types, self._context.axis
         total = self.pod_group.requests
         shortest: tuple[int, int] | None = None
-        before, fitting = self.left, types.room.survivors(self.left, total)
+        before, fitting = self.left, types.room.fitting(self.left, total)
         for position in positions(self.left & ~fitting):
             lacks = [
                 (name, want - have)

@@ -49,7 +49,7 @@ def own_conflict(template: NodeClaimTemplate) -> str:
     return f"no instance type meets its own requirements: {last} leaves none of the {offers.before} that those before it allow"
 
 
-def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: Callable[[str], str]) -> str:
+def conflict(template: NodeClaimTemplate, alternative: RequirementId, demand_source: Callable[[str], str]) -> str:
     """Name the label that the NodePool's nodes lack, or whose value differs from the pod's requirement."""
     table = template.types.table
     offered, asked = table[template.offered], table[alternative]
@@ -60,7 +60,7 @@ def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: 
     own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not have the label"
     unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
     hint = unknown if key == labels.ZONE_ID else ""
-    return f"{demander(key)} demands {shown(asked[key])}, but {own}{hint}"
+    return f"{demand_source(key)} demands {shown(asked[key])}, but {own}{hint}"
 
 
 def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:

@@ -123,20 +123,20 @@ class FleetRows:
         groups = np.full(count, NO_GROUP, dtype=np.int64)
         if not len(self.items):
             return groups
-        # tilt[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): how far a node's room leans to CPU.
-        # Nodes that suit the same items are cut at the quantiles of their tilt into at most ROOM_SHAPES groups.
+        # log_ratio[n] = log(free[n, cpu] / mean cpu) - log(free[n, memory] / mean memory): how far a node's room leans to CPU.
+        # Nodes that suit the same items are cut at the quantiles of their log_ratio into at most ROOM_SHAPES groups.
         is_open = self._suits.any(axis=0)
         pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()
         free = np.maximum(self._free, 0)
         scale = np.maximum(free.mean(axis=0), 1)
-        tilt = np.log((free[:, 0] + 1) / scale[0])
+        log_ratio = np.log((free[:, 0] + 1) / scale[0])
         if free.shape[1] > 1:
-            tilt = tilt - np.log((free[:, 1] + 1) / scale[1])
+            log_ratio = log_ratio - np.log((free[:, 1] + 1) / scale[1])
         number = 0
         for one in np.unique(pattern[is_open]):
             here = np.flatnonzero((pattern == one) & is_open)
-            cuts = np.quantile(tilt[here], np.linspace(0, 1, ROOM_SHAPES + 1)[1:-1])
-            shapes = np.unique(np.searchsorted(cuts, tilt[here]), return_inverse=True)[1].ravel()
+            cuts = np.quantile(log_ratio[here], np.linspace(0, 1, ROOM_SHAPES + 1)[1:-1])
+            shapes = np.unique(np.searchsorted(cuts, log_ratio[here]), return_inverse=True)[1].ravel()
             groups[here] = number + shapes
             number += int(shapes.max()) + 1
         return groups
@@ -177,7 +177,7 @@ class FleetRows:
 
     def _holds(self, option: LaunchOption, group: PodGroup) -> bool:
         types = self._context.templates[option.template_index].types
-        fitting = types.room.survivors(types.mask(option.reqs) & option.allowed, group.requests)
+        fitting = types.room.fitting(types.mask(option.reqs) & option.allowed, group.requests)
         return bool(fitting & types.offerings.mask(self._context.table[option.reqs]))
 
     def _problem(self) -> FleetProblem:

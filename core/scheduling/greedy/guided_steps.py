@@ -18,7 +18,7 @@ from core.scheduling.primitives.requirement_table import RequirementTable
 BarredDomain = tuple[int, str, str]
 """A signature's number, a topology key, and the value that its pods leave to others."""
 
-ScatteredPods = tuple[int, str, tuple[str, ...]]
+RoundRobinPods = tuple[int, str, tuple[str, ...]]
 """A signature's number, a topology key, and the values that its pods take in turn."""
 
 
@@ -47,13 +47,13 @@ class GuidedSteps:
         self,
         table: RequirementTable,
         barred: Iterable[BarredDomain],
-        scattered: Iterable[ScatteredPods],
+        round_robin: Iterable[RoundRobinPods],
         order: DomainOrder | None = None,
     ) -> None:
         unwanted: dict[int, dict[str, list[str]]] = {}
         for signature, key, value in sorted(barred):
             unwanted.setdefault(signature, {}).setdefault(key, []).append(value)
-        self._in_turn = {signature: (key, values) for signature, key, values in scattered}
+        self._in_turn = {signature: (key, values) for signature, key, values in round_robin}
         self._order = order
         self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(
             partial(_turns, _Holding(table), unwanted, self._in_turn, order)

@@ -27,11 +27,11 @@ def narrow_to_cheapest(state: PlanState, search: OpenClaimSearch, limited: Colle
     made_room = False
     for claim in search.claims:
         if claim.template.index in limited:
-            made_room |= _hold_to_cheapest(claim, state.limits[claim.template.index], search)
+            made_room |= _restrict_to_cheapest(claim, state.limits[claim.template.index], search)
     return made_room
 
 
-def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: OpenClaimSearch) -> bool:
+def _restrict_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: OpenClaimSearch) -> bool:
     types = claim.template.types
     small = _no_larger_than_cheapest(claim, limits.left)
     if small == claim.charged:
@@ -47,7 +47,7 @@ def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: Ope
 def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> TypeMask:
     """Return the claim's types that exceed its cheapest one in no limited resource; all types if minValues need more."""
     types = claim.template.types
-    left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+    left = claim.fitting_types
     small = left
     for name in limited:
         if name != quantity.NODES:

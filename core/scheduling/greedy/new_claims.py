@@ -131,10 +131,10 @@ class NewClaims:
             return None
         if step.keys:
             # Domains are compared by types that can hold the pod: the cheapest type of all may be too small.
-            roomy = draft.held_to(draft.template.types.room.survivors(draft.mask, draft.total))
-            held = self._domain_choice.best(roomy, pod_group.signature, step)
+            fitting = draft.restricted_to(draft.fitting_types)
+            held = self._domain_choice.best(fitting, pod_group.signature, step)
             if held is None and self._may_relax(claim):
-                held = self._domain_choice.best(roomy.undemanding(), pod_group.signature, step)
+                held = self._domain_choice.best(fitting.without_min_values(), pod_group.signature, step)
             if held is None:
                 return None
             draft = draft.narrowed(held)

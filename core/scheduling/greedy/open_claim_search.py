@@ -91,7 +91,7 @@ class OpenClaimSearch:
 
     def _lacks_values(self, claim: InFlightClaim, profile: ClaimProfile, total: Vector) -> bool:
         types = profile.template.types
-        return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
+        return bool(unmet(types, types.room.fitting(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
         """Exclude a claim for such pods if that is permanent: claims only fill up."""
@@ -156,7 +156,7 @@ class OpenClaimSearch:
 
     def _fixed_requirements(self, claim: InFlightClaim) -> RequirementId:
         table, types = self._context.table, claim.template.types
-        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = claim.fitting_types
         names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))
         reqs = table.narrowed(claim.reqs, asked=table.conjunction((names,)))
         for key, requirement in table[claim.reqs].items():

@@ -55,7 +55,7 @@ class TypeRoom:
         """Whether any of these types has room for `total`."""
         return any(within(total, room) for room in self.front(among))
 
-    def survivors(self, among: TypeMask, total: Vector) -> TypeMask:
+    def fitting(self, among: TypeMask, total: Vector) -> TypeMask:
         """Return those of these types that have room for `total`."""
         for column, amount in zip(self._by_resource, total, strict=True):
             among &= column.at_least(amount)

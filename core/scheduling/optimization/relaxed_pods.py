@@ -88,7 +88,7 @@ class RelaxedPods:
         found: list[Offer] = []
         for option in group.options:
             types = self._context.templates[option.template_index].types
-            fitting = types.room.survivors(types.mask(option.reqs) & option.allowed, group.requests)
+            fitting = types.room.fitting(types.mask(option.reqs) & option.allowed, group.requests)
             found += [
                 (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
             ]

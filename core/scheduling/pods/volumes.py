@@ -34,7 +34,7 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     reason: str = ""
     message: str = ""
 
-    def held_to(self, pin: Requirements) -> VolumeNeeds:
+    def restricted_to(self, pin: Requirements) -> VolumeNeeds:
         """Return the same needs on nodes that also meet the pin."""
         if self.reason:
             return self
@@ -83,7 +83,7 @@ class VolumeIndex:
                 )
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
-    def demanding(self, pod: Pod, key: str) -> list[str]:
+    def volumes_that_demand(self, pod: Pod, key: str) -> list[str]:
         """Return the pod's claims whose volumes or classes require a label, each with its volume if it has one."""
         found = []
         for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):

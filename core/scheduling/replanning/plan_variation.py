@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from core.scheduling.greedy.guided_steps import BarredDomain, DomainOrder, ScatteredPods
+from core.scheduling.greedy.guided_steps import BarredDomain, DomainOrder, RoundRobinPods
 from core.scheduling.pods.pod_group import PendingGroup
 from core.scheduling.replanning.topology_conflicts import TopologyConflicts
 
-SPARED_FROM: Final = 2
-"""With more values of a key than this, pods may also take all but one in turn and leave that one to others."""
+VALUES_TO_EXCLUDE_ONE: Final = 3
+"""From this many values of a key on, pods may also take all but one in turn and leave that one to others."""
 
 
 class PlanVariation(NamedTuple):
@@ -20,14 +20,14 @@ class PlanVariation(NamedTuple):
         first: Signatures that are placed before the others, in this order.
         last: Signatures that are placed after the others, in this order.
         barred: Domains that signatures leave to others until all had their turn.
-        scattered: Signatures whose pods take the domains of a key in turn.
+        round_robin: Signatures whose pods take the domains of a key in turn.
         order: The order in which all other pods with rules along a key try its domains; None for the usual order.
     """
 
     first: tuple[int, ...] = ()
     last: tuple[int, ...] = ()
     barred: frozenset[BarredDomain] = frozenset()
-    scattered: frozenset[ScatteredPods] = frozenset()
+    round_robin: frozenset[RoundRobinPods] = frozenset()
     order: DomainOrder | None = None
 
     def rank(self, pending_group: PendingGroup) -> int:
@@ -43,12 +43,12 @@ class PlanVariation(NamedTuple):
         yield ahead
         for key, others in conflicts.followed.items():
             everywhere = [(other, key, conflicts.values[key]) for other in others]
-            yield self._replace(scattered=self.scattered | {*everywhere})
+            yield self._replace(round_robin=self.round_robin | {*everywhere})
             for one in everywhere:
-                yield self._replace(scattered=self.scattered | {one})
-            for value in conflicts.values[key] if len(conflicts.values[key]) > SPARED_FROM else ():
-                spared = tuple(one for one in conflicts.values[key] if one != value)
-                yield self._replace(scattered=self.scattered | {(other, key, spared) for other in others})
+                yield self._replace(round_robin=self.round_robin | {one})
+            for value in conflicts.values[key] if len(conflicts.values[key]) >= VALUES_TO_EXCLUDE_ONE else ():
+                remaining = tuple(one for one in conflicts.values[key] if one != value)
+                yield self._replace(round_robin=self.round_robin | {(other, key, remaining) for other in others})
         for key, others in conflicts.repelled.items():
             for value in conflicts.values[key]:
                 barred = self.barred | {(other, key, value) for other in others}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from core.scheduling.context import SchedulingContext
-from core.scheduling.greedy.guided_steps import DOMAINS_MAX, ScatteredPods
+from core.scheduling.greedy.guided_steps import DOMAINS_MAX, RoundRobinPods
 from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
@@ -30,7 +30,7 @@ class TopologyConflicts(NamedTuple):
         sides = (self.repelled, self.followed)
         return tuple(dict.fromkeys(one for side in sides for found in side.values() for one in found))
 
-    def scattered(self) -> frozenset[ScatteredPods]:
+    def round_robin(self) -> frozenset[RoundRobinPods]:
         """Return all followed signatures, which are to be in every domain."""
         return frozenset((one, key, self.values[key]) for key, found in self.followed.items() for one in found)
 

@@ -98,7 +98,7 @@ class VariedPlans:
         return VariationOutcome(left_now.total() + fault, self._signatures(left_now))
 
     def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
-        guide = GuidedSteps(self._context.table, variation.barred, variation.scattered, variation.order)
+        guide = GuidedSteps(self._context.table, variation.barred, variation.round_robin, variation.order)
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), guide=guide).run()
 
     def _values(self, groups: Iterable[int]) -> dict[str, tuple[str, ...]]:
@@ -118,7 +118,7 @@ class VariedPlans:
             conflicts = self._conflicts(self._groups[index].signature.index)
             company = {one for followed in conflicts.followed.values() for one in followed}
             members = {one.index for one in self._groups.values() if one.signature.index in company} | {index}
-            together, apart = PlanVariation(), PlanVariation(scattered=conflicts.scattered())
+            together, apart = PlanVariation(), PlanVariation(round_robin=conflicts.round_robin())
             if conflicts.signatures:
                 plans = (self._plan(self._only(members), one) for one in dict.fromkeys((together, apart)))
                 if any(leftovers_of(plan)[index] < left[index] for plan in plans):

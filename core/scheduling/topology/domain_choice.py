@@ -141,7 +141,7 @@ class DomainChoice:
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
         needs = self._needs(draft.template, signature, groups.affinities, key)
-        roomy = self._roomy(draft)
+        fitting = self._fitting(draft)
         apart = self._apart(draft.template, key)
 
         def rank(value: str) -> _Preference:
@@ -154,18 +154,18 @@ class DomainChoice:
                 spread,
                 needs.get(value, 0),
                 sum(pods for pods, possible in apart if value not in possible),
-                self._price(draft.template, draft.reqs, roomy, key, value),
+                self._price(draft.template, draft.reqs, fitting, key, value),
                 by_others,
                 value,
             )
 
         return rank
 
-    def _roomy(self, draft: ClaimDraft) -> TypeMask:
+    def _fitting(self, draft: ClaimDraft) -> TypeMask:
         """Return the types with room for all pods that should share the node; all types if none has room."""
         room, mask = draft.template.types.room, draft.mask
         total = None if self._together is None else self._together()
-        return mask if total is None or not room.fits(mask, total) else room.survivors(mask, total)
+        return mask if total is None or not room.fits(mask, total) else room.fitting(mask, total)
 
     def _apart(self, template: NodeClaimTemplate, key: str) -> list[tuple[int, tuple[str, ...]]]:
         """Return how many pods of each group that should share the node still wait, and their possible values."""
@@ -221,8 +221,8 @@ def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tup
     for alternative in pod_group.steps[0].alternatives if pod_group.steps else ():
         reqs = types.table.narrowed(template.offered, asked=alternative)
         if reqs != IMPOSSIBLE:
-            roomy = types.room.survivors(types.mask(reqs), pod_group.requests)
-            found.update(types.values(roomy, reqs, key))
+            fitting = types.room.fitting(types.mask(reqs), pod_group.requests)
+            found.update(types.values(fitting, reqs, key))
     return tuple(sorted(found))
 
 

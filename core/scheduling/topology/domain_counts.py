@@ -82,7 +82,7 @@ class DomainCounts:
         self._topology = topology
         self._departures = departures
         self._counts: dict[TopologyGroupId, Counts] = {}
-        self._doubtful: dict[TopologyGroupId, Counts] = {}
+        self._uncertain: dict[TopologyGroupId, Counts] = {}
         self._hostnames: dict[TopologyGroupId, HostnameCounts] = {}
         self._effects: Callable[[PodSignature, ClaimProfile], tuple[Effect, ...]] = memo(partial(_effects, topology))
 
@@ -94,7 +94,7 @@ class DomainCounts:
         """Return an independent copy of the counts."""
         other = DomainCounts(self._topology, self._departures)
         other._counts = {group: dict(counts) for group, counts in self._counts.items()}
-        other._doubtful = {group: dict(counts) for group, counts in self._doubtful.items()}
+        other._uncertain = {group: dict(counts) for group, counts in self._uncertain.items()}
         other._hostnames = {group: hostnames.copy() for group, hostnames in self._hostnames.items()}
         return other
 
@@ -149,15 +149,15 @@ class DomainCounts:
 
     def record_on_claim(self, signature: PodSignature, profile: ClaimProfile, claim: int, times: int = 1) -> None:
         """Count pods that the plan puts on a new node, or remove them with negative `times`."""
-        for group, domain, is_doubtful in self._effects(signature, profile):
+        for group, domain, is_uncertain in self._effects(signature, profile):
             if domain is None:
                 self._hostnames_of(group).add(claim, times)
                 continue
             counts = self.of(group)
             counts[domain] = counts.get(domain, 0) + times
-            if is_doubtful:
-                doubtful = self._doubtful.setdefault(group, {})
-                doubtful[domain] = doubtful.get(domain, 0) + times
+            if is_uncertain:
+                uncertain = self._uncertain.setdefault(group, {})
+                uncertain[domain] = uncertain.get(domain, 0) + times
 
     def recount(self, signature: PodSignature, before: ClaimProfile, after: ClaimProfile, claim: int) -> None:
         """Move a pod's count from its claim's old profile to the new one."""
@@ -173,12 +173,12 @@ class DomainCounts:
         if rule.is_hostname:
             return 0
         group = self._topology.groups[rule.group]
-        doubtful = self._doubtful.get(rule.group, {})
+        uncertain = self._uncertain.get(rule.group, {})
         counts = self.of(rule.group)
-        if not doubtful and self._topology.may_run_anywhere(signature, rule.key):
+        if not uncertain and self._topology.may_run_anywhere(signature, rule.key):
             return min(counts.values()) if counts and len(counts) >= group.min_domains else 0
         supported = [
-            n if domain == here else n - doubtful.get(domain, 0)
+            n if domain == here else n - uncertain.get(domain, 0)
             for domain, n in counts.items()
             if self._supports(rule, domain, signature)
         ]
@@ -235,8 +235,8 @@ def _effects_of(topology: Topology, signature: PodSignature, profile: ClaimProfi
         group = topology.groups[number]
         domain = None if group.is_hostname else topology.table.single(profile.reqs, group.key)
         if (group.is_hostname or domain is not None) and topology.new_nodes.counts(number, profile.reqs, template):
-            is_doubtful = domain is not None and topology.new_nodes.is_doubtful(number, profile.reqs, template)
-            yield number, domain, is_doubtful
+            is_uncertain = domain is not None and topology.new_nodes.is_uncertain(number, profile.reqs, template)
+            yield number, domain, is_uncertain
 
 
 def _counting(topology: Topology, signature: PodSignature) -> Iterable[TopologyGroupId]:

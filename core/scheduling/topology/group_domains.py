@@ -134,11 +134,13 @@ def _possible(
     for template in templates:
         if by_taints.admits(table[template.offered], template.taints, table.well_known):
             for alternative in alternatives:
-                found.update(_makeable(template, alternative, group.key, demanded.get(group.key, set())))
+                found.update(_possible_values(template, alternative, group.key, demanded.get(group.key, set())))
     return tuple(sorted(found))
 
 
-def _makeable(template: NodeClaimTemplate, alternative: RequirementId, key: str, demanded: set[str]) -> tuple[str, ...]:
+def _possible_values(
+    template: NodeClaimTemplate, alternative: RequirementId, key: str, demanded: set[str]
+) -> tuple[str, ...]:
     """Return the values of a label that a NodePool's nodes may have if they meet the alternative.
 
     For a label that its requirements leave open, these are the values that pods require, and a node's default value.
@@ -151,9 +153,9 @@ def _makeable(template: NodeClaimTemplate, alternative: RequirementId, key: str,
     required = table[reqs].get(key)
     if values or required is None or key in table.well_known:
         return values
-    unasked = any_value(required)
+    new_value = any_value(required)
     open_values = {value for value in demanded if required.has(value)}
-    return tuple(sorted(open_values if unasked is None else open_values | {unasked}))
+    return tuple(sorted(open_values if new_value is None else open_values | {new_value}))
 
 
 def _demanded_values(signatures: Iterable[PodSignature]) -> dict[str, set[str]]:

@@ -31,7 +31,7 @@ class NewNodeMembership:
         """Whether a new node with these requirements might count for a group."""
         return self._groups[group].node_filter == ANY_NODE or self._may_count(group, reqs, template.index)
 
-    def is_doubtful(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
+    def is_uncertain(self, group: TopologyGroupId, reqs: RequirementId, template: NodeClaimTemplate) -> bool:
         """Whether a new node with these requirements might still not count for the group."""
         node_filter = self._groups[group].node_filter
         is_open = not node_filter.selector and not node_filter.terms

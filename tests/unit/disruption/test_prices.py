@@ -55,7 +55,7 @@ def test_below_is_strict() -> None:
 
 def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
     """Every remaining type has an offering that meets all requirements of the claim."""
-    found = ReplacementOptions.of(claim(), BOTH).held_to(labels.SPOT).below(nanodollars(0.1)).planned()
+    found = ReplacementOptions.of(claim(), BOTH).restricted_to(labels.SPOT).below(nanodollars(0.1)).planned()
     assert found.instance_types == ("small",)
     assert found.capacity_types == (labels.SPOT,)
     assert found.price == nanodollars(0.04)
@@ -67,7 +67,7 @@ def test_requirements_follow_the_narrowing() -> None:
         Requirement.one_of(labels.INSTANCE_TYPE, "small", "large"),
         Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
     )
-    found = ReplacementOptions.of(claim(requirements=wide), BOTH).held_to(labels.SPOT).first(1).planned()
+    found = ReplacementOptions.of(claim(requirements=wide), BOTH).restricted_to(labels.SPOT).first(1).planned()
     assert {r.key: r.values for r in found.requirements} == {
         labels.INSTANCE_TYPE: ("small",),
         labels.CAPACITY_TYPE: ("spot",),
@@ -92,4 +92,4 @@ def test_zone_requirement_is_respected() -> None:
 def test_a_claim_without_spot_stays_on_demand() -> None:
     """A pool of on-demand nodes never gets a spot node, however cheap."""
     options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
-    assert options.held_to(labels.SPOT).types == ()
+    assert options.restricted_to(labels.SPOT).types == ()

@@ -48,7 +48,7 @@ class ClaimBuilder:
     def _types(self, reqs: RequirementId, allowed: TypeMask, used: Vector) -> TypeMask:
         """Return types that hold the pods, limited to those near the cheapest and those that minValues need."""
         types = self._scope.template.types
-        return self._near_cheapest(reqs, types.room.survivors(types.mask(reqs) & allowed, used))
+        return self._near_cheapest(reqs, types.room.fitting(types.mask(reqs) & allowed, used))
 
 
 def _near_cheapest(

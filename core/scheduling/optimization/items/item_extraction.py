@@ -157,7 +157,7 @@ def _movable(
     if not all(constraint.may_move(pod_group) for constraint in context.constraints):
         return None
     reqs = _requirements(context, step, claim_reqs, scope)
-    if reqs == IMPOSSIBLE or _is_doubtful(context, pod_group, reqs, scope.template):
+    if reqs == IMPOSSIBLE or _is_uncertain(context, pod_group, reqs, scope.template):
         return None
     allowed = scope.template.size_for(pod_group.requests)
     counted, caps = hostname_caps.counted(pod_group.signature), hostname_caps.caps(step)
@@ -177,13 +177,13 @@ def _requirements(
     return reqs
 
 
-def _is_doubtful(
+def _is_uncertain(
     context: SchedulingContext, pod_group: PodGroup, reqs: RequirementId, template: NodeClaimTemplate
 ) -> bool:
     """Whether some rule would count the pod on one node that it may move to, but not on another."""
     topology, signature = context.topology, pod_group.signature
     numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
     return any(
-        topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
+        topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_uncertain(n, reqs, template)
         for n in numbers
     )

@@ -16,10 +16,10 @@ def test_a_draft_is_possible_while_a_type_with_enough_room_is_left() -> None:
     (template,), requests = context.templates, group_of(context, "p").requests
     draft = ClaimDraft(template, template.offered, template.mask, requests)
     assert draft.is_possible
-    assert not draft.held_to(NO_TYPES).is_possible
+    assert not draft.restricted_to(NO_TYPES).is_possible
     assert not draft.narrowed(IMPOSSIBLE).is_possible
     assert draft.narrowed(IMPOSSIBLE).price > draft.price
     elsewhere = context.table.with_value(draft.reqs, labels.ZONE, ZONES[1])
     assert not draft.narrowed(elsewhere).is_possible
-    assert draft.demanding({labels.INSTANCE_TYPE: 2}).missing_values() == {labels.INSTANCE_TYPE: 1}
-    assert draft.demanding({labels.INSTANCE_TYPE: 2}).undemanding().missing_values() == {}
+    assert draft.with_min_values({labels.INSTANCE_TYPE: 2}).missing_values() == {labels.INSTANCE_TYPE: 1}
+    assert draft.with_min_values({labels.INSTANCE_TYPE: 2}).without_min_values().missing_values() == {}

@@ -8,7 +8,7 @@ from core import labels
 from core.model.pod import NodeSelectorTerm, VolumeUse
 from core.model.storage import PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
-from core.scheduling.explanation.demand_sources import demander, disagreement
+from core.scheduling.explanation.demand_sources import demand_source, disagreement
 from tests.builders import ZONES, a_pod, a_type
 from tests.unit.scheduling.reading import context_of, group_of
 
@@ -38,9 +38,9 @@ def test_a_demand_is_of_the_field_that_makes_it(spec: dict[str, object], subject
     pod = a_pod("p", **spec)
     context = context_of(types=(a_type(),), pods=(pod,), **STORAGE)
     group = group_of(context, "p")
-    assert demander(context, pod, group, group.steps[0], labels.ZONE) == subject
+    assert demand_source(context, pod, group, group.steps[0], labels.ZONE) == subject
     if "volumes" in spec:
-        assert demander(context, None, group, group.steps[0], labels.ZONE) == "a volume of the pod"
+        assert demand_source(context, None, group, group.steps[0], labels.ZONE) == "a volume of the pod"
 
 
 def test_a_pod_and_its_volume_disagree_about_a_zone() -> None:

@@ -55,7 +55,7 @@ def answers(types: TypeFilter, table: RequirementTable) -> Iterator[object]:
             yield types.names_in_price_order(among, reqs)
             yield [types.values(among, reqs, key) for key in (labels.ZONE, labels.CAPACITY_TYPE, "family")]
             yield [types.distinct(among, key) for key in (labels.ZONE, labels.INSTANCE_TYPE, "family")]
-            yield types.room.fits(among, (1500,)), types.room.survivors(among, (1500,)), types.room.front(among)
+            yield types.room.fits(among, (1500,)), types.room.fitting(among, (1500,)), types.room.front(among)
         yield list(types.offerings.by_labels(reqs))
 
 
@@ -74,9 +74,9 @@ def test_daemonsets_use_room_and_ports_and_do_not_change_prices() -> None:
     table = RequirementTable(labels.WELL_KNOWN | KEYS)
     types = a_filter(TYPES, table)
     everything = table.conjunction(())
-    assert types.room.survivors(types.full, (2000,)) == types.full
+    assert types.room.fitting(types.full, (2000,)) == types.full
     less = types.with_overhead([(500,), (0,), (500,), (0,)], [()] * len(TYPES))
-    assert less.names(less.room.survivors(less.full, (2000,))) == ("a.xlarge", "b.xlarge")
+    assert less.names(less.room.fitting(less.full, (2000,))) == ("a.xlarge", "b.xlarge")
     assert less.room.least_overhead(TypeMask(0b0101)) == (500,)
-    assert types.room.survivors(types.full, (2000,)) == types.full
+    assert types.room.fitting(types.full, (2000,)) == types.full
     assert less.names_in_price_order(less.full, everything) == types.names_in_price_order(types.full, everything)

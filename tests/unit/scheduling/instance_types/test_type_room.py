@@ -16,7 +16,7 @@ def test_what_fits_any_type() -> None:
     """Otherwise, a node is opened that is too small."""
     assert ROOM.fits(0b11, (2000, 8))
     assert not ROOM.fits(0b11, (4000, 8))
-    assert ROOM.survivors(0b11, (3000, 1)) == 0b10
+    assert ROOM.fitting(0b11, (3000, 1)) == 0b10
 
 
 def test_ports_and_attachments_of_types() -> None:
@@ -30,4 +30,4 @@ def test_limits_count_capacity_before_any_reservation() -> None:
     """Otherwise, a NodePool's limits are charged less than the node has."""
     less = ROOM.with_overhead([(500, 0), (0, 0)], [(), ()])
     assert less.capacities("cpu").largest(0b01) == 2000
-    assert less.survivors(0b11, (2000, 0)) == 0b10
+    assert less.fitting(0b11, (2000, 0)) == 0b10

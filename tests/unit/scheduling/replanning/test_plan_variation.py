@@ -23,9 +23,9 @@ def test_neighbours_differ_from_the_variation_and_name_only_conflicts() -> None:
     barred = {one for variation in found for one in variation.barred}
     assert {signature for signature, _, _ in barred} == {4, 7, 8}
     assert {value for _, _, value in barred} == set(VALUES[labels.ZONE])
-    scattered = {one for variation in found for one in variation.scattered}
-    assert {signature for signature, _, _ in scattered} == {8}
-    assert {values for _, _, values in scattered} == {("a", "b", "c"), ("b", "c"), ("a", "c"), ("a", "b")}
+    round_robin = {one for variation in found for one in variation.round_robin}
+    assert {signature for signature, _, _ in round_robin} == {8}
+    assert {values for _, _, values in round_robin} == {("a", "b", "c"), ("b", "c"), ("a", "c"), ("a", "b")}
 
 
 def test_orders_begin_with_each_domain_up_and_down_and_then_are_drawn() -> None:

@@ -28,7 +28,7 @@ def test_pods_follow_those_of_their_affinity_and_are_kept_from_those_of_their_an
     assert found.repelled == {labels.ZONE: (number["batch"],)}
     assert found.values == {labels.ZONE: ZONES}
     assert found.signatures == (number["batch"], number["db"])
-    assert found.scattered() == {(number["db"], labels.ZONE, ZONES)}
+    assert found.round_robin() == {(number["db"], labels.ZONE, ZONES)}
 
 
 def test_pods_that_wait_no_more_are_no_conflict() -> None:

@@ -25,7 +25,7 @@ def test_an_open_zone_may_count() -> None:
 
     def about(group: int, reqs: object) -> tuple[bool, bool]:
         number = TopologyGroupId(group)
-        return new_nodes.counts(number, reqs, template), new_nodes.is_doubtful(number, reqs, template)
+        return new_nodes.counts(number, reqs, template), new_nodes.is_uncertain(number, reqs, template)
 
     assert about(0, template.offered) == (True, False)
     assert [about(1, reqs) for reqs in (template.offered, within)] == [(True, True), (True, False)]
