@@ -33,4 +33,4 @@ def pages_lines(codes: Iterable[str]) -> str:
     is_served = bool(os.environ.get(VARIABLE))
     found = list(dict.fromkeys(codes))[:_CODES_MAX]
     lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]
-    return "\n".join(style.painted(output.wrapped(f"about {line}"), "dim") for line in lines)
+    return "\n".join(style.styled(output.wrapped(f"about {line}"), "dim") for line in lines)

@@ -86,4 +86,4 @@ def brake_line(stopped_by: str | None) -> str:
         "the clock stopped the search for cheaper nodes, so another run may answer otherwise: "
         "a larger --time-budget lets it go on, --improve-iterations N gives the same answer everywhere"
     )
-    return style.painted(output.wrapped(text), "yellow")
+    return style.styled(output.wrapped(text), "yellow")

@@ -27,23 +27,23 @@ RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
 """Runs tasks, none of which raises, for at most the given time; returns for each whether it has ended."""
 
 
-def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:
+def in_threads(tasks: Sequence[Task], timeout: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:
     """Run tasks in up to this many threads.
 
-    A task that is unfinished after `patience` continues, if necessary in this sandbox's next invocation. Its writes are
+    A task that is unfinished after `timeout` continues, if necessary in this sandbox's next invocation. Its writes are
     conditional on its reads, so concurrent runs of the same work are safe.
     """
     prepare_struct_types()
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
     running = [pool.submit(task) for task in tasks]
-    wait(running, timeout=patience.total_seconds())
+    wait(running, timeout=timeout.total_seconds())
     pool.shutdown(wait=False, cancel_futures=True)
     return tuple(future.done() and not future.cancelled() for future in running)
 
 
-def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
+def in_turn(tasks: Sequence[Task], timeout: timedelta) -> tuple[bool, ...]:
     """Run all tasks in sequence, for simulations that need a fixed order."""
-    del patience
+    del timeout
     for task in tasks:
         task()
     return (True,) * len(tasks)

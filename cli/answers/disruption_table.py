@@ -43,18 +43,18 @@ def _summary(document: JsonObject) -> str:
     going = sum(len(command["nodes"]) for command in commands)
     coming = sum(len(command["replacements"]) for command in commands)
     if not going:
-        return f"{style.painted('no node goes', 'bold')}; {money.rate(cost['before'])}{_bound(cost['before'], cost)}"
+        return f"{style.styled('no node goes', 'bold')}; {money.rate(cost['before'])}{_bound(cost['before'], cost)}"
     moved = len({move["pod"] for command in commands for move in command["moves"]})
     head = f"{counted(going, 'node')} {'goes' if going == 1 else 'go'}, {coming or 'none'} {'comes' if coming < 2 else 'come'}"
     saved = cost["before"] - cost["after"]
     share = f", {abs(saved) / cost['before']:.0%}" if cost["before"] else ""
     word = "saves" if saved >= 0 else "costs"
-    painted = style.painted(
+    styled = style.styled(
         f"{word} ${abs(saved):,.4f} an hour, ${money.a_month(abs(saved)):,.0f} a month{share}{_payback(commands)}",
         "green",
     )
     return (
-        f"{style.painted(head, 'bold')}, {counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}: {painted}\n"
+        f"{style.styled(head, 'bold')}, {counted(moved, 'pod')} {'moves' if moved == 1 else 'move'}: {styled}\n"
         f"${cost['before']:,.4f} an hour before, ${cost['after']:,.4f} after{_bound(cost['after'], cost)}"
     )
 
@@ -135,7 +135,7 @@ def _budgets(budgets: Mapping[str, Mapping[str, int | None]]) -> str:
             for left, reasons in numbers.items()
         ]
         pools.append(f"{pool} {', '.join(parts)}")
-    return style.painted(output.wrapped(f"budgets before these commands: {'; '.join(pools)}"), "dim") if pools else ""
+    return style.styled(output.wrapped(f"budgets before these commands: {'; '.join(pools)}"), "dim") if pools else ""
 
 
 def _number(left: int | None) -> str:

@@ -53,7 +53,7 @@ def prices_line(document: JsonObject) -> str:
     if not found:
         return ""
     place = " of ".join(part for part in (found["region"], found["date"]) if part)
-    return style.painted(f"prices: {', '.join(part for part in (place, found['source']) if part)}", "dim")
+    return style.styled(f"prices: {', '.join(part for part in (place, found['source']) if part)}", "dim")
 
 
 def _summary(document: JsonObject) -> str:
@@ -61,14 +61,14 @@ def _summary(document: JsonObject) -> str:
     launched = sum(len(claim["pods"]) for claim in claims)
     waiting = launched + len(bindings) + len(lost)
     if not waiting and not claims:
-        return style.painted("no pod waits", "bold")
-    parts = [style.painted(f"{counted(waiting, 'pod')} {_verb(waiting, 'wait')}", "bold")]
+        return style.styled("no pod waits", "bold")
+    parts = [style.styled(f"{counted(waiting, 'pod')} {_verb(waiting, 'wait')}", "bold")]
     if launched:
         parts.append(f"{launched} {_verb(launched, 'get')} {counted(len(claims), 'new node')}")
     if bindings:
         parts.append(f"{len(bindings)} {_verb(len(bindings), 'fit')} on {_existing_count(bindings)}")
     if lost:
-        parts.append(style.painted(f"{len(lost)} {_verb(len(lost), 'have')} no place", "red", "bold"))
+        parts.append(style.styled(f"{len(lost)} {_verb(len(lost), 'have')} no place", "red", "bold"))
     text = "; ".join([": ".join(parts[:2]), *parts[2:]])
     return f"{text}\n{_cost(document)}" if claims else text
 
@@ -162,7 +162,7 @@ def _limited(headings: Sequence[str], rows: Sequence[Sequence[object]], *, shows
         return ""
     left = 0 if shows_all else max(0, len(rows) - _ROWS_MAX)
     table = output.table(headings, rows[: len(rows) - left])
-    return f"{table}\n{style.painted(f'and {left} more: --all', 'dim')}" if left else table
+    return f"{table}\n{style.styled(f'and {left} more: --all', 'dim')}" if left else table
 
 
 def _buffers(document: JsonObject) -> str:
@@ -175,20 +175,20 @@ def _buffers(document: JsonObject) -> str:
 
 def _unplaced(document: JsonObject, *, shows_all: bool) -> str:
     """Group unplaced pods by code and nearest miss."""
-    by_fate: dict[tuple[str, str], list[str]] = {}
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for found in document["unschedulable"]:
-        by_fate.setdefault((found["reason"], found["message"]), []).append(found["pod"])
+        by_reason.setdefault((found["reason"], found["message"]), []).append(found["pod"])
     entries = [
-        _entry(pods, reason, message.splitlines(), shows_all=shows_all) for (reason, message), pods in by_fate.items()
+        _entry(pods, reason, message.splitlines(), shows_all=shows_all) for (reason, message), pods in by_reason.items()
     ]
     if not entries:
         return ""
     left = 0 if shows_all else max(0, len(entries) - _ROWS_MAX)
-    more = [style.painted(f"and {left} more reasons: --all", "dim")] if left else []
+    more = [style.styled(f"and {left} more reasons: --all", "dim")] if left else []
     first = min(found["pod"] for found in document["unschedulable"])
     text = output.wrapped(f"every NodePool's reason: --all, or fleetwright explain {first}")
-    hint = [] if shows_all else [style.painted(text, "dim")]
-    pages = pages_lines(reason for reason, _ in by_fate)
+    hint = [] if shows_all else [style.styled(text, "dim")]
+    pages = pages_lines(reason for reason, _ in by_reason)
     return "\n".join([*entries[: len(entries) - left], *more, *hint, pages])
 
 
@@ -196,7 +196,7 @@ def _entry(pods: Sequence[str], reason: str, lines: Sequence[str], *, shows_all:
     named = pods[0] if len(pods) == 1 else f"{len(pods)} pods ({output.several(pods, len(pods) if shows_all else 3)})"
     head = f"no place for {named} [{reason}]"
     parts = output.wrapped("\n".join([head, *(f"  {line}" for line in _kept(lines, shows_all=shows_all))]))
-    return parts.replace("no place", style.painted("no place", "red"), 1)
+    return parts.replace("no place", style.styled("no place", "red"), 1)
 
 
 def _kept(lines: Sequence[str], *, shows_all: bool) -> Iterable[str]:

@@ -152,9 +152,9 @@ def _sweeps(states: Mapping[str, SweepState]) -> JsonObject:
     """Return the state of `reconcile`. `cleanAt`: when all of its sweeps were last clean; null before the first time."""
     failing = [(name, state) for name, state in sorted(states.items()) if state.failures]
     moments: Sequence[datetime] = [state.clean_at for _, state in failing] or [s.clean_at for s in states.values()]
-    cleanest = None if not moments else min(moments) if failing else max(moments)
+    clean_at = None if not moments else min(moments) if failing else max(moments)
     return {
-        "cleanAt": _moment(cleanest),
+        "cleanAt": _moment(clean_at),
         "failing": [
             {
                 "name": name,

@@ -63,7 +63,7 @@ def _summary(document: JsonObject) -> str:
     nodes = sum(pool["nodes"] for pool in document["nodePools"])
     name = f"cluster {document['cluster']}: " if document["cluster"] else ""
     share = f", {cost['spotHourly'] / cost['hourly']:.0%} of it spot" if cost["spotHourly"] else ""
-    lines = [f"{style.painted(name + counted(nodes, 'node'), 'bold')}, {money.rate(cost['hourly'])}{share}"]
+    lines = [f"{style.styled(name + counted(nodes, 'node'), 'bold')}, {money.rate(cost['hourly'])}{share}"]
     if document["foreignNodes"]:
         lines.append(
             f"{counted(document['foreignNodes'], 'node')} besides that {_is_are(document['foreignNodes'])} not ours"
@@ -82,7 +82,7 @@ def _brakes(document: JsonObject) -> str:
     if document["brakes"] is None:
         return ""
     lines = [
-        f"{style.painted(brake['brake'], 'red')}: {brake['message']} (stops {', '.join(brake['stops'])})"
+        f"{style.styled(brake['brake'], 'red')}: {brake['message']} (stops {', '.join(brake['stops'])})"
         for brake in document["brakes"]
     ]
     lines += [
@@ -199,7 +199,7 @@ def _sweeps(document: JsonObject) -> str:
         f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({found['failures']} rounds): {found['reason']}"
         for found in failing
     ]
-    return output.wrapped(style.painted("\n".join(lines), "red"))
+    return output.wrapped(style.styled("\n".join(lines), "red"))
 
 
 def _short(moment: str) -> str:

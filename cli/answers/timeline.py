@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from cli.terminal import output
 
 LINES_MAX: Final = 48
-_STRETCHES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
+_INTERVALS: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "podCreated": ("pod created", "pods created"),
     "podBound": ("bound", "bound"),
@@ -48,20 +48,20 @@ def timeline(events: Sequence[TimelineEvent]) -> str:
     if not events:
         return "nothing happened"
     start, end = _moment(events[0]), _moment(events[-1])
-    stretch = next((s for s in _STRETCHES if (end - start) / s <= LINES_MAX), _STRETCHES[-1])
+    interval = next((s for s in _INTERVALS if (end - start) / s <= LINES_MAX), _INTERVALS[-1])
     fleet = _Fleet()
     rows: list[tuple[object, ...]] = []
     counts: dict[str, int] = {}
     line = 0
     for event in events:
-        number = int((_moment(event) - start) / stretch)
+        number = int((_moment(event) - start) / interval)
         if number != line:
-            rows += _row(start + stretch * line, counts, fleet)
+            rows += _row(start + interval * line, counts, fleet)
             counts, line = {}, number
         fleet.see(event)
         if event.event in _WORDS:
             counts[event.event] = counts.get(event.event, 0) + 1
-    rows += _row(start + stretch * line, counts, fleet)
+    rows += _row(start + interval * line, counts, fleet)
     return (
         output.table(("FROM", "MOST PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
         if rows

@@ -11,7 +11,7 @@ from cli.cluster.arguments import add_installation
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.terminal import output
 
-_PATIENCE: Final = "1h"
+_TIMEOUT: Final = "1h"
 _EXAMPLES: Final = """examples:
   fleetwright drain --cluster prod --all
   fleetwright drain --cluster prod --all --yes
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "NodePools' terminationGracePeriod says)",
     )
     parser.add_argument(
-        "--timeout", metavar="DURATION", default=_PATIENCE, help="how long to wait (default: %(default)s)"
+        "--timeout", metavar="DURATION", default=_TIMEOUT, help="how long to wait (default: %(default)s)"
     )
     parser.add_argument("--yes", action="store_true", help="carry it out; without it nothing is changed")
     shared.add_output(parser)
@@ -52,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     given = arguments.grace_period
     grace = _duration("--grace-period", given) if given is not None else None
-    patience = _duration("--timeout", arguments.timeout)
+    timeout = _duration("--timeout", arguments.timeout)
     installation = find_installation(
         arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
     )
     document, is_done = drain_all(
-        open_owned_resources(installation), is_acting=arguments.yes, grace=grace, patience=patience
+        open_owned_resources(installation), is_acting=arguments.yes, grace=grace, timeout=timeout
     )
     output.show(document, arguments.output, drain_table, drain_table, remaining_names)
     return DONE if is_done else NEGATIVE

@@ -151,10 +151,10 @@ def _progress() -> Iterator[Progress | None]:
 
 
 def _page(result: Result, comparison: Comparison | None) -> str:
-    from cli.report import Story, render
+    from cli.report import PageContent, render
 
     events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in result.events]
-    return render(Story(summary=result.summary, events=events, decisions=result.decisions, comparison=comparison))
+    return render(PageContent(summary=result.summary, events=events, decisions=result.decisions, comparison=comparison))
 
 
 def _timeline(result: Result) -> str:

@@ -21,7 +21,7 @@ FAILURES_MAX: Final = 5
 
 
 def drain_all(
-    resources: OwnedResources, *, is_acting: bool, grace: timedelta | None, patience: timedelta
+    resources: OwnedResources, *, is_acting: bool, grace: timedelta | None, timeout: timedelta
 ) -> tuple[JsonObject, bool]:
     """Return what remains or would be removed, and whether that is nothing.
 
@@ -29,13 +29,13 @@ def drain_all(
         resources: The resources to remove.
         is_acting: Whether to remove them; otherwise nothing is changed.
         grace: How long a drain may take before its pods are deleted; None for the NodePools' own limits.
-        patience: How long to wait for the end. A later run continues from there.
+        timeout: How long to wait for the end. A later run continues from there.
 
     Raises:
         InputError: If something cannot be read or must not be removed.
     """
     cluster, clock = resources.cluster, resources.clock
-    until, failures = clock.now() + patience, 0
+    until, failures = clock.now() + timeout, 0
     try:
         hindrances, remaining = resources.hindrances(), resources.observe()
         while is_acting and not hindrances and not remaining.is_nothing:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cli.report.page import Story, render
+from cli.report.page import PageContent, render
 
-__all__ = ["Story", "render"]
+__all__ = ["PageContent", "render"]

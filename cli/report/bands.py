@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cli.report.series import Happenings
+from cli.report.series import Events
 from core.disruption.budgets.cron import Schedule
 from core.errors import InvalidInputError
 from core.model.values.duration import parse_duration
@@ -29,12 +29,12 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def bands(events: Happenings) -> tuple[Band, ...]:
+def bands(events: Events) -> tuple[Band, ...]:
     """Return windows first, then single moments, in order."""
     return (*_windows(events), *_moments(events))
 
 
-def _windows(events: Happenings) -> list[Band]:
+def _windows(events: Events) -> list[Band]:
     """Return when budgets with a schedule are in force; pools with the same window share a band."""
     start, end = events[0][0], events[-1][0]
     pools: dict[str, Mapping[str, Any]] = {
@@ -77,7 +77,7 @@ def _limit(budget: Mapping[str, Any]) -> str:
     return f"{what} ({', '.join(reasons)})" if reasons else what
 
 
-def _moments(events: Happenings) -> list[Band]:
+def _moments(events: Events) -> list[Band]:
     """Return the moments; those closer than five seconds are joined with all their texts."""
     started = events[0][0]
     found: list[tuple[datetime, str, list[str]]] = []

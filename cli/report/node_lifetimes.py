@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from cli.report.series import Happenings
+from cli.report.series import Events
 
 
 class NodeLifetime:
@@ -47,7 +47,7 @@ class NodeLifetime:
         return self.price * ((self.ended or end) - self.launched).total_seconds() / 3600
 
 
-def lives(events: Happenings) -> tuple[NodeLifetime, ...]:
+def lives(events: Events) -> tuple[NodeLifetime, ...]:
     """Return every instance of the record, in order of launch."""
     found = _Lives()
     for at, event, fields in events:

@@ -27,7 +27,7 @@ PODS_NAMED_MAX: Final = 60
 _UPLOT: Final = "uPlot-1.6.32"
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
+class PageContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a page.
 
     Attributes:
@@ -43,12 +43,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
 
 
-def render(story: Story) -> str:
+def render(content: PageContent) -> str:
     """Return the whole page as one string of self-contained HTML."""
-    found = lives(story.events)
-    gone, came = consolidated(found), replacements(found, story.decisions)
-    lines = series.from_events(story.events, {n.instance for n in gone}, {n.instance for n in came})
-    rows = chains(found, story.decisions)
+    found = lives(content.events)
+    gone, came = consolidated(found), replacements(found, content.decisions)
+    lines = series.from_events(content.events, {n.instance for n in gone}, {n.instance for n in came})
+    rows = chains(found, content.decisions)
     assets = files("cli") / "assets"
     style = (assets / "vendor" / f"{_UPLOT}.min.css").read_text() + (assets / "report.css").read_text()
     uplot = (assets / "vendor" / f"{_UPLOT}.iife.min.js").read_text()
@@ -56,27 +56,27 @@ def render(story: Story) -> str:
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f"<title>Fleetwright: {escape(str(story.summary['scenario']))}</title>",
+            f"<title>Fleetwright: {escape(str(content.summary['scenario']))}</title>",
             f"<style>{style}</style></head><body><main>",
-            _header(story),
-            f'<p id="story">{escape(paragraph(story.summary, lines, found, rows))}</p>',
-            _figures(story.summary, lines),
+            _header(content),
+            f'<p id="story">{escape(paragraph(content.summary, lines, found, rows))}</p>',
+            _figures(content.summary, lines),
             _charts(),
             _decisions(rows),
-            _unplaced(story),
-            f'<script type="application/json" id="data">{_data(story, lines, found)}</script>',
+            _unplaced(content),
+            f'<script type="application/json" id="data">{_data(content, lines, found)}</script>',
             f"<script>{uplot}</script><script>{(assets / 'report.js').read_text()}</script></main></body></html>",
         )
     )
 
 
-def _header(story: Story) -> str:
-    start, end = story.events[0][0], story.events[-1][0]
+def _header(content: PageContent) -> str:
+    start, end = content.events[0][0], content.events[-1][0]
     hours = (end - start).total_seconds() / 3600
     return (
-        f"<header><h1>{escape(str(story.summary['scenario']))}</h1>"
+        f"<header><h1>{escape(str(content.summary['scenario']))}</h1>"
         f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {round(hours, 2):g} hours of virtual time, played in "
-        f"{story.summary['wallSeconds']:g} s by the functions that are deployed.</p></header>"
+        f"{content.summary['wallSeconds']:g} s by the functions that are deployed.</p></header>"
     )
 
 
@@ -162,17 +162,17 @@ def _row(row: Chain) -> str:
     )
 
 
-def _unplaced(story: Story) -> str:
+def _unplaced(content: PageContent) -> str:
     """List the pods that wait at the end by name, with the latest reason of each."""
     waiting: dict[str, datetime] = {}
-    for at, event, fields in story.events:
+    for at, event, fields in content.events:
         if event == "podCreated" and not str(fields.get("owner") or "").startswith("DaemonSet/"):
             waiting[fields["pod"]] = at
         elif event in ("podBound", "podDeleted", "podFinished"):
             waiting.pop(fields["pod"], None)
     if not waiting:
         return ""
-    said = {str(d["subject"]): d for d in story.decisions if d["kind"] == "unschedulable"}
+    said = {str(d["subject"]): d for d in content.decisions if d["kind"] == "unschedulable"}
     rows = "".join(
         f"<tr><td>{escape(pod)}</td><td>{since:%a %H:%M}</td><td>{_nearest(said.get(pod, {}))}</td></tr>"
         for pod, since in list(waiting.items())[:PODS_NAMED_MAX]
@@ -194,10 +194,10 @@ def _nearest(decision: Mapping[str, Any]) -> str:
     return f"{code}{escape(lines[0])}{more}"
 
 
-def _data(story: Story, lines: series.Series, found: Sequence[NodeLifetime]) -> str:
-    end = story.events[-1][0]
+def _data(content: PageContent, lines: series.Series, found: Sequence[NodeLifetime]) -> str:
+    end = content.events[-1][0]
     data: dict[str, Any] = {
-        "start": _seconds(story.events[0][0]),
+        "start": _seconds(content.events[0][0]),
         "end": _seconds(end),
         "t": [_seconds(at) for at in lines.times],
         "pending": lines.pending,
@@ -205,12 +205,12 @@ def _data(story: Story, lines: series.Series, found: Sequence[NodeLifetime]) -> 
         "hourly": [round(value, 4) for value in lines.hourly],
         "kept": [round(value, 4) for value in lines.kept],
         "spent": [round(value, 3) for value in lines.spent],
-        "bands": [_band(band) for band in bands(story.events)],
+        "bands": [_band(band) for band in bands(content.events)],
         "lives": [_life(life, end) for life in found[:NODES_MAX]],
     }
-    if story.comparison is not None:
-        data["karpenter"] = sampled(story.comparison.karpenter, lines.times)
-        data["minimum"] = sampled(story.comparison.minimum, lines.times)
+    if content.comparison is not None:
+        data["karpenter"] = sampled(content.comparison.karpenter, lines.times)
+        data["minimum"] = sampled(content.comparison.minimum, lines.times)
     return json.dumps(data, separators=(",", ":")).replace(
         "<", "\\u003c"
     )  # so that neither an end tag nor a comment starts in it

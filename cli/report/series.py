@@ -11,7 +11,7 @@ import msgspec
 from core.model.values.quantity import dollars, nanodollars
 
 POINTS_MAX = 1200
-Happenings = Sequence[tuple[datetime, str, Mapping[str, Any]]]
+Events = Sequence[tuple[datetime, str, Mapping[str, Any]]]
 """The record: moment, event, fields."""
 
 

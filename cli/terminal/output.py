@@ -94,7 +94,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Coll
         return "  ".join(padded).rstrip()
 
     return "\n".join(
-        [style.painted(line(headings), "bold"), *(line(part) for row in cells for part in _broken(row, widths))]
+        [style.styled(line(headings), "bold"), *(line(part) for row in cells for part in _broken(row, widths))]
     )
 
 

@@ -34,7 +34,7 @@ class Style:
         allowed = not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
         self.is_on = when == ALWAYS or (when == AUTO and is_terminal and allowed)
 
-    def painted(self, text: str, *codes: str) -> str:
+    def styled(self, text: str, *codes: str) -> str:
         """Return the text in these colours; colour alone must not carry meaning."""
         return "".join(_CODES[code] for code in codes) + text + _RESET if self.is_on and text else text
 

@@ -72,9 +72,9 @@ def _line(finding: Finding) -> str:
     place = document.source if finding.line is None else f"{document.source}:{finding.line}:{finding.column}"
     inside = f"document {document.index}" + (f", {document.item}" if document.item else "")
     is_warning = finding.severity is Severity.WARNING
-    mark = f"{style.painted('warning', 'yellow')}: " if is_warning else ""
+    mark = f"{style.styled('warning', 'yellow')}: " if is_warning else ""
     subject = f"{finding.kind} {finding.name or 'without a name'}"
-    field = style.painted(finding.field, "yellow" if is_warning else "red")
+    field = style.styled(finding.field, "yellow" if is_warning else "red")
     line = ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.text) if part)
     return line.replace("\n", "\\n")  # a separate line could be a workflow command of the CI that shows it
 

@@ -140,10 +140,10 @@ class FleetPlay:
         asked, claims = self._rules.change(self._snapshot), self._fleet.claims.values()
         counts = Counter(claim.node_pool for claim in claims)
         changes = [next_change(pool, counts[pool.name], self._now) for pool in asked.node_pools if counts[pool.name]]
-        patience = {pool.name: pool.disruption.consolidate_after for pool in asked.node_pools}
+        consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in asked.node_pools}
         moments = [change.at for change in changes if change is not None]
         for claim in claims:
-            wait, since = patience.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
+            wait, since = consolidate_after.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
             if wait is not None and since is not None and since + wait > self._now:
                 moments.append(since + wait)
         return min(moments, default=None)

@@ -55,11 +55,11 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
         yield moved.settles_at
         if moved.held_until is not None:
             yield moved.held_until
-    patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+    consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
     for claim in snapshot.node_claims:
         if claim.hold is not None:
             yield claim.hold.until
-        after = patience.get(claim.node_pool)
+        after = consolidate_after.get(claim.node_pool)
         if after is not None:
             yield from (since + after for since in _idle_since(claim))
     marked = [(node.annotations.get(labels.DO_NOT_DISRUPT), node.created_at) for node in snapshot.nodes]

@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.constructs.function import LIVE, ProvisionerFunction
 from infra.constructs.trust import for_this_account
 
-KEEPER = "reconcile"
+SCHEDULE_OWNER = "reconcile"
 
 
 class BudgetWindows(Construct):
@@ -31,13 +31,13 @@ class BudgetWindows(Construct):
 
     def wire(self, functions: Sequence[ProvisionerFunction]) -> None:
         """Let the schedules invoke the function that follows windows, and give their group to `reconcile`, which keeps them."""
-        keeper = next((function for function in functions if function.spec.name == KEEPER), None)
-        if keeper is None:  # with `mode: shadow` nobody keeps schedules
+        owner = next((function for function in functions if function.spec.name == SCHEDULE_OWNER), None)
+        if owner is None:  # with `mode: shadow` nobody keeps schedules
             return
         target = next(function for function in functions if function.spec.windows)
         target.alias.grant_invoke(self.role)
-        # Not the alias' own reference: its deployment waits for alarms, and one of them for the keeper.
-        keeper.function.add_environment("DISRUPT_FUNCTION_ARN", f"{target.function.function_arn}:{LIVE}")
+        # Not the alias' own reference: its deployment waits for alarms, and one of them for the owner.
+        owner.function.add_environment("DISRUPT_FUNCTION_ARN", f"{target.function.function_arn}:{LIVE}")
 
     def managed_by(self, role: iam.IRole, *, arn_prefix: str) -> None:
         """Allow `role` to manage the group's schedules; `arn_prefix` ends where the resource begins."""

@@ -17,7 +17,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 
-NOMINATIONS_STAND: Final = timedelta(minutes=2)
+NOMINATIONS_VALID_FOR: Final = timedelta(minutes=2)
 """How long nominations are valid after a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a
 burst keeps it busy longer."""
 
@@ -62,16 +62,16 @@ def with_expected_pods(
         if awaits_pods(record, snapshot.now) or is_requested(record)
     }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
-    standing: dict[tuple[str, str], bool] = {
+    validity: dict[tuple[str, str], bool] = {
         (pod, record.node_name): record.name not in removed and _is_valid(record, snapshot.now)
         for record in records
         for pod in record.nominated
     }
-    if not node_of and not standing:
+    if not node_of and not validity:
         return snapshot
     return msgspec.structs.replace(
         snapshot,
-        pods=tuple(_expected(pod, node_of, standing, leaving) for pod in snapshot.pods),
+        pods=tuple(_expected(pod, node_of, validity, leaving) for pod in snapshot.pods),
         node_claims=tuple(
             msgspec.structs.replace(claim, node_name=waiting[claim.name]) if claim.name in waiting else claim
             for claim in snapshot.node_claims
@@ -80,7 +80,7 @@ def with_expected_pods(
 
 
 def _expected(
-    pod: Pod, node_of: Mapping[str, str], standing: Mapping[tuple[str, str], bool], leaving: Collection[str]
+    pod: Pod, node_of: Mapping[str, str], validity: Mapping[tuple[str, str], bool], leaving: Collection[str]
 ) -> Pod:
     if pod.node_name and (pod.node_name not in leaving or pod.is_terminating):
         return pod
@@ -88,13 +88,13 @@ def _expected(
         return msgspec.structs.replace(pod, node_name=node_of[pod.key])
     if pod.node_name:
         return pod
-    stands = standing.get((pod.key, pod.nominated_node_name)) if pod.nominated_node_name else None
-    if stands is None:
+    is_valid = validity.get((pod.key, pod.nominated_node_name)) if pod.nominated_node_name else None
+    if is_valid is None:
         return pod
-    return msgspec.structs.replace(pod, node_name=pod.nominated_node_name if stands else "", nominated_node_name="")
+    return msgspec.structs.replace(pod, node_name=pod.nominated_node_name if is_valid else "", nominated_node_name="")
 
 
 def _is_valid(record: ClaimRecord, now: datetime) -> bool:
     """Whether our nomination is still valid: the node stays, and the scheduler's time is not over."""
     since = record.initialized_at
-    return record.deletion is None and since is not None and now - since < NOMINATIONS_STAND
+    return record.deletion is None and since is not None and now - since < NOMINATIONS_VALID_FOR

@@ -35,7 +35,7 @@ def with_own_state(
     """
     removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
     leaving = frozenset(r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed))
-    patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+    consolidate_after = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
     requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
     virtual = {pod for plan in requested for pod in plan.buffer_pods}
     joined = msgspec.structs.replace(
@@ -44,7 +44,7 @@ def with_own_state(
         node_claims=tuple(
             requested_claim(record, snapshot.now)
             if is_requested(record)
-            else node_claim(record, _patience(record, patience), snapshot.now)
+            else node_claim(record, _consolidate_after(record, consolidate_after), snapshot.now)
             for record in records
             if record.machine is not None or is_requested(record)
         ),
@@ -58,8 +58,8 @@ def with_own_state(
     return with_expected_pods(joined, records, removed, leaving)
 
 
-def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:
-    return patience.get(record.plan.node_pool)
+def _consolidate_after(record: ClaimRecord, consolidate_after: Mapping[str, timedelta | None]) -> timedelta | None:
+    return consolidate_after.get(record.plan.node_pool)
 
 
 def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
@@ -72,8 +72,8 @@ def displaced_pods(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[
     return {name: tuple(sorted(keys)) for name, keys in found.items()}
 
 
-def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:
+def _without_requested(buffer: CapacityBuffer, requested: Collection[str]) -> CapacityBuffer:
     """Return the buffer without the pods whose launch is in progress."""
     own = f"{buffer.namespace}/"
-    names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
+    names = (key.removeprefix(own) for key in requested if key.startswith(own))
     return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))

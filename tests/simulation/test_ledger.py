@@ -18,7 +18,7 @@ import yaml
 
 from cli.__main__ import main
 from cli.commands.replay import replay_table
-from cli.report import Story, render
+from cli.report import PageContent, render
 from cli.report.comparison import compared
 from cli.schemas import ANSWERS
 from cli.terminal.progress import Steps
@@ -297,7 +297,9 @@ def test_a_page_compares_the_run_with_karpenters_moves_and_the_proven_minimum(pl
     """The same pods in every snapshot: no moves beat the minimum, and ours cost no more than Karpenter's at the end."""
     found = compared(str(played[0]), Steps(0))
     events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in played[1].events]
-    text = render(Story(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=found))
+    text = render(
+        PageContent(summary=played[1].summary, events=events, decisions=played[1].decisions, comparison=found)
+    )
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text)[0].replace("<\\/", "</"))
     assert len(data["karpenter"]) == len(data["minimum"]) == len(data["t"])
     last = {name: data[name][-1] for name in ("hourly", "karpenter", "minimum")}

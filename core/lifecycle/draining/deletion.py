@@ -49,9 +49,9 @@ def expedited(record: ClaimRecord, reason: TerminationReason, message: str, ends
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
     """Return the claim after its node got the disrupted taint; the time of the first call counts."""
-    deletion, patience = record.deletion, record.plan.termination_grace_period
+    deletion, grace = record.deletion, record.plan.termination_grace_period
     if deletion is not None and deletion.tainted_at is None:
-        deadline = deletion.deadline or (now + patience if patience is not None else None)
+        deadline = deletion.deadline or (now + grace if grace is not None else None)
         deletion = msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline)
     return msgspec.structs.replace(record, deletion=deletion, reserved={})
 

@@ -61,13 +61,13 @@ class AwsMarket:
         )
         market, shapes, shapes_at, prices_at = kept.market, kept.shapes, kept.shapes_read_at, kept.prices_read_at
         if not shapes or now - shapes_at >= SHAPES_FRESH_FOR:
-            read = _attempt(self._shapes_and_zones, problems, is_vital=not shapes)
+            read = _attempt(self._shapes_and_zones, problems, is_required=not shapes)
             if read is not None:
                 shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
         is_estimated = kept.prices_are_estimates
         if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
-            listed = _attempt(self._on_demand, problems, is_vital=False)
-            spot = _attempt(lambda: self._spot(now), problems, is_vital=False)
+            listed = _attempt(self._on_demand, problems, is_required=False)
+            spot = _attempt(lambda: self._spot(now), problems, is_required=False)
             is_estimated = listed is None and (is_estimated or not market.on_demand)
             if is_estimated:
                 listed, problem = _without_reading(self._region, shapes)
@@ -75,7 +75,7 @@ class AwsMarket:
             market = _with_prices(market, listed or {}, spot)
             prices_at = now if listed is not None and spot is not None else prices_at
         elif is_used:
-            market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_vital=False))
+            market = _with_prices(market, {}, _attempt(lambda: self._spot(now), problems, is_required=False))
         return MarketFacts(
             shapes=shapes,
             market=market,
@@ -158,11 +158,11 @@ def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, 
     return estimated_prices(shapes, shipped.prices(shapes)), f"on-demand prices were never read: {said}"
 
 
-def _attempt(read: Callable[[], T], problems: list[str], *, is_vital: bool) -> T | None:
+def _attempt(read: Callable[[], T], problems: list[str], *, is_required: bool) -> T | None:
     try:
         return read()
     except PortError as error:
-        if is_vital:
+        if is_required:
             raise
         problems.append(str(error))
         return None

@@ -84,7 +84,7 @@ class RunCoordination:
 
         Args:
             view: What was observed.
-            is_new: Whether a decision was made; a pass over an unchanged cluster does not count as futile.
+            is_new: Whether a decision was made; a pass over an unchanged cluster does not count as one without commands.
             found: Whether commands were decided.
         """
         is_moving = bool(view.commands) or any(claim.deletion is not None for claim in view.claims.values())

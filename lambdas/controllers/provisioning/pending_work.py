@@ -93,8 +93,8 @@ class PodBatcher:
             return False
         if all(now - _waits_since(pod) >= self._idle for pod in waiting):
             return True
-        youngest = max(pod.created_at or _LONG_AGO for pod in waiting)
-        return now - youngest >= self._idle + WHOLE_SECONDS
+        newest = max(pod.created_at or _LONG_AGO for pod in waiting)
+        return now - newest >= self._idle + WHOLE_SECONDS
 
 
 def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:

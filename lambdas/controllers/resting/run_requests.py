@@ -25,7 +25,7 @@ PAUSE: Final = timedelta(seconds=45)
 GATHERED: Final = timedelta(seconds=5)
 """Times within this span share one run."""
 
-FARTHEST: Final = timedelta(minutes=15)
+DELAY_MAX: Final = timedelta(minutes=15)
 """The longest delay of SQS; later times are requested by a later run."""
 
 
@@ -50,7 +50,7 @@ class RunRequests:
     def ask(self, reason: str, at: datetime) -> bool:
         """Request a run at this time unless one is requested by then already; return whether it was requested."""
         now = self._clock.now()
-        if at - now > FARTHEST or (self._asked is not None and now < self._asked <= at + GATHERED):
+        if at - now > DELAY_MAX or (self._asked is not None and now < self._asked <= at + GATHERED):
             return False
         if not request_run(self._queue, reason, max(timedelta(0), at - now)):
             return False
@@ -82,7 +82,7 @@ class RunPace:
     def __init__(self) -> None:
         self._ended_at: datetime | None = None
         self._known: datetime | None = None
-        self._futile = 0
+        self._without_commands = 0
 
     def earliest(self, now: datetime) -> datetime:
         """Return that time: now, or some time after the last pass, unless a time is known at which something may change."""
@@ -101,11 +101,11 @@ class RunPace:
     def ended(self, now: datetime, *, found: bool) -> None:
         """Record the end of a pass.
 
-        The first one after a pause does not count as futile: it records since when pods are unchanged.
+        The first one after a pause does not count: it records since when pods are unchanged.
         """
         is_first = self._ended_at is None or now - self._ended_at >= PAUSE
-        self._futile = 0 if found or is_first else self._futile + 1
+        self._without_commands = 0 if found or is_first else self._without_commands + 1
         self._ended_at = now
 
     def _spacing(self) -> timedelta:
-        return min(WIDEST_SPACING, SPACING * (1 << min(max(self._futile - 1, 0), 8)))
+        return min(WIDEST_SPACING, SPACING * (1 << min(max(self._without_commands - 1, 0), 8)))

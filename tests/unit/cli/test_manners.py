@@ -189,4 +189,4 @@ def test_colour_is_for_terminals_only(
     found = Style()
     found.choose(when, environment, is_terminal=is_terminal)
     assert found.is_on is expected
-    assert found.painted("x", "red") == ("\x1b[31mx\x1b[0m" if expected else "x")
+    assert found.styled("x", "red") == ("\x1b[31mx\x1b[0m" if expected else "x")

@@ -12,7 +12,7 @@ from cli.answers.written_tables import html_page, html_table
 from cli.report import render
 from tests import page
 from tests.accessible_page import SHAPE_CONTRAST, TEXT_CONTRAST, barriers, contrast, palettes
-from tests.unit.report.test_report import story
+from tests.unit.report.test_report import content
 
 BACKGROUNDS = ("ground", "card")
 TEXTS = ("ink", "quiet", "accent", "bad", "step", "interruption", "capacity", "fault")
@@ -22,7 +22,7 @@ STYLE = (files("cli") / "assets" / "report.css").read_text()
 
 
 def test_the_page_of_a_simulation_has_no_barrier() -> None:
-    assert barriers(render(story())) == []
+    assert barriers(render(content())) == []
 
 
 def test_nor_has_it_one_once_its_script_has_run(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_nor_has_it_one_once_its_script_has_run(tmp_path: Path) -> None:
     if program is None:
         pytest.skip("no Chromium on this machine")
     target = tmp_path / "report.html"
-    target.write_text(render(story()), encoding="utf-8")
+    target.write_text(render(content()), encoding="utf-8")
     told = page.drawn(target, program, "node=n2")
     assert "NodeClaim general-b1-1" in told
     assert barriers(told) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.report import Story, render, series
+from cli.report import PageContent, render, series
 from cli.report.bands import bands
 from cli.report.chains import chains, consolidated, replacements
 from cli.report.node_lifetimes import lives
@@ -179,12 +179,12 @@ def test_pods_that_leave_after_their_instance_are_lost_and_not_drained() -> None
     assert [word for _, word, _ in taken.links] == ["notice", "gone", "pods lost"]
 
 
-def story(**changes: Any) -> Story:
-    return Story(**{"summary": SUMMARY, "events": events(), "decisions": DECISIONS, **changes})
+def content(**changes: Any) -> PageContent:
+    return PageContent(**{"summary": SUMMARY, "events": events(), "decisions": DECISIONS, **changes})
 
 
 def test_the_page_is_self_contained_and_escapes_its_data() -> None:
-    text = render(story(decisions=[*DECISIONS, decision(9, "skip", "<script>alert(1)</script>", "", "a & b")]))
+    text = render(content(decisions=[*DECISIONS, decision(9, "skip", "<script>alert(1)</script>", "", "a & b")]))
     assert "<script>alert" not in text
     assert "&lt;tainted&gt;" in text
     assert "small &lt;one&gt;" in text
@@ -195,14 +195,14 @@ def test_data_of_the_page_end_no_script_and_begin_no_comment() -> None:
     """`<!--<script` in the data would swallow the script that draws them."""
     hostile = "x</script><!--<script>"
     happened = [(START, "instanceLaunched", {**launched(9, "c"), "tags": {"karpenter.sh/nodepool": hostile}})]
-    text = render(story(events=[*events()[:1], *happened, *events()[1:]]))
+    text = render(content(events=[*events()[:1], *happened, *events()[1:]]))
     data = text.partition('id="data">')[2].partition("</script>")[0]
     assert "<" not in data
     assert hostile in json.dumps(json.loads(data))
 
 
 def test_the_page_begins_with_events_and_ends_with_pending_pods() -> None:
-    text = render(story())
+    text = render(content())
     assert "Consolidation removed 1 node at Fri 02:02 with 1 eviction" in text
     assert "$0.20 an hour at the end, $0.40 had those nodes stayed." in text
     assert "EC2 took 1 node back" in text
@@ -212,7 +212,7 @@ def test_the_page_begins_with_events_and_ends_with_pending_pods() -> None:
 
 def test_a_record_without_nodes_makes_a_page() -> None:
     empty = [(START, "simulationStarted", {}), (START + timedelta(hours=1), "simulationEnded", {})]
-    assert "Pods that wait" in render(story(events=empty, decisions=[]))
+    assert "Pods that wait" in render(content(events=empty, decisions=[]))
 
 
 def test_a_person_can_use_the_page(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_person_can_use_the_page(tmp_path: Path) -> None:
     if program is None:
         pytest.skip("no Chromium on this machine")
     target = tmp_path / "report.html"
-    target.write_text(render(story()), encoding="utf-8")
+    target.write_text(render(content()), encoding="utf-8")
     assert page.problems(page.used(target, program)) == []
 
 

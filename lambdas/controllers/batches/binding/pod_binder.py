@@ -108,9 +108,9 @@ class PodBinder:
         pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
         held = _held(records, frozenset(names), nodes, self._clock.now())
         waiting = {pod.key: pod for pod in pods if not pod.node_name and pod.is_active}
-        entering = [(record, node) for record, node in held if covers_plan(record, node)]
+        planned = [(record, node) for record, node in held if covers_plan(record, node)]
         expected = frozenset(key for record in records if record.deletion is None for key in record.plan.pods)
-        turn = next_turn(entering, waiting, expected, PlacedPods(nodes.values(), pods))
+        turn = next_turn(planned, waiting, expected, PlacedPods(nodes.values(), pods))
         written = self._writer.write(in_chains(turn.bindings))
         report.count("boundPods", len(written.bound))
         report.count("boundByOthers", written.taken)
@@ -142,16 +142,16 @@ class PodBinder:
         A claim whose row changed meanwhile is left to the next turn.
         """
         now, has_ended = self._clock.now(), False
-        fed = {binding.claim for binding in written.bound}
+        with_new_pods = {binding.claim for binding in written.bound}
         present = {record.name: record for record in records}
         for record, _ in held:
-            present[record.name] = _after(record, now, was_fed=record.name in fed)
+            present[record.name] = _after(record, now, has_new_pods=record.name in with_new_pods)
         for record, _ in held:
             after, end = present[record.name], ends[record.name]
             may_go_on = end.is_again or (end.may_go_on and may_have_a_turn(after, present.values(), now))
             if not may_go_on or is_hold_over(after, now):
                 # A crashed run may have just bound some pods without recording it.
-                after = msgspec.structs.replace(_after(after, now, was_fed=True), is_bound=True)
+                after = msgspec.structs.replace(_after(after, now, has_new_pods=True), is_bound=True)
                 for pod, reason in end.left:
                     why = BindingReason.HELD_TOO_LONG if reason in AWAITS_OTHERS and end.may_go_on else reason
                     report.decide(DecisionKind.SKIP, pod.key, why, f"left to kube-scheduler, planned for {record.name}")
@@ -219,8 +219,8 @@ def _end(
     return _End((*left, *refused, *again), may_go_on=waits or bool(again), is_again=bool(again))
 
 
-def _after(record: ClaimRecord, now: datetime, *, was_fed: bool) -> ClaimRecord:
-    """Return the claim after a turn of its node; `was_fed` if pods were bound to it."""
-    if not was_fed:
+def _after(record: ClaimRecord, now: datetime, *, has_new_pods: bool) -> ClaimRecord:
+    """Return the claim after a turn of its node; `has_new_pods` if pods were bound to it."""
+    if not has_new_pods:
         return record
     return msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, bound_at=now))

@@ -52,7 +52,7 @@ class ImpairedInstances(Sweep):
         names = {claims[found.instance_id].name for found in due}
         # An instance that fails a check is rarely Ready: the places that such nodes use up must not keep them all.
         places = BudgetPlaces(view, TerminationReason.UNHEALTHY, round_.clock, together=names)
-        kept = {**objections(view.snapshot, names), **_vetoed(view)}
+        kept = {**objections(view.snapshot, names), **_protected(view)}
 
         def replace(found: Impairment) -> None:
             name = claims[found.instance_id].name
@@ -75,7 +75,7 @@ def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
     return record.is_disrupting or (record.hold is not None and now < record.hold.until)
 
 
-def _vetoed(view: ClusterState) -> dict[str, str]:
+def _protected(view: ClusterState) -> dict[str, str]:
     """Return claim → why its node is left for a person to find the cause, as in node repair."""
     nodes = {node.name for node in view.snapshot.nodes if node.blocks_disruption(view.snapshot.now)}
     found = [record for record in view.claims.values() if record.node_name in nodes]

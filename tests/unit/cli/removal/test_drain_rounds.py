@@ -52,7 +52,7 @@ class Installation:
 
 
 def drained(installation: Installation, **more: Any) -> tuple[list[str], bool]:
-    given: dict[str, Any] = {"is_acting": True, "grace": None, "patience": timedelta(minutes=1), **more}
+    given: dict[str, Any] = {"is_acting": True, "grace": None, "timeout": timedelta(minutes=1), **more}
     _, is_done = drain_all(installation, **given)  # type: ignore[arg-type]  # the rounds need no cluster
     return installation.done, is_done
 
@@ -78,8 +78,8 @@ def test_nothing_is_done_without_yes_or_while_something_is_in_the_way() -> None:
 
 def test_passing_errors_are_waited_out_and_refusals_are_not() -> None:
     passing = TransientError("kube:list nodes", "timeout")
-    assert drained(Installation(POOL, passing, passing, NOTHING), patience=timedelta(hours=1))[1]
+    assert drained(Installation(POOL, passing, passing, NOTHING), timeout=timedelta(hours=1))[1]
     with pytest.raises(InputError, match="timeout"):
-        drained(Installation(POOL, *[passing] * (FAILURES_MAX + 2)), patience=timedelta(hours=1))
+        drained(Installation(POOL, *[passing] * (FAILURES_MAX + 2)), timeout=timedelta(hours=1))
     with pytest.raises(InputError, match="iam:ListInstanceProfiles"):
         drained(Installation(POOL, DeniedError("iam:ListInstanceProfiles", "AccessDenied")))

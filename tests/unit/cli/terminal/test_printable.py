@@ -20,9 +20,9 @@ def test_a_terminal_obeys_nothing_but_colours() -> None:
     """A name could otherwise retitle or clear the terminal, or hide what stands before it."""
     assert printable(HOSTILE) == r"a\u001b]0;title\u0007b\u001b[2Jc\u000dd\u009be\u202ef\u0000"
     choose_style(ALWAYS)
-    painted = style.painted("wait\n\tfor it ✓ é", "bold", "red")
+    styled = style.styled("wait\n\tfor it ✓ é", "bold", "red")
     choose_style(NEVER)
-    assert printable(painted) == painted
+    assert printable(styled) == styled
 
 
 def test_json_stays_the_same_value(capsys: pytest.CaptureFixture[str]) -> None:

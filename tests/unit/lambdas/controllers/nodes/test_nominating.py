@@ -7,7 +7,7 @@ import pytest
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.nominating import FAILURES
-from lambdas.observation.expected_pods import NOMINATIONS_STAND
+from lambdas.observation.expected_pods import NOMINATIONS_VALID_FOR
 from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -111,7 +111,7 @@ def test_a_valid_nomination_counts_as_a_binding_for_a_while(lab: Lab) -> None:
     take_the_node(lab)
     lab.provision()
     assert len(lab.claims) == 1
-    lab.clock.advance(seconds=NOMINATIONS_STAND.total_seconds())
+    lab.clock.advance(seconds=NOMINATIONS_VALID_FOR.total_seconds())
     lab.provision()
     assert len(lab.claims) > 1
 
@@ -132,7 +132,7 @@ def test_a_nomination_by_preemption_counts_as_before(lab: Lab) -> None:
     pod = a_pending_pod("urgent", cpu="3")
     lab.kubernetes.put({**pod, "status": {**pod["status"], "nominatedNodeName": node}})
     take_the_node(lab)
-    lab.clock.advance(seconds=NOMINATIONS_STAND.total_seconds() - 60)
+    lab.clock.advance(seconds=NOMINATIONS_VALID_FOR.total_seconds() - 60)
     lab.provision()
     assert len(lab.claims) == 1
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from lambdas.controllers.resting.run_requests import (
-    FARTHEST,
+    DELAY_MAX,
     GATHERED,
     SPACING,
     WIDEST_SPACING,
@@ -48,7 +48,7 @@ def test_one_request_serves_moments_that_are_close() -> None:
 def test_what_is_too_far_off_is_left_to_later_looks() -> None:
     """SQS would deliver it too early, again and again."""
     queue = FakeQueue()
-    assert not RunRequests(queue, FakeClock(NOW)).ask("x", NOW + FARTHEST + SECOND)
+    assert not RunRequests(queue, FakeClock(NOW)).ask("x", NOW + DELAY_MAX + SECOND)
     assert queue.sent == []
 
 
