@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.application.adapters import Adapters, session_of_environment
 from lambdas.application.controllers import Application
-from lambdas.clock import SystemClock
 from lambdas.messages import is_start_check
+from lambdas.runtime.clock import SystemClock
 from lambdas.settings import Settings
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from lambdas.observability import Work
     from lambdas.run_report import RunReport
+    from lambdas.runtime.observability import Work
 
 
 class _Sandbox:

@@ -18,9 +18,9 @@ import msgspec
 from lambdas import bootstrap
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.observability import logger, unwatched
-from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import CatalogueStore
+from lambdas.runtime.observability import logger, unwatched
+from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME, FunctionSpec, deployed_functions
 from simulator.aws.account import Account, Surroundings

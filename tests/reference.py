@@ -43,7 +43,7 @@ from core.reasons.takeover import AdoptionReason, ReleaseReason
 from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas import metric_names
-from lambdas.observability import NAMESPACE
+from lambdas.runtime.observability import NAMESPACE
 from lambdas.settings import Settings
 from tests import figures
 from tests.simulation.test_failed_starts import CALLS

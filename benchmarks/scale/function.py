@@ -25,8 +25,8 @@ from core.model.catalogue import Catalogue
 from lambdas import bootstrap
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.clock import SystemClock
 from lambdas.ports import JsonObject
+from lambdas.runtime.clock import SystemClock
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from simulator.market.embedded import builtin_market, builtin_shapes

@@ -25,10 +25,10 @@ from lambdas.adapters.aws.read_only_table import ReadOnlyTable
 from lambdas.adapters.aws.service import QUICK
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.application.adapters import Adapters
-from lambdas.clock import SystemClock
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, Kubernetes, Listing, NotFoundError, PortError
+from lambdas.runtime.clock import SystemClock
 from lambdas.store import SweepState
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def market_of(region: str, profile: str | None) -> AwsMarket:
 
     from lambdas.adapters.aws.market import AwsMarket, pricing_region
     from lambdas.adapters.aws.service import PATIENT, AwsService
-    from lambdas.clock import SystemClock
+    from lambdas.runtime.clock import SystemClock
 
     try:
         session = boto3.Session(profile_name=profile, region_name=region)

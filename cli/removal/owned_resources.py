@@ -18,9 +18,9 @@ from core.manifests.wire.api_resources import Resource
 from lambdas.adapters.aws.node_class.owned_profiles import OwnedProfiles
 from lambdas.adapters.aws.service import PATIENT, AwsService
 from lambdas.application.adapters import Adapters
-from lambdas.clock import SystemClock
 from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.ports import ConflictError, JsonObject, NotFoundError
+from lambdas.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation

@@ -22,12 +22,12 @@ from core.model.values.taints import Taint
 from lambdas.adapters.aws.service import PATIENT, AwsService, longest
 from lambdas.application.adapters import Adapters
 from lambdas.brakes.brake_reader import FRESH_FOR
-from lambdas.clock import SystemClock
 from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.controllers.nodes.node_patches import written
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import ConflictError, Instance, JsonObject, PortError
+from lambdas.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from cli.cluster.installation import Installation

@@ -18,7 +18,7 @@ from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
 from infra.constructs.trust import for_this_account
 from lambdas import metric_names
-from lambdas.observability import NAMESPACE
+from lambdas.runtime.observability import NAMESPACE
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
 LAST_RESORT: Final = ("reconcile", "disrupt")

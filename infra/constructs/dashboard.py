@@ -12,7 +12,7 @@ from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
-from lambdas.observability import NAMESPACE
+from lambdas.runtime.observability import NAMESPACE
 
 PERIOD = cdk.Duration.minutes(1)
 

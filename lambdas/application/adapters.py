@@ -12,8 +12,6 @@ from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.session import EnvironmentSession, Session
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.application.table_adapters import TableAdapters
-from lambdas.clock import pause
-from lambdas.parallel_tasks import IN_THREADS, TaskRunners
 from lambdas.ports import (
     CatalogueSource,
     CatalogueStore,
@@ -27,6 +25,8 @@ from lambdas.ports import (
     QuotaStore,
     Topic,
 )
+from lambdas.runtime.clock import pause
+from lambdas.runtime.parallel_tasks import IN_THREADS, TaskRunners
 from lambdas.settings import Settings
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lambdas.adapters.aws.dynamodb.pod_ends import DynamoPodEnds
     from lambdas.adapters.aws.dynamodb.request_pace import DynamoRequestPace
     from lambdas.adapters.aws.dynamodb.table import DynamoTable
-    from lambdas.observed_claims import ObservedClaims
+    from lambdas.store.observed_claims import ObservedClaims
 
 
 class TableAdapters:
@@ -61,7 +61,7 @@ class TableAdapters:
     def claims(self) -> ObservedClaims:
         """The claims; subclasses report each change to their mirror."""
         from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
-        from lambdas.observed_claims import ObservedClaims
+        from lambdas.store.observed_claims import ObservedClaims
 
         return ObservedClaims(DynamoClaims(self.table, self.settings.cluster_name))
 

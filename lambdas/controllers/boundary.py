@@ -7,9 +7,9 @@ from collections.abc import Callable
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.run import FailureReason
-from lambdas.observability import logger
 from lambdas.ports import PortError, reason_of
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import logger
 
 
 class Boundary:

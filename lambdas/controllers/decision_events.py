@@ -17,8 +17,8 @@ from core.lifecycle.records import CommandRecord
 from core.reasons.claim import ClaimReason
 from core.reasons.command import CommandReason
 from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, normal, write_together
-from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject, Kubernetes
+from lambdas.runtime.parallel_tasks import RunTasks
 
 EVENTS_AT_MOST: Final = 200
 """The most events of one decision: they are for people, and each takes a call. The ledger has the complete decision."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.webhook_errors import is_of_webhook
-from lambdas.observability import logger
-from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, ConflictError, DeniedError, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.runtime.observability import logger
+from lambdas.runtime.parallel_tasks import RunTasks
 
 NODE_NAMESPACE: Final = "default"
 """The namespace of events about nodes."""

@@ -7,8 +7,8 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application, starts
-from lambdas.observability import reported
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import reported
 
 
 @reported

@@ -7,11 +7,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.clock import deadline_of
 from lambdas.messages import WokenBy, chain_ends_at, woken_by
-from lambdas.observability import reported
 from lambdas.repeated_runs import repeated_by_schedule
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import deadline_of
+from lambdas.runtime.observability import reported
 
 
 @repeated_by_schedule

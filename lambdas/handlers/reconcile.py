@@ -7,9 +7,9 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application, reads_cluster, starts
-from lambdas.clock import deadline_of
-from lambdas.observability import reported
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import deadline_of
+from lambdas.runtime.observability import reported
 
 
 @reported

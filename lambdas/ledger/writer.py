@@ -22,9 +22,9 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.ledger.bases import LedgerBases
 from lambdas.metric_names import LEDGER_FAILURES
-from lambdas.observability import CODE, RUNNING
 from lambdas.ports import Clock, ObjectStore, PortError, TransientError
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import CODE, RUNNING
 
 TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
 """How long writes are skipped after a failure, so that pods do not wait for the bucket's timeout at each decision."""

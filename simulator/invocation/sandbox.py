@@ -107,7 +107,7 @@ class Sandboxes:
         raise TimeoutExpiredError
 
     def side_by_side(self, tasks: Sequence[Callable[[], None]], patience: timedelta) -> tuple[bool, ...]:
-        """Run tasks of the function that runs at the same time, as threads do (`lambdas.parallel_tasks`).
+        """Run tasks of the function that runs at the same time, as threads do (`lambdas.runtime.parallel_tasks`).
 
         Raises:
             CrashError: If one of them does, once all have ended: the function dies of it.

@@ -13,9 +13,9 @@ from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Transport
-from lambdas.clock import SystemClock
 from lambdas.metric_names import FAILED_SWEEPS
 from lambdas.ports import DeniedError
+from lambdas.runtime.clock import SystemClock
 from lambdas.wiring import BY_NAME
 from tests.e2e.cloud.identities import Caller
 from tests.e2e.functions.sandbox import OK

@@ -19,11 +19,11 @@ from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import chain_ends_at, woken_by
-from lambdas.observed_claims import ObservedClaims
-from lambdas.parallel_tasks import TaskRunners, in_turn
 from lambdas.ports import FunctionQueues, JsonObject
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
 from lambdas.settings import Settings
+from lambdas.store.observed_claims import ObservedClaims
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemoryProposals, MemorySweeps, MemoryTargets, Rows

@@ -13,7 +13,7 @@ from core.brakes.brake import BrakeKind
 from infra.constructs.alarms import RUNBOOK
 from infra.constructs.dashboard import MONEY, OPERATIONS
 from lambdas import metric_names
-from lambdas.observability import NAMESPACE
+from lambdas.runtime.observability import NAMESPACE
 from lambdas.wiring import FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
 

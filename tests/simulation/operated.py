@@ -16,7 +16,7 @@ import simulator.run
 from cli.cluster.installation import Installation
 from cli.schemas import ANSWERS
 from lambdas.application.adapters import Adapters
-from lambdas.parallel_tasks import TaskRunners, in_turn
+from lambdas.runtime.parallel_tasks import TaskRunners, in_turn
 from simulator.world import World, open_world
 
 

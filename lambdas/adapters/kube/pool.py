@@ -11,8 +11,8 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 import urllib3
 
-from lambdas.parallel_tasks import WORKERS
 from lambdas.ports import DeniedError
+from lambdas.runtime.parallel_tasks import WORKERS
 
 CONNECTIONS: Final = WORKERS
 """The most open connections: one for each message that `execute` handles concurrently."""

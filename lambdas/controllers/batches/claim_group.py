@@ -17,9 +17,9 @@ from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 from lambdas.messages import WorkItem, joined
-from lambdas.observability import logger
 from lambdas.ports import Clock, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import logger
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
 """No work begins with less remaining time: about the time of one call that times out and is retried."""

@@ -19,10 +19,10 @@ from lambdas.controllers.disruption.execution.command_work import CommandWork
 from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work, redelivered
-from lambdas.observability import logger
-from lambdas.parallel_tasks import RunTasks, Task
 from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import logger
+from lambdas.runtime.parallel_tasks import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Time reserved for the answer of the invocation. Without an answer, SQS hides the batch until its visibility timeout ends.

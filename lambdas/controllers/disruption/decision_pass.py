@@ -23,7 +23,6 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.target import TargetReason
 from lambdas.brakes.ports import skipped
-from lambdas.clock import share_until
 from lambdas.controllers.approval.approvals import Approvals, OpenProposals
 from lambdas.controllers.disruption.command_gate import CommandGate
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
@@ -41,6 +40,7 @@ from lambdas.observation.plan_cache import PlanCache, snapshot_digest
 from lambdas.observation.stores import Stores
 from lambdas.ports import Clock
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import share_until
 
 REUSED_FOR: Final = timedelta(minutes=30)
 """How long a decision to do nothing is reused while the snapshot's digest stays the same.

@@ -8,9 +8,9 @@ from core.disruption.candidates.deletion_costs import deletion_cost_changes, nod
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import StoredTarget
 from core.model.snapshot import Snapshot
-from lambdas.observability import logger
 from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import logger
 
 FAILURES: Final = 3
 """After this many refusals a run stops writing: a deletion cost is only a hint."""

@@ -18,11 +18,11 @@ from core.model.snapshot import Snapshot
 from core.pools.observed_pools import as_acting, observed_pools
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.clock import share_until
 from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.observation.plan_cache import snapshot_digest
 from lambdas.ports import Clock
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import share_until
 
 STORING: Final = timedelta(seconds=45)
 """Time reserved after the decision for the ledger and for storing commands, some milliseconds each."""

@@ -19,9 +19,9 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.launching.launch_answer import LaunchAnswer
 from lambdas.controllers.launching.launch_requests import LaunchRequests
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, JsonObject
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import RunTasks
 
 MARGIN: Final = timedelta(seconds=15)
 """No launch is begun with less time than this left."""

@@ -20,7 +20,6 @@ from core.model.snapshot import Snapshot
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.scheduling import Planner
-from lambdas.clock import stopwatch
 from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
@@ -28,6 +27,7 @@ from lambdas.observation.plan_cache import PlanCache
 from lambdas.observation.unavailable_offerings import has_unavailable
 from lambdas.ports import Clock
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import stopwatch
 from lambdas.settings import Settings
 
 REUSED_FOR: Final = timedelta(minutes=5)

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from lambdas.messages import wake_up
-from lambdas.observability import logger
 from lambdas.ports import Clock, PortError, Queue
+from lambdas.runtime.observability import logger
 
 SPACING: Final = timedelta(seconds=10)
 """The shortest time between two passes that messages start (Karpenter starts one every ten seconds)."""

@@ -12,9 +12,9 @@ from core.launch.validation.template_fields import changed_fields
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.kube_events import about_node_class, normal, warning, write
-from lambdas.observability import logger
 from lambdas.ports import Clock, JsonObject, Kubernetes
 from lambdas.run_report import RunReport
+from lambdas.runtime.observability import logger
 
 _AGREED: Final = "EC2 would launch from it (DryRun)"
 

@@ -31,8 +31,8 @@ from core.model.catalogue import Catalogue
 from lambdas.adapters.aws.service import AwsService
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.application.adapters import Adapters
-from lambdas.clock import SystemClock
 from lambdas.ports import Instance, Listing, PortError
+from lambdas.runtime.clock import SystemClock
 from tests.e2e.parts import toolchain
 from tests.e2e.parts.admin import until
 from tests.e2e.parts.processes import PartError

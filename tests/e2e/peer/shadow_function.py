@@ -16,8 +16,8 @@ from infra import cluster_role
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.clock import SystemClock
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import SystemClock
 from lambdas.settings import SHADOW
 from tests.e2e.parts.admin import Admin
 from tests.e2e.peer.handover import KwokAsEc2

@@ -23,8 +23,8 @@ from lambdas import wiring
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.application.adapters import Adapters
 from lambdas.application.controllers import Application
-from lambdas.clock import SystemClock
 from lambdas.run_report import RunReport
+from lambdas.runtime.clock import SystemClock
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection

@@ -11,8 +11,8 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.adapters.aws.errors import code_of, translate
-from lambdas.clock import pause
 from lambdas.ports import ConflictError, DeniedError, PortError, TransientError
+from lambdas.runtime.clock import pause
 from lambdas.wiring import TABLE
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from threading import Lock
 from typing import Final
 
 from core.lifecycle.binding.turn import DecidedBinding
-from lambdas.observability import logger
-from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
+from lambdas.runtime.observability import logger
+from lambdas.runtime.parallel_tasks import RunTasks
 
 REFUSALS: Final = 3
 """After this many refusals, a claim's other pods are left to kube-scheduler: we are evidently not permitted to bind them."""

@@ -26,9 +26,9 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.binding_events import BindingEvents
 from lambdas.controllers.batches.binding.binding_writer import BindingWriter, WrittenBindings
 from lambdas.controllers.nodes.node_lists import readable
-from lambdas.parallel_tasks import RunTasks
 from lambdas.ports import Clock, ConflictError, Kubernetes, PortError
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import RunTasks
 from lambdas.settings import Settings
 from lambdas.store import BINDER, ClaimStore, Leases
 

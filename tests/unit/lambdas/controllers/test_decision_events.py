@@ -10,8 +10,8 @@ from core.lifecycle.records import CommandRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.plan import Command, Move
 from lambdas.controllers.decision_events import EVENTS_AT_MOST, DecisionEvents
-from lambdas.parallel_tasks import in_turn
 from lambdas.ports import JsonObject, TransientError
+from lambdas.runtime.parallel_tasks import in_turn
 from tests.fakes.lab import Lab
 
 

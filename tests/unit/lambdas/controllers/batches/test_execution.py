@@ -15,9 +15,9 @@ from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN
 from lambdas.controllers.batches.execution import ANSWER_WITHIN, BEGIN_WITHIN, HAND_BACK_AFTER
 from lambdas.controllers.batches.retries import AFTER_FAULT
 from lambdas.messages import check_command, work_on_command
-from lambdas.parallel_tasks import Task, in_threads, in_turn
 from lambdas.ports import TransientError
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import Task, in_threads, in_turn
 from lambdas.wiring import BY_NAME, WORK
 from tests.fakes.lab import Lab, a_pending_pod
 

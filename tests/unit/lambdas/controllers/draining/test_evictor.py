@@ -9,7 +9,6 @@ import pytest
 from core.manifests.wire import api_resources as kinds
 from core.reasons.drain import EvictionReason
 from lambdas.messages import work_on_claim
-from lambdas.observability import DENIED
 from lambdas.ports import (
     ConflictError,
     DeniedError,
@@ -21,6 +20,7 @@ from lambdas.ports import (
     ThrottledError,
     TransientError,
 )
+from lambdas.runtime.observability import DENIED
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 CALL = "kube:create pods/eviction"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from lambdas.parallel_tasks import Task, TaskRunners, in_turn
 from lambdas.ports import DeniedError, JsonObject, TransientError
+from lambdas.runtime.parallel_tasks import Task, TaskRunners, in_turn
 from lambdas.store import Requested
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError

@@ -14,8 +14,8 @@ from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.node_claims.hand_made_claims import CHECKED_AGAIN, HandMadeClaims
 from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
 from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
-from lambdas.parallel_tasks import in_turn
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import in_turn
 from tests.fakes.lab import Lab, a_node_pool
 from tests.unit.lifecycle.records_for_tests import a_record
 

@@ -15,9 +15,9 @@ from core.model.values.taints import HELD, UNREGISTERED
 from lambdas.controllers.batches.binding import pod_binder
 from lambdas.controllers.batches.binding.binding_writer import REFUSALS
 from lambdas.controllers.batches.binding.pod_binder import NEXT_TURN, STALLED_AFTER, STALLED_TURN, PodBinder
-from lambdas.parallel_tasks import in_turn
 from lambdas.ports import DeniedError, JsonObject, TransientError
 from lambdas.run_report import RunReport
+from lambdas.runtime.parallel_tasks import in_turn
 from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from lambdas.clock import stopwatch
+from lambdas.runtime.clock import stopwatch
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FIRST_BATCH = """
 import json, sys, threading
 from datetime import timedelta
 sys.setswitchinterval(1e-6)
 from core.manifests.wire import api_resources as resources
 from core.manifests.wire import decoding as wire
-from lambdas.parallel_tasks import WORKERS, in_threads
+from lambdas.runtime.parallel_tasks import WORKERS, in_threads
 pod = json.dumps({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}, "status": {}}).encode()
 kinds = (resources.PODS, resources.NODES, resources.POD_DISRUPTION_BUDGETS, resources.DAEMON_SETS)
 together = threading.Barrier(WORKERS)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.struct_types import prepare_struct_types
+from lambdas.runtime.struct_types import prepare_struct_types
 
 WORKERS: Final = 10
 """Threads of one invocation: one for each message of a batch of the work queue.

@@ -15,9 +15,9 @@ from aws_lambda_powertools import Logger, Metrics
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas import observability
 from lambdas.ports import DeniedError, TransientError
 from lambdas.run_report import RunReport
+from lambdas.runtime import observability
 from simulator.clock import VirtualClock
 from simulator.invocation.sandbox import Context
 from tests.builders import NOW

@@ -1,0 +1,1 @@
+"""What every function needs around its work: the clock, logs and metrics, parallel tasks, and types prepared for threads."""
