@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE, InputError
@@ -158,19 +158,10 @@ def _page(result: Result, comparison: Comparison | None) -> str:
 
 
 def _timeline(result: Result) -> str:
+    from cli.answers.simulation_table import simulation_table
     from cli.answers.timeline import timeline
 
-    return f"{timeline(result.events)}\n\n{_summary(result.summary)}"
-
-
-def _summary(summary: dict[str, Any]) -> str:
-    rows = []
-    for key, value in summary.items():
-        if key not in ("apiVersion", "kind"):
-            inner = isinstance(value, dict)
-            text = ", ".join(f"{name} {count}" for name, count in value.items()) if inner else str(value)
-            rows.append((key, text or "none"))
-    return output.table(("SUMMARY", ""), rows)
+    return f"{timeline(result.events)}\n\n{simulation_table(result.summary)}"
 
 
 def _complain(result: Result) -> None:
