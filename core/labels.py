@@ -28,6 +28,8 @@ NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
 RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
 RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
 RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
+RESERVATION_LABELS: Final = (RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE)
+"""The labels that only nodes in a capacity reservation have."""
 PLACEMENT_GROUP_ID: Final = "karpenter.k8s.aws/placement-group-id"
 PLACEMENT_GROUP_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"

@@ -21,6 +21,11 @@ def a_month(hourly: float) -> float:
     return hourly * HOURS_A_MONTH
 
 
+def share(part: float, whole: float) -> float | None:
+    """Return a part of a whole as answers state it; None of nothing."""
+    return round(part / whole, 6) if whole else None
+
+
 def rate(hourly: float) -> str:
     """`$0.2295 an hour, $168 a month`."""
     return f"${hourly:,.4f} an hour, ${a_month(hourly):,.0f} a month"

@@ -42,7 +42,7 @@ def shadow_document(recorded: RecordedPeriod, fleet: RecordedFleetResult, played
         "played": would,
         "difference": {
             "dollars": round(would["dollars"] - did["dollars"], 6),
-            "share": _share(would["dollars"] - did["dollars"], did["dollars"]),
+            "share": money.share(would["dollars"] - did["dollars"], did["dollars"]),
             "monthly": round(would["monthly"] - did["monthly"], 2),
             "evictions": would["evictions"] - did["evictions"],
             "waitedLong": would["waits"]["long"] - did["waits"]["long"],
@@ -176,7 +176,3 @@ def _assumptions(fleet: RecordedFleetResult) -> list[str]:
         "evictions are those by choice (condition DisruptionReason, our commands); pods of nodes that vanished are apart",
         "violations are looked for by code that decides nothing: budgets, PodDisruptionBudgets, do-not-disrupt",
     ]
-
-
-def _share(part: float, whole: float) -> float | None:
-    return round(part / whole, 6) if whole else None

@@ -36,13 +36,13 @@ def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayRe
         "to": rfc3339(recorded.until),
         "looks": recorded.snapshots,
         "recorded": {"dollars": round(real, 6)},
-        "modelError": _share(first["dollars"] - real, real),
+        "modelError": money.share(first["dollars"] - real, real),
         "before": first,
         "after": second,
         "difference": {
             "dollars": round(second["dollars"] - first["dollars"], 6),
             "monthly": round(second["monthly"] - first["monthly"], 2),
-            "share": _share(second["dollars"] - first["dollars"], first["dollars"]),
+            "share": money.share(second["dollars"] - first["dollars"], first["dollars"]),
             "moves": after.moves - before.moves,
             "podsLost": sorted(set(after.unplaced) - set(before.unplaced)),
             "podsGained": sorted(set(before.unplaced) - set(after.unplaced)),
@@ -118,7 +118,3 @@ def _numbers(before: Any, after: Any) -> tuple[str, str, str]:
     if isinstance(before, float) or isinstance(after, float):
         return f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+,.2f}"
     return str(before), str(after), f"{after - before:+d}"
-
-
-def _share(part: float, whole: float) -> float | None:
-    return round(part / whole, 6) if whole else None

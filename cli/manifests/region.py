@@ -9,7 +9,7 @@ from typing import Any, Final
 from cli.manifests.reading import Document
 from core import labels
 
-_ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
+ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 
 
 def named_region(documents: Iterable[Document]) -> str | None:
@@ -39,7 +39,7 @@ def _regions(key: Any, values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         if key == labels.REGION and isinstance(value, str):
             yield value
-        elif key == labels.ZONE and (found := _ZONE.fullmatch(str(value))):
+        elif key == labels.ZONE and (found := ZONE.fullmatch(str(value))):
             yield found[1]
 
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from cli.report.chains import Chain, consolidated
 from cli.report.node_lifetimes import NodeLifetime
 from cli.report.series import Series
 from cli.terminal.output import counted
-
-VIOLATIONS: Final = (
-    "budgetViolations",
-    "podDisruptionBudgetViolations",
-    "doNotDisruptViolations",
-    "doubleLaunches",
-    "orphanedInstances",
-    "limitViolations",
-)
+from simulator.outcome.summary import VIOLATIONS
 
 
 def paragraph(summary: Mapping[str, Any], lines: Series, lives: Sequence[NodeLifetime], rows: Sequence[Chain]) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from cli.validation.class_values import refused_values
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.node_labels import label_findings, provided_labels
 from cli.validation.pod_template import template_findings
-from cli.validation.pool_demands import empty_pools, idle_limits
+from cli.validation.pool_demands import ANY_TIME, empty_pools, idle_limits
 from cli.validation.positions import Positions
 from cli.validation.references import dangling_references, repeated_objects
 from cli.validation.suggestions import probably_meant
@@ -30,9 +29,6 @@ from core.manifests.wire.api_resources import PODS
 from core.manifests.wire.decoding import from_object
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
-
-_ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""A placeholder time: readability of an object does not depend on it."""
 
 
 def examine(
@@ -132,7 +128,7 @@ def _faults(document: Document) -> Iterable[Finding]:
         return [finding_in(document, Code.INVALID_VALUE, error.field, error.problem)]
     return [
         finding_in(document, Code.INVALID_VALUE, field_in(document, p.resource, p.field), p.problem)
-        for p in assemble(objects, now=_ANY_TIME, catalogue=Catalogue())[1]
+        for p in assemble(objects, now=ANY_TIME, catalogue=Catalogue())[1]
         if not p.is_warning
     ]
 

@@ -17,7 +17,7 @@ from core.api.conversion import is_old
 from core.api.objects import is_ours, kind_of, mapping, sequence
 from core.api.problem import Location, path_of
 
-_POOL: Final = ("spec", "template", "spec", "requirements")
+REQUIREMENTS: Final = ("spec", "template", "spec", "requirements")
 _FORMER_KEYS: Final = {"karpenter.sh/provisioner-name": labels.NODEPOOL}
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -41,8 +41,8 @@ def provided_labels(documents: Sequence[Document]) -> frozenset[str]:
 def label_findings(document: Document, known: KnownValues, provided: frozenset[str]) -> Iterator[Finding]:
     """Return warnings for keys with almost the spelling of a node label, and for values that no node has."""
     if kind_of(document.object) == "NodePool" and is_ours(document.object) and not is_old(document.object):
-        for index, entry in enumerate(sequence(_at(document.object, _POOL))):
-            yield from _of_key(document, mapping(entry), (*_POOL, index, "key"), known, frozenset())
+        for index, entry in enumerate(sequence(_at(document.object, REQUIREMENTS))):
+            yield from _of_key(document, mapping(entry), (*REQUIREMENTS, index, "key"), known, frozenset())
     place = () if document.kind == "Pod" else TEMPLATES.get(document.kind)
     if place is None or is_ours(document.object):
         return

@@ -9,15 +9,15 @@ from typing import Any, Final
 from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in
 from cli.validation.unknown_fields import TEMPLATES
+from core import labels
 from core.api.objects import mapping, sequence
 from core.api.problem import Location, path_of
 from core.errors import InvalidInputError
 from core.model.values import quantity
 
-DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _FORMER_ANNOTATIONS: Final = {
-    "karpenter.sh/do-not-evict": DO_NOT_DISRUPT,
-    "karpenter.sh/do-not-consolidate": DO_NOT_DISRUPT,
+    "karpenter.sh/do-not-evict": labels.DO_NOT_DISRUPT,
+    "karpenter.sh/do-not-consolidate": labels.DO_NOT_DISRUPT,
 }
 _SELECTED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 """Kinds whose selector must match the labels of their template."""
@@ -108,8 +108,8 @@ def _annotations(document: Document, template: Mapping[str, Any], place: Locatio
             message = "is of an older version, and is ignored"
             yield finding_in(document, Code.OLD_VERSION, field, message, severity=Severity.WARNING, suggestion=present)
     above = mapping(mapping(document.object.get("metadata")).get("annotations"))
-    if place and DO_NOT_DISRUPT in above and DO_NOT_DISRUPT not in found:
-        field = path_of(("metadata", "annotations", DO_NOT_DISRUPT))
+    if place and labels.DO_NOT_DISRUPT in above and labels.DO_NOT_DISRUPT not in found:
+        field = path_of(("metadata", "annotations", labels.DO_NOT_DISRUPT))
         meant = path_of((*place, "metadata", "annotations"))
         message = f"protects no pod here: pods take their annotations from {meant}"
         yield finding_in(document, Code.NO_EFFECT, field, message, severity=Severity.WARNING)

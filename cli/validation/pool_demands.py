@@ -10,6 +10,7 @@ import msgspec
 
 from cli.manifests.reading import Document
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
+from cli.validation.node_labels import REQUIREMENTS
 from core import api, labels
 from core.api.conversion import is_old
 from core.api.objects import is_ours, kind_of, mapping, sequence
@@ -19,10 +20,11 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
 from core.model.snapshot import Snapshot
 
-_REQUIREMENTS: Final = ("spec", "template", "spec", "requirements")
 _ALWAYS_COUNTED: Final = ("cpu", "memory", "pods", "ephemeral-storage", "nodes")
 _USUALLY_MEANT: Final = {"gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu", "vcpu": "cpu", "mem": "memory"}
-_ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""A placeholder time: whether objects can be read, and what a NodePool launches, does not depend on it."""
 
 
 def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
@@ -34,21 +36,21 @@ def empty_pools(document: Document, catalogue: Catalogue) -> Iterator[Finding]:
     from core.scheduling.context import SchedulingContext
     from core.scheduling.explanation.pool_offers import pool_offers
 
-    snapshot = Snapshot(now=_ANY_TIME, node_pools=(pool,), catalogue=catalogue)
+    snapshot = Snapshot(now=ANY_TIME, node_pools=(pool,), catalogue=catalogue)
     templates = SchedulingContext(snapshot).templates
     if not templates:
-        place = path_of(_REQUIREMENTS)
+        place = path_of(REQUIREMENTS)
         yield finding_in(document, Code.MATCHES_NOTHING, place, why_unusable(pool, snapshot))
         return
     offers = pool_offers(templates[0])
     if offers.conflict is not None:
-        field = path_of((*_REQUIREMENTS, offers.conflict))
+        field = path_of((*REQUIREMENTS, offers.conflict))
         yield finding_in(document, Code.MATCHES_NOTHING, field, _nothing_left(document, offers.conflict, offers.before))
-    for index, entry in enumerate(sequence(_at(document.object, _REQUIREMENTS))):
+    for index, entry in enumerate(sequence(_at(document.object, REQUIREMENTS))):
         key = labels.normalized(str(mapping(entry).get("key")))
         if "minValues" in mapping(entry) and key in offers.missing:
             message = f"its requirements leave {offers.missing[key]} values of {key}: the NodePool launches nothing"
-            field = path_of((*_REQUIREMENTS, index, "minValues"))
+            field = path_of((*REQUIREMENTS, index, "minValues"))
             yield finding_in(document, Code.MATCHES_NOTHING, field, message)
 
 
@@ -92,7 +94,7 @@ def _depends_on_absent(pool: NodePool, catalogue: Catalogue) -> bool:
 
 
 def _nothing_left(document: Document, index: int, before: int) -> str:
-    entry = mapping(sequence(_at(document.object, _REQUIREMENTS))[index])
+    entry = mapping(sequence(_at(document.object, REQUIREMENTS))[index])
     values = ", ".join(str(value) for value in sequence(entry.get("values")))
     demand = f"{entry.get('key')} {entry.get('operator')}" + (f" [{values}]" if values else "")
     which = (

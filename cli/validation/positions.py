@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-_PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
+PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -32,7 +32,7 @@ class Positions:
         if node is None:
             return None
         mark = node.start_mark
-        for number, bracketed, plain in _PART.findall(path):
+        for number, bracketed, plain in PART.findall(path):
             found = _entry(node, int(number)) if number and isinstance(node, yaml.SequenceNode) else None
             if found is None:
                 found = _member(node, number or bracketed or plain)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from cli.manifests.reading import Document
 from cli.validation.finding import nearest
 from cli.validation.label_keys import nearest_label
+from cli.validation.positions import PART
 from core.api import conversion
 from core.api.objects import group_and_version, kind_of
 from core.api.problem import Location
 from core.api.schemas.base import allowed_values
 from core.api.validation import MODELS
-
-_PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 
 
 def probably_meant(document: Document, field: str) -> str:
@@ -45,7 +43,7 @@ def _known_kind(obj: dict[str, Any]) -> str:
 
 
 def _location(field: str) -> Location:
-    return tuple(int(number) if number else bracketed or plain for number, bracketed, plain in _PART.findall(field))
+    return tuple(int(number) if number else bracketed or plain for number, bracketed, plain in PART.findall(field))
 
 
 def _value(obj: Any, location: Location) -> object:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cli.manifests.reading import Document
+from cli.manifests.region import ZONE
 from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
 from core import labels
 from core.api.objects import kind_of, mapping, sequence
 from core.api.problem import Location, path_of
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue
-from core.model.values.requirements import Requirement
+from core.model.values.requirements import INTEGER_OPERATORS, Requirement
 
 _CLOSED: Final[Mapping[str, frozenset[str]]] = {
     labels.ARCH: frozenset({"amd64", "arm64"}),
@@ -23,10 +24,8 @@ _CLOSED: Final[Mapping[str, frozenset[str]]] = {
 """Keys whose values do not depend on the catalogue."""
 
 _USUALLY_MEANT: Final = {"x86_64": "amd64", "x86": "amd64", "x64": "amd64", "aarch64": "arm64", "arm": "arm64"}
-_ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)[a-z]")
 _REGION: Final = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d")
 _ZONE_ID: Final = re.compile(r"[a-z]+\d-az\d")
-_BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
 _PLACES: Final = {"NodePool": ("spec", "template", "spec"), "NodeOverlay": ("spec",)}
 
 
@@ -43,7 +42,7 @@ class KnownValues:
                     if key not in _CLOSED:
                         found.setdefault(key, set()).update(values)
         self._values = {key: frozenset(values) for key, values in found.items()}
-        self._regions = {match.group(1) for zone in found.get(labels.ZONE, ()) if (match := _ZONE.fullmatch(zone))}
+        self._regions = {match.group(1) for zone in found.get(labels.ZONE, ()) if (match := ZONE.fullmatch(zone))}
 
     def of(self, key: str) -> frozenset[str]:
         """Return the values of a label, empty if the catalogue does not have the label."""
@@ -53,7 +52,7 @@ class KnownValues:
         """Whether the value is a zone of another region than the catalogue's."""
         if labels.normalized(key) != labels.ZONE or _REGION.fullmatch(value) or _ZONE_ID.fullmatch(value):
             return False
-        match = _ZONE.fullmatch(value)
+        match = ZONE.fullmatch(value)
         return match is None or match.group(1) not in self._regions
 
 
@@ -75,7 +74,7 @@ def unmatched_entry(
     """Return the findings of one entry: a key with an operator and values."""
     key, operator, values = str(entry.get("key") or ""), entry.get("operator"), sequence(entry.get("values"))
     exist = known.of(key)
-    if operator in _BOUNDS and len(values) == 1:
+    if operator in INTEGER_OPERATORS and len(values) == 1:
         yield from _out_of_bounds(document, entry, (*place, "values"), exist)
     if operator != "In" or not exist:
         return

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from typing import Final
 
 import msgspec
 
 from core.errors import InvalidInputError
 from core.model.plan import Command
-from core.model.values.quantity import dollars
+from core.model.values.quantity import NANODOLLARS, dollars
 from core.reasons.termination import TerminationReason
-
-_NANO: Final = 10**9
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +61,7 @@ def rule_from(*, above_dollars: str, above_nodes: int | None, namespaces: str) -
     price: int | None = None
     if above_dollars:
         try:
-            price = int(Decimal(above_dollars) * _NANO)
+            price = int(Decimal(above_dollars) * NANODOLLARS)
         except (InvalidOperation, ValueError, OverflowError):
             price = -1
         if price < 0:

@@ -11,7 +11,7 @@ import msgspec
 from core.errors import InvalidInputError
 from core.model.values import quantity
 
-_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -95,9 +95,9 @@ def _mapping(block: Mapping[str, Any], name: str) -> dict[str, str]:
 def _reserved(block: Mapping[str, Any], name: str) -> tuple[tuple[str, int], ...]:
     kept = []
     for resource, text in sorted(_mapping(block, name).items()):
-        if resource not in _RESERVABLE:
+        if resource not in RESERVABLE:
             raise InvalidInputError(
-                f"{resource} cannot be reserved, only {', '.join(_RESERVABLE)}", field=f"spec.kubelet.{name}"
+                f"{resource} cannot be reserved, only {', '.join(RESERVABLE)}", field=f"spec.kubelet.{name}"
             )
         amount = _amount(text, resource)
         if amount is None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
 
 import msgspec
 
 from core.ledger.outcome import DecisionOutcome, InstanceLife
-
-MICROSECOND: Final = timedelta(microseconds=1)
-_HOUR: Final = timedelta(hours=1) // MICROSECOND
+from core.model.values.duration import MICROSECOND, MICROSECONDS_PER_HOUR
 
 
 def lives(outcomes: Iterable[DecisionOutcome]) -> tuple[InstanceLife, ...]:
@@ -36,4 +33,4 @@ def overlap(life: InstanceLife, since: datetime, until: datetime) -> timedelta:
 
 def cost(price: int, span: timedelta) -> int:
     """Return nano-dollars for a price per hour and a span of time."""
-    return price * (span // MICROSECOND) // _HOUR
+    return price * (span // MICROSECOND) // MICROSECONDS_PER_HOUR

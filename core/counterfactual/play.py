@@ -20,6 +20,7 @@ from core.disruption.decision import disrupt, startable
 from core.disruption.fleet_cost import fleet_price
 from core.errors import InvalidInputError
 from core.model.snapshot import Snapshot
+from core.model.values.duration import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
 from core.scheduling import schedule
 
 TICK: Final = timedelta(minutes=5)
@@ -28,8 +29,6 @@ TICK: Final = timedelta(minutes=5)
 TICKS_MAX: Final = 200
 """The most plans between two recorded snapshots."""
 
-_MICROSECOND: Final = timedelta(microseconds=1)
-_HOUR: Final = timedelta(hours=1)
 
 Change = Callable[[Snapshot], Snapshot]
 
@@ -112,9 +111,9 @@ class FleetPlay:
         self._rest_until(until)
         self._charge(until)
         return PlayResult(
-            cost=sum(self._bill.values()) // (_HOUR // _MICROSECOND),
-            by_pool={pool: cost // (_HOUR // _MICROSECOND) for pool, cost in sorted(self._bill.items())},
-            hours=self._node_time / _HOUR,
+            cost=sum(self._bill.values()) // MICROSECONDS_PER_HOUR,
+            by_pool={pool: cost // MICROSECONDS_PER_HOUR for pool, cost in sorted(self._bill.items())},
+            hours=self._node_time / HOUR,
             launched=self._fleet.launched,
             moves=self._fleet.moves,
             waited=self._fleet.waited,
@@ -173,7 +172,7 @@ class FleetPlay:
     def _charge(self, now: datetime) -> None:
         span = now - self._now
         for pool, price in self._prices.values():
-            self._bill[pool] += price * (span // _MICROSECOND)
+            self._bill[pool] += price * (span // MICROSECOND)
         self._node_time += span * len(self._prices)
         self._now = now
 
@@ -202,7 +201,7 @@ def play_beside(
     for snapshot in snapshots:
         first, count = first or snapshot.now, count + 1
         if last is not None:
-            cost += hourly * ((snapshot.now - last) // _MICROSECOND)
+            cost += hourly * ((snapshot.now - last) // MICROSECOND)
         last, hourly = snapshot.now, fleet_price(snapshot)
         if plays:
             for play in plays:
@@ -211,6 +210,6 @@ def play_beside(
             plays = [FleetPlay(rule, snapshot) for rule in rules]
     if first is None or last is None:
         raise InvalidInputError("has no snapshot", subject="period")
-    cost += hourly * ((until - last) // _MICROSECOND)
-    period = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // (_HOUR // _MICROSECOND))
+    cost += hourly * ((until - last) // MICROSECOND)
+    period = RecordedPeriod(since=first, until=until, snapshots=count, cost=cost // MICROSECONDS_PER_HOUR)
     return period, tuple(play.finish(until) for play in plays)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timedelta
 from statistics import median_low
-from typing import Final
 
 import msgspec
 
@@ -17,9 +16,7 @@ from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
-
-_MICROSECOND: Final = timedelta(microseconds=1)
-_HOUR: Final = timedelta(hours=1)
+from core.model.values.duration import HOUR, MICROSECOND, MICROSECONDS_PER_HOUR
 
 
 class RecordedFleetResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +93,8 @@ class RecordedFleet:
         """Return the totals; the last snapshot's fleet lasts until the end of the period."""
         self._charge(until)
         return RecordedFleetResult(
-            cost=self._cost // (_HOUR // _MICROSECOND),
-            hours=self._node_time / _HOUR,
+            cost=self._cost // MICROSECONDS_PER_HOUR,
+            hours=self._node_time / HOUR,
             launched=len(self._seen_claims - self._first_claims),
             evicted=self._left[True],
             displaced=self._left[False],
@@ -112,7 +109,7 @@ class RecordedFleet:
     def _proven(self) -> ProvenMinimum | None:
         if not self._minimum_over:
             return None
-        an_hour = _HOUR // _MICROSECOND
+        an_hour = MICROSECONDS_PER_HOUR
         cost, spent = self._minimum // an_hour, self._minimum_cost // an_hour
         return ProvenMinimum(cost=cost, spent=spent, over=self._minimum_over)
 
@@ -120,11 +117,11 @@ class RecordedFleet:
         if self._last is None:
             return
         span = now - self._last.now
-        self._cost += self._hourly * (span // _MICROSECOND)
+        self._cost += self._hourly * (span // MICROSECOND)
         self._node_time += span * len(self._nodes)
         if self._floor is not None:
-            self._minimum += self._floor * (span // _MICROSECOND)
-            self._minimum_cost += self._hourly * (span // _MICROSECOND)
+            self._minimum += self._floor * (span // MICROSECOND)
+            self._minimum_cost += self._hourly * (span // MICROSECOND)
             self._minimum_over += span
 
     def _note_departures(self, claims: dict[str, NodeClaim], pods: dict[str, Pod]) -> None:

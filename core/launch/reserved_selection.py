@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from core import labels
 from core.catalogue.node_class import CAPACITY_BLOCK
 from core.model.catalogue import Offering, cheapest_first
 from core.model.values.requirements import Requirement
-
-_LABELS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 
 
 def admits_reservation(requirements: Iterable[Requirement], offering: Offering) -> bool:
@@ -18,7 +15,7 @@ def admits_reservation(requirements: Iterable[Requirement], offering: Offering) 
     if not offering.reservation_id:
         return True
     own = offering.reservation_labels()
-    asked = (requirement for requirement in requirements if requirement.key in _LABELS)
+    asked = (requirement for requirement in requirements if requirement.key in labels.RESERVATION_LABELS)
     return all(r.has(own[r.key]) if r.key in own else r.tolerates_absence for r in asked)
 
 

@@ -112,7 +112,7 @@ def rebuilt(
     capacity = machine.capacity or (node.capacity if node else {})
     if not machine.capacity and node is not None:
         machine = msgspec.structs.replace(machine, capacity=node.capacity, allocatable=node.allocatable)
-    phase = _phase(node)
+    phase = phase_of(node)
     return ClaimRecord(
         name=plan.name,
         plan=plan,
@@ -141,7 +141,8 @@ def with_labels_of(record: ClaimRecord, node: Node) -> ClaimRecord:
     return msgspec.structs.replace(record, plan=plan)
 
 
-def _phase(node: Node | None) -> ClaimPhase:
+def phase_of(node: Node | None) -> ClaimPhase:
+    """Return the phase of a claim whose instance runs, by its node's labels."""
     if node is None or node.labels.get(labels.REGISTERED) != "true":
         return ClaimPhase.LAUNCHED
     return ClaimPhase.INITIALIZED if node.labels.get(labels.INITIALIZED) == "true" else ClaimPhase.REGISTERED

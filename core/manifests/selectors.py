@@ -11,11 +11,10 @@ from core.errors import InvalidInputError
 from core.manifests.wire import object_metadata as wire_common
 from core.model.pod import LabelSelector, NodeSelectorTerm
 from core.model.values.label_syntax import is_label_key, is_label_value, key_fault, shown, value_fault
-from core.model.values.requirements import Requirement, is_integer
+from core.model.values.requirements import INTEGER_OPERATORS, Requirement, is_integer
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
-_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, *_BOUNDS)
+_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, *INTEGER_OPERATORS)
 
 
 def label_selector(written: wire_common.WireLabelSelector | None, *, field: str) -> LabelSelector | None:
@@ -61,7 +60,7 @@ def node_term(written: wire_common.WireNodeSelectorTerm, *, field: str) -> NodeS
         InvalidInputError: If an expression has an unknown operator or lacks its values.
     """
     expressions = written.match_expressions
-    if any(e.operator in _BOUNDS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
+    if any(e.operator in INTEGER_OPERATORS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
     requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
     return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
@@ -82,7 +81,7 @@ def term_fault(term: wire_common.WireNodeSelectorTerm, *, field: str) -> str:
         where = f"{field}.matchExpressions[{i}]"
         if not is_label_key(expression.key):
             return f"{where}.key: {key_fault(expression.key)}"
-        values = () if expression.operator in _BOUNDS else expression.values
+        values = () if expression.operator in INTEGER_OPERATORS else expression.values
         for j, value in enumerate(values):
             if not is_label_value(value):
                 return f"{where}.values[{j}]: {value_fault(value)}"

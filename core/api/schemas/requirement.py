@@ -14,14 +14,13 @@ from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas import fields, label_keys
 from core.api.schemas.base import ApiModel, Rule
+from core.model.values.requirements import INTEGER_OPERATORS
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
 REQUIREMENTS_MAX: Final = 100
 VALUES_MAX: Final = 1500
 """More than there are instance types; the API server limits the cost of its rules."""
 
-_BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
-_BOUND_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
 _KNOWN_VALUES: Final = {
     labels.CAPACITY_TYPE: labels.CAPACITY_TYPES,
@@ -36,8 +35,8 @@ def _in_without_values(entry: JsonObject) -> list[Location]:
 
 def _bound_without_number(entry: JsonObject) -> list[Location]:
     values = entry.get("values", [])
-    is_bound = len(values) == 1 and _WHOLE.match(values[0]) is not None and int(values[0]) <= _BOUND_MAX
-    return [("values",)] if entry["operator"] in _BOUNDS and not is_bound else []
+    is_bound = len(values) == 1 and _WHOLE.match(values[0]) is not None and int(values[0]) <= fields.WHOLE_MAX
+    return [("values",)] if entry["operator"] in INTEGER_OPERATORS and not is_bound else []
 
 
 def _fewer_than_min_values(entry: JsonObject) -> list[Location]:
@@ -100,7 +99,7 @@ _BOUND_IS_NUMBER: Final = Rule(
     ("operator", "values"),
     _bound_without_number,
     "operators Gt, Lt, Gte and Lte need one whole number of zero or more",
-    f"!(self.operator in {list(_BOUNDS)}) || (has(self.values) && self.values.size() == 1"
+    f"!(self.operator in {list(INTEGER_OPERATORS)}) || (has(self.values) && self.values.size() == 1"
     " && self.values[0].matches('^[0-9]+$') && int(self.values[0]) >= 0)",
 )
 _ENOUGH_VALUES: Final = Rule(

@@ -32,6 +32,10 @@ class Remembered(DocumentedCode):
     NODE_CLASS = ("NodeClass", "The EC2NodeClass.")
 
 
+OF_CAPACITY: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
+"""Scopes of refusals for which another offering may succeed."""
+
+
 class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
     """The meaning of one code, or of every code with a prefix.
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from core.launch.denials.codes import Remembered, rule_of
+from core.launch.denials.codes import OF_CAPACITY, rule_of
 from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
 from core.launch.denials.ec2_message import encoded_part, shortened
 
@@ -21,7 +21,6 @@ DRY_RUN: Final = "DryRunOperation"
 MESSAGE_MAX: Final = 2000
 """The most characters of EC2's message that are stored; the longest are encoded authorization failures."""
 
-_OF_CAPACITY: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 _UNAUTHORIZED: Final = ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
 _DOUBLINGS_MAX: Final = 10
 
@@ -75,7 +74,7 @@ class LaunchValidation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 def concerns_the_class(code: str) -> bool:
     """Whether an answer with this code means that the class cannot be launched, not that capacity is missing just now."""
-    return code != DRY_RUN and rule_of(code).remembered not in _OF_CAPACITY
+    return code != DRY_RUN and rule_of(code).remembered not in OF_CAPACITY
 
 
 def next_validation(

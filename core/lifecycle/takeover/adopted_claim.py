@@ -9,6 +9,7 @@ import msgspec
 
 from core import labels
 from core.labels import HASH_VERSION
+from core.lifecycle.rebuilding import phase_of
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, Moments
 from core.model import node_claim as conditions
 from core.model.node import Node
@@ -62,7 +63,7 @@ def adopted(claim: NodeClaim, plan: PlannedClaim, machine: Machine, node: Node |
     """
     capacity = claim.capacity or machine.capacity or (node.capacity if node else {})
     allocatable = claim.allocatable or machine.allocatable or (node.allocatable if node else {})
-    phase = _phase(node)
+    phase = phase_of(node)
     created = claim.created_at or now
     reached = {kind: found.changed_at for kind, found in claim.conditions.items() if found.status == "True"}
     launched_at = reached.get(conditions.LAUNCHED) or created
@@ -84,12 +85,6 @@ def adopted(claim: NodeClaim, plan: PlannedClaim, machine: Machine, node: Node |
         moments=Moments(launched_at=launched_at, seen_at=reached.get(conditions.REGISTERED), opened_at=initialized_at),
         is_bound=phase is not ClaimPhase.LAUNCHED,
     )
-
-
-def _phase(node: Node | None) -> ClaimPhase:
-    if node is None or node.labels.get(labels.REGISTERED) != "true":
-        return ClaimPhase.LAUNCHED
-    return ClaimPhase.INITIALIZED if node.labels.get(labels.INITIALIZED) == "true" else ClaimPhase.REGISTERED
 
 
 def _hashes(claim: NodeClaim, pool: NodePool, node_class: NodeClass) -> dict[str, str]:

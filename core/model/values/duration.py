@@ -5,6 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+MICROSECOND: Final = timedelta(microseconds=1)
+HOUR: Final = timedelta(hours=1)
+MICROSECONDS_PER_HOUR: Final = HOUR // MICROSECOND
+"""Prices are per hour; spans are counted in whole microseconds, so that costs stay integers."""
+
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _SECONDS_MAX: Final = 2**63 / 1e9
 """Go counts nanoseconds in 64 bits, some 292 years; a moment that far in the future can still be written."""

@@ -18,7 +18,7 @@ from core.errors import InvalidInputError
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
 """No longer than a label's value may be: Python refuses to parse numbers of thousands of digits."""
-_INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
+INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
 
 
 class Requirement(msgspec.Struct, frozen=True, order=True):
@@ -53,7 +53,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
             return cls(key, True, min_values=min_values)
         if operator == "DoesNotExist":
             return cls(key, False, min_values=min_values)
-        if operator in _INTEGER_OPERATORS:
+        if operator in INTEGER_OPERATORS:
             bound = _bound(key, operator, ordered)
             if operator in ("Gt", "Gte"):
                 return cls(key, gte=bound + (operator == "Gt"), min_values=min_values)

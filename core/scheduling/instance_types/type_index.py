@@ -21,10 +21,9 @@ OfferingLabels = tuple[str, ...]
 """Values of the labels that a node gets from its offering, in the order of `OFFERING_KEYS`; empty for a label that it does not
 get."""
 
-RESERVATION_KEYS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 """Labels that a node gets from its reservation."""
 
-OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, *RESERVATION_KEYS)
+OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, *labels.RESERVATION_LABELS)
 """Labels that a node gets from its offering."""
 
 LISTS_REMEMBERED: Final = 16
@@ -83,7 +82,7 @@ def offering_labels(offering: Offering) -> OfferingLabels:
     if not offering.reservation_id:
         return (offering.zone, offering.capacity_type, "", "", "")
     own = offering.reservation_labels()
-    return (offering.zone, offering.capacity_type, *(own.get(key, "") for key in RESERVATION_KEYS))
+    return (offering.zone, offering.capacity_type, *(own.get(key, "") for key in labels.RESERVATION_LABELS))
 
 
 def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:

@@ -11,6 +11,7 @@ from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas.base import Rule
 from core.api.schemas.kubelet.fields import KubeletFields
+from core.catalogue.kubelet import RESERVABLE
 from core.errors import InvalidInputError
 from core.model.values import quantity
 from core.model.values.duration import parse_duration
@@ -23,7 +24,6 @@ EVICTION_SIGNALS: Final = (
     "imagefs.inodesFree",
     "pid.available",
 )
-RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 _UNIVERSAL: Final = (
     "clusterDNS",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
-from core.launch.denials.codes import Remembered, rule_of
+from core.launch.denials.codes import OF_CAPACITY, Remembered, rule_of
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.errors import meaning_of
 from lambdas.ports import (
@@ -20,9 +20,6 @@ from lambdas.ports import (
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _SILENCE: Final = "UnfulfillableCapacity"
 """The assumed code of an answer with neither instances nor errors (Karpenter)."""
-
-_ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
-"""Codes of refusals for which another offering may succeed."""
 
 _REASONS: Final = (
     ("ServiceLinkedRoleCreationNotPermitted", "SpotServiceLinkedRoleMissing"),
@@ -86,7 +83,7 @@ def failure(
 
 def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
     """Return the error for these refusals: no capacity if other offerings may succeed, else a denial."""
-    may_go_elsewhere = any(rule_of(found.code).remembered in _ELSEWHERE for found in refused)
+    may_go_elsewhere = any(rule_of(found.code).remembered in OF_CAPACITY for found in refused)
     return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -18,8 +17,6 @@ from lambdas.controllers.sweeps.sweep import ReconcileRound, Sweep
 from lambdas.observation.observer import Observer
 from lambdas.ports import Instance, JsonObject, Kubernetes
 from lambdas.store import ClaimStore
-
-_OF_RESERVATIONS: Final = (labels.RESERVATION_ID, labels.RESERVATION_TYPE, labels.RESERVATION_INTERRUPTIBLE)
 
 
 class DemotedInstances(Sweep):
@@ -57,7 +54,7 @@ class DemotedInstances(Sweep):
         if record.machine is None:
             return
         if record.node_name:
-            dropped: JsonObject = dict.fromkeys(_OF_RESERVATIONS)
+            dropped: JsonObject = dict.fromkeys(labels.RESERVATION_LABELS)
             body = {"metadata": {"labels": {**dropped, labels.CAPACITY_TYPE: labels.ON_DEMAND}}}
             tolerate_gone(partial(self._kubernetes.patch, kinds.NODES, record.node_name, body))
         machine = self._on_demand(record.machine, instance, record.plan.node_class.name, round_)
@@ -67,7 +64,7 @@ class DemotedInstances(Sweep):
         node_class = round_.view.node_classes.get(class_name)
         market = self._observer.open_market.catalogue([node_class] if node_class else [], round_.clock.now())
         types = (found for found in market.types_for(class_name) if found.name == instance.instance_type)
-        kept = {key: value for key, value in machine.labels.items() if key not in _OF_RESERVATIONS}
+        kept = {key: value for key, value in machine.labels.items() if key not in labels.RESERVATION_LABELS}
         return msgspec.structs.replace(
             machine,
             offering=offering_of(instance, next(types, None)),
