@@ -30,7 +30,7 @@ class OfferedItem(msgspec.Struct, frozen=True):
 
 
 def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSettings) -> int:
-    """Nano-dollars per hour that no machines for these items undercut: the better of two arguments.
+    """Return a lower bound on the nano-dollars per hour of machines for these items: the better of two bounds.
 
     Some machine holds the most demanding pod, so the machines cost at least what the cheapest such machine does. And if every
     machine's price is spread over its resources by fixed weights w, a pod takes at least
@@ -46,7 +46,7 @@ def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSett
 
 
 def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -> list[int]:
-    """For each weighting, the least that the pod takes of any offer's price, rounded down."""
+    """Return for each weighting the smallest part of an offer's price that the pod takes, rounded down."""
     weightings = _weightings(len(requests), steps)
     least: list[int] = []
     for price, capacity in offers:
@@ -59,7 +59,7 @@ def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -
 
 
 def _weightings(resources: int, steps: int) -> list[tuple[int, ...]]:
-    """Weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
+    """Return weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
     found = []
     for one in range(resources):
         found.append(_weights(resources, {one: steps}))

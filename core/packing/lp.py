@@ -93,8 +93,7 @@ class LinearProgram:
         Args:
             rows: Its constraints.
             columns: Its variables; without any, `add_columns` adds them.
-            presolve: Whether HiGHS simplifies the program first. It discards the basis, so programs that are solved again and
-                again go without.
+            presolve: Whether HiGHS simplifies the program first. It discards the basis: leave it out of repeated solving.
             integer: With limits, every variable is integral.
         """
         columns = LpColumns.dense(np.zeros(0), np.zeros((0, 0))) if columns is None else columns
@@ -136,7 +135,7 @@ class LinearProgram:
         self._solver.changeColsBounds(len(index), index, np.zeros(len(upper)), upper)
 
     def solve(self) -> None:
-        """Solve to the end: a time limit within would let the clock decide the result, also under a bound on steps."""
+        """Solve to optimality. With a time limit the clock would decide the result, even where steps are bounded."""
         self._solver.run()
 
     def column_values(self) -> Floats:
@@ -144,11 +143,11 @@ class LinearProgram:
         return np.array(self._solver.getSolution().col_value)
 
     def row_duals(self) -> Floats:
-        """[row], by how much the optimum rises for each unit that the row's binding bound rises."""
+        """[row], the rise of the optimum per unit by which the row's binding bound rises."""
         return np.array(self._solver.getSolution().row_dual)
 
     def integer_bound(self) -> float:
-        """What no integral solution undercuts; of a program with integer limits only."""
+        """A lower bound on the cost of every integral solution; only for programs with integer limits."""
         return float(self._solver.getInfo().mip_dual_bound)
 
 

@@ -27,7 +27,7 @@ class OptimizedPacking(msgspec.Struct, frozen=True, eq=False):
         packing: The packing.
         lower_bound: Nano-dollars per hour.
         known: Packings of the reduced problem whose loads column generation begins with; none where it is not worth its time.
-        loads: [load, item], what column generation found that machines may hold; none where it did not run.
+        loads: [load, item], the loads that column generation found; none where it did not run.
     """
 
     packing: Packing
@@ -51,12 +51,12 @@ def improve(
     Args:
         ready: The problem.
         incumbent: A packing of it.
-        seed: Of what is drawn.
-        budget: What may be spent.
+        seed: The seed of random draws.
+        budget: The steps and the time that may be spent.
         settings: When to stop.
-        known: Of an earlier search of the problem: with them the fluid solution is not rounded again.
-        loads: [load, item], what machines of a similar problem hold: column generation begins with them, and not by rounding
-            over two types.
+        known: Packings from an earlier search of the problem; with them the fluid solution is not rounded again.
+        loads: [load, item], the loads of a similar problem; column generation begins with them instead of rounding over two
+            types.
     """
     return _Stages(ready, seed, budget, settings).run(incumbent, known, _no_loads(ready) if loads is None else loads)
 
@@ -70,7 +70,7 @@ def round_only(
     settings: SearchSettings,
     pairs: bool = True,
 ) -> OptimizedPacking:
-    """As `improve`, but only the rounding, which takes a fraction of a second; without `pairs` not over two types at a time."""
+    """Round only, which takes a fraction of a second; without `pairs`, not over two types at a time."""
     return _Stages(ready, seed, budget, settings).rounded(incumbent, pairs=pairs)
 
 

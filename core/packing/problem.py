@@ -73,7 +73,7 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         return cls(requests, counts, capacity, prices, allowed, fit)
 
     def cheapest_type(self, load: Ints) -> MachineTypeIndex:
-        """The cheapest type that holds `load` ([item]), ties to the lower index; `NO_TYPE` where none does."""
+        """Return the cheapest type that holds `load` ([item]), ties to the lower index; `NO_TYPE` if none does."""
         present = np.flatnonzero(load)
         holds = (self.capacity >= load @ self.requests).all(axis=1) & self.allowed[present].all(axis=0)
         fitting = np.flatnonzero(holds)
@@ -91,12 +91,12 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         return np.where(holds.any(axis=1), found, NO_TYPE)
 
     def is_capped(self) -> Bools:
-        """[item], whether a machine somewhere gets fewer of its pods than it has capacity for."""
+        """[item], whether a cap keeps its pods off some machine that has capacity for them."""
         fits_fewer: Bools = (self.fit > 0) & (self.fit < _fit(self.requests, self.capacity))
         return np.array(fits_fewer.any(axis=1))
 
     def undominated(self) -> Ints:
-        """Types worth buying: some item fits, and no other type costs no more, offers no less and takes no fewer items."""
+        """Return the types worth buying: some item fits, and no type that costs no more offers as much to the same items."""
         fits = self.fit > 0
         # Types with the same column of `fits` share a pattern, so "takes no fewer items" is compared once per pair of
         # patterns, on packed bits: pattern a covers b where a AND b = b.
@@ -114,7 +114,7 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         return np.flatnonzero(fits.any(axis=0) & ~beats.any(axis=0))
 
     def restricted(self, types: Ints) -> PackingProblem:
-        """The same items with these types only, numbered in the order given."""
+        """Return the problem with these types only, numbered in the given order."""
         return PackingProblem(
             self.requests,
             self.counts,
@@ -125,12 +125,12 @@ class PackingProblem(msgspec.Struct, frozen=True, eq=False):
         )
 
     def with_capacity(self, types: Ints, capacity: Ints) -> PackingProblem:
-        """The same items with these types only, each with the capacity given, which is at most its own."""
+        """Return the problem with these types only, each with the given capacity, which is at most its own."""
         fit = np.minimum(self.fit[:, types], _fit(self.requests, capacity))
         return PackingProblem(self.requests, self.counts, capacity, self.prices[types], self.allowed[:, types], fit)
 
     def of_items(self, items: Ints, counts: Ints) -> PackingProblem:
-        """The same types with these items only, and so many pods of each."""
+        """Return the problem with these items only, and this many pods of each."""
         return PackingProblem(
             self.requests[items], counts, self.capacity, self.prices, self.allowed[items], self.fit[items]
         )
@@ -163,14 +163,14 @@ class Packing(msgspec.Struct, frozen=True, eq=False):
 
 
 def joined(parts: list[Packing], *, items: int) -> Packing:
-    """Several packings of the same `items` items as one."""
+    """Return several packings of the same `items` items as one."""
     if not parts:
         return Packing(np.zeros(0, dtype=np.int64), np.zeros((0, items), dtype=np.int64))
     return Packing(np.concatenate([p.types for p in parts]), np.concatenate([p.loads for p in parts]))
 
 
 def right_sized(problem: PackingProblem, packing: Packing) -> Packing:
-    """The same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
+    """Return the same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
     numbers: dict[bytes, int] = {}
     number = [numbers.setdefault(load.tobytes(), len(numbers)) for load in packing.loads]
     first = np.unique(np.array(number, dtype=np.int64), return_index=True)[1]
@@ -183,8 +183,8 @@ def largest_first(requests: Ints, capacity: Ints) -> Ints:
     return np.argsort(-share, kind="stable")
 
 
-def dealt(amount: int, places: Ints) -> Ints:
-    """[place], `amount` pods dealt to places with room for so many each, in order: the first ones are filled."""
+def distributed(amount: int, places: Ints) -> Ints:
+    """Return [place], how many of `amount` pods go to each place with room for so many; the first ones are filled."""
     # filled(k) = min(places[0] + … + places[k], amount) pods sit in the first k + 1 places; its differences are the shares.
     filled = np.minimum(np.cumsum(places), amount)
     filled[1:] -= filled[:-1].copy()

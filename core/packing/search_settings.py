@@ -120,7 +120,7 @@ class CoverExchangeSettings(msgspec.Struct, frozen=True):
     draws_per_set_tried: int = 4
     # How much more capacity than requested a set must offer, drawn each time: with less, filling fails more often.
     capacity_slacks_relative: tuple[float, ...] = (0.0, 0.002, 0.005, 0.01, 0.02)
-    # Portions for each machine in which an item's pods are dealt.
+    # Portions for each machine in which an item's pods are distributed.
     portions_per_machine: int = 3
 
 
@@ -287,8 +287,8 @@ class RepackSettings(msgspec.Struct, frozen=True):
     hostname_machines_divisor: int = 4
     # Of pods that obey groups with members that do not, a machine gets the number of such groups over the first number, at
     # least the second: enough pods remain for it that none of these groups counts.
-    entangled_groups_divisor: int = 3
-    entangled_per_machine_min: int = 2
+    interdependent_groups_divisor: int = 3
+    interdependent_per_machine_min: int = 2
     # What an even mix of items in every zone may cost over the best one, which rounds worse: few pods of each item in a zone.
     even_zones_cost_relative_max: float = 2e-3
     # Corrections that give every zone the same mix of resources: each is exact unless a zone would get less than nothing.

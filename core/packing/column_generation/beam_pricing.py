@@ -1,8 +1,8 @@
-"""The pricing problem by beam search: many partial loads side by side, decided item by item, the doubtful items last.
+"""Solves the pricing problem by beam search over partial loads, decided item by item, uncertain items last.
 
-A pod with more value than the shadow price of what it requests belongs on a machine, one with less does not, and every decision
-against that loses the difference. The bound of a partial load is what its type's load may be worth at most, less these losses;
-when all items are decided, it is the load's value and the price of the capacity that stays empty.
+A pod worth more than the shadow price of its requests belongs on a machine, and one worth less does not; each decision against
+this loses the difference. The bound of a partial load is the most that a load of its type may be worth, less these losses. Once
+all items are decided, it is the load's value plus the price of the capacity that stays empty.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BeamPricing:
             demand: [item], pods to take from.
             item_values: [item], what a pod is worth.
             resource_prices: [type, resource], shadow prices under these values.
-            value_per_price_min: Value over price that a column must exceed.
+            value_per_price_min: The ratio of value to price that a column must exceed.
             settings: How wide the search is.
         """
         self._settings = settings
@@ -53,7 +53,7 @@ class BeamPricing:
             problem, pods_max=self._pods_max, item_values=item_values, resource_prices=resource_prices
         )
         self._searched = _highest(bound / self._value_min, bound > self._value_min, settings.types_max)
-        self._order, self._decisions = _doubtful_last(
+        self._order, self._decisions = _uncertain_last(
             surplus=self._surplus, pods_max=self._pods_max, slack=bound - self._value_min
         )
         self._type = self._searched
@@ -62,7 +62,7 @@ class BeamPricing:
         self._trail: list[tuple[Ints, Ints, Floats]] = []
 
     def columns(self) -> Columns:
-        """The best loads of each type that have more value than their machine's price."""
+        """Return the best loads of each type that are worth more than their machine's price."""
         for rank in range(int(self._decisions[self._searched].max(initial=0))):
             self._decide(rank)
         value = self._value()
@@ -74,7 +74,7 @@ class BeamPricing:
 
     def _decide(self, rank: int) -> None:
         """Branch every partial load over amounts of its next item, and keep the ones with the highest bounds."""
-        # Of the item at this rank at most `holds` pods still fit. With a positive surplus all of them should be taken, and the
+        # At most `holds` pods of the item at this rank still fit. With a positive surplus all of them should be taken, and the
         # amounts tried are holds, holds - 1, …; with a negative one none should, and they are 0, 1, …. Against the pods_max
         # that the bound counts on, an amount loses surplus (pods_max - amount), or -surplus · amount.
         # item, surplus, pods_max, holds: [state]; amounts, lost, bound: [state, option].
@@ -97,7 +97,7 @@ class BeamPricing:
         self._type, self._left, self._bound = self._type[state], left[kept], bound[state, option]
 
     def _distinct_best(self, *, types: Ints, left: Floats, bound: Floats) -> Ints:
-        """The partial loads of each type with the highest bounds; of those that leave the same capacity only the best."""
+        """Return each type's partial loads with the highest bounds; of those that leave the same capacity, only the best."""
         # A state is identified by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational,
         # different amounts left hardly ever give the same sum, and one number sorts faster than a row of them. Should two
         # collide, one load fewer is searched. types, bound: [state], left: [state, resource].
@@ -130,21 +130,21 @@ class BeamPricing:
 
 
 def _highest(scores: Floats, eligible: Bools, count: int) -> Ints:
-    """The eligible positions with the highest scores, in their own order."""
+    """Return the eligible positions with the highest scores, in their own order."""
     ranked = np.argsort(-np.where(eligible, scores, -np.inf), kind="stable")[: min(count, int(eligible.sum()))]
     return np.sort(ranked)
 
 
-def _doubtful_last(*, surplus: Floats, pods_max: Floats, slack: Floats) -> tuple[Ints, Ints]:
-    """[rank, type], the items that a load may hold, those with the clearest surplus first; and [type] how many there are.
+def _uncertain_last(*, surplus: Floats, pods_max: Floats, slack: Floats) -> tuple[Ints, Ints]:
+    """Return [rank, type], the items that a load may hold, those with the clearest surplus first, and [type], their number.
 
     An item whose first pod loses more than the slack between bound and price ([type]) is in no load with more value than price.
     """
     matters = (pods_max > 0) & (-surplus <= slack)
-    clearness = np.where(matters, np.abs(surplus), -1.0)
-    return np.argsort(-clearness, axis=0, kind="stable"), matters.sum(axis=0)
+    certainty = np.where(matters, np.abs(surplus), -1.0)
+    return np.argsort(-certainty, axis=0, kind="stable"), matters.sum(axis=0)
 
 
 def _position_within(types: Ints) -> Ints:
-    """For a sorted array, the position of each element among its equals."""
+    """Return the position of each element of a sorted array among its equals."""
     return np.arange(len(types)) - np.searchsorted(types, types)

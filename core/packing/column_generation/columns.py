@@ -23,12 +23,12 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, types: list[int], loads: list[Ints], *, items: int) -> Columns:
-        """Columns over so many items; the lists may be empty."""
+        """Return columns over this many items; the lists may be empty."""
         return cls(np.array(types, dtype=np.int64), np.array(loads, dtype=np.int64).reshape(len(loads), items))
 
     @classmethod
     def of_packing(cls, packing: Packing) -> Columns:
-        """The columns that a packing uses; one that it uses several times is repeated."""
+        """Return the columns that a packing uses; one that it uses several times is repeated."""
         return cls(packing.types, packing.loads)
 
     @classmethod
@@ -40,14 +40,14 @@ class Columns(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_single_items(cls, problem: PackingProblem) -> Columns:
-        """For each item the type that holds its pods, and no others, at the least cost for each."""
+        """Return for each item the type that holds only its pods at the least cost for each."""
         # held[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / held[i, t], with held on the diagonal.
         held = np.minimum(problem.fit, problem.counts[:, None])
         types = np.argmin(problem.prices / np.maximum(held, 1e-9), axis=1)
         return cls(types, np.diag(held[np.arange(len(types)), types]))
 
     def keys(self) -> Iterator[tuple[int, bytes]]:
-        """What tells each column from others."""
+        """The identity of each column."""
         for type_index, load in zip(self.types, self.loads, strict=True):
             yield int(type_index), load.tobytes()
 

@@ -1,4 +1,4 @@
-"""Diving: buys whole columns, those that the master problem buys most of first, and solves again for the pods left."""
+"""Dives: buys whole columns, the most bought of the master problem first, and solves again for the remaining pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.packing.problem import (
     Ints,
     Packing,
     PackingProblem,
-    dealt,
+    distributed,
     joined,
     largest_first,
     right_sized,
@@ -44,11 +44,11 @@ class Diving:
         return self._master.loads
 
     def packing(self, known: Sequence[Columns], lower_bound: int) -> Packing:
-        """A packing of all pods, from known columns and new ones; dives repeat while they save.
+        """Return a packing of all pods from known and new columns; dives repeat while they save.
 
         Args:
             known: The first columns.
-            lower_bound: Of the cost of any packing.
+            lower_bound: A lower bound on the cost of every packing.
         """
         for columns in known:
             self._master.add(columns)
@@ -62,7 +62,7 @@ class Diving:
         return again if again.cost(self._problem) < best.cost(self._problem) else best
 
     def is_closed(self, packing: Packing) -> bool:
-        """Whether a packing costs next to no more than the known loads do where machines may be split."""
+        """Whether a packing costs hardly more than the known loads if machines may be split."""
         return packing.cost(self._problem) <= self._cost_done(self._fractional_cost)
 
     def _generate(self, lower_bound: int, *, with_beam: bool) -> bool:
@@ -73,7 +73,7 @@ class Diving:
         return is_new
 
     def _best_dive(self, lower_bound: int) -> Packing:
-        """The best of several dives; they end where none saves, or the best costs next to no more than the master problem's."""
+        """Return the best of several dives; they end once none saves or the best costs hardly more than the master problem."""
         settings = self._settings.diving
         shares, best, idle, dives = settings.bought_shares_min, self._dive(settings.bought_shares_min[0]), 0, 1
         cost_done = self._cost_done(max(lower_bound, self._fractional_cost))
@@ -87,11 +87,11 @@ class Diving:
         return lower_bound * (1 + self._settings.diving.stop_gap_relative)
 
     def _dive(self, bought_share_min: float) -> Packing:
-        """One dive. Its loads become columns: those for the last pods make the next solution and the next dive better."""
+        """Dive once. The loads become columns: those for the last pods improve the next solution and the next dive."""
         demand, parts = self._problem.counts.copy(), list[Packing]()
         while demand.any():
-            # Once the steps are spent no columns are made, but what the program buys is better than packing by value, and
-            # takes less time.
+            # Without steps left no columns are generated: what the program buys is better than packing by value and takes
+            # less time.
             may_price = self._budget.step(ignore_time=not parts)
             if not may_price and self._budget.time_is_over:
                 item_values = self._master.solved(self._problem.counts).item_values
@@ -130,7 +130,7 @@ class Diving:
         return solution
 
     def _whole(self, solution: MasterSolution, demand: Ints, bought_share_min: float) -> Packing:
-        """What the solution buys whole; where that is a smaller share of the machines, also the largest parts of machines."""
+        """Return what the solution buys whole, and the largest parts of machines where that is too small a share of them."""
         # times = ⌊machines⌋, and one more of the columns with the largest machines - times while Σ times is below the share.
         tolerance = self._settings.diving.integrality_tolerance
         times = np.floor(solution.machines + tolerance).astype(np.int64)
@@ -158,6 +158,6 @@ def _top_up(problem: PackingProblem, types: Ints, loads: Ints, *, left: Ints) ->
         held = problem.fit[item, types] - loads[:, item]
         if requested.size:
             held = np.minimum(held, (free[:, requested] // requests[requested]).min(axis=1))
-        amounts = dealt(left[item], np.maximum(held, 0))
+        amounts = distributed(left[item], np.maximum(held, 0))
         loads[:, item] += amounts
         free -= amounts[:, None] * requests

@@ -1,7 +1,7 @@
-"""A lower bound from whole loads, for where machines hold so few pods that the fluid relaxation is weak.
+"""A lower bound from whole loads, for machines that hold so few pods that the fluid relaxation is weak.
 
-Weak duality of the master problem: whatever pods are taken to be worth, the value of all pods over the largest value / price of
-any load is no more than what any packing costs. The item values come from column generation; the value of a type's best load is
+By weak duality of the master problem, for any values of pods the value of all pods divided by the largest value / price of any
+load is at most the cost of every packing. The item values come from column generation; the value of a type's best load is
 bounded by a linear program first and, for the types that decide, by the exact knapsack.
 """
 
@@ -27,14 +27,14 @@ def dual_bound(
     budget: SearchBudget,
     settings: SearchSettings,
 ) -> int:
-    """Nano-dollars per hour that no packing undercuts; at least `lower_bound`, which is one already.
+    """Return a lower bound on the nano-dollars per hour of every packing; at least `lower_bound`, a known one.
 
     Args:
         problem: The pods and all types that might hold them.
         known: A good packing: its loads are the first columns.
         lower_bound: The fluid relaxation's.
-        generator: For pricing.
-        budget: What is left of the search's.
+        generator: Draws the noise of pricing.
+        budget: The rest of the search's budget.
         settings: When to stop.
     """
     generation = ColumnGeneration(problem, generator, settings)

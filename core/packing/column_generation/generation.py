@@ -1,6 +1,6 @@
-"""Column generation: solves the master problem and the pricing problem in turn until no column would make it cheaper.
+"""Generates columns: solves the master problem and the pricing problem in turn until no column would lower the cost.
 
-Worth its time where machines hold few pods. There the fluid relaxation loses in its fractions that only two of three pods fit.
+It is worth its time where machines hold few pods: there the fluid relaxation hides that only two of three pods fit.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class ColumnGeneration:
         self.master.add(Columns.of_single_items(problem))
 
     def run(self, lower_bound: int, budget: SearchBudget, *, with_beam: bool = True) -> bool:
-        """Find columns until the master comes near the bound, nothing new turns up, or the budget is spent.
+        """Find columns until the master's cost is near the bound, no new column is found, or the budget is spent.
 
         Args:
             lower_bound: Of the cost of any packing.
             budget: Each round is a step.
-            with_beam: Whether beam search goes on where greedy knapsacks find nothing new: it takes ten times as long.
+            with_beam: Whether beam search continues where greedy knapsacks find nothing new; it takes ten times as long.
 
         Returns:
             Whether any column is new.
@@ -69,7 +69,7 @@ class ColumnGeneration:
         return found_any
 
     def item_values(self, known: Columns, lower_bound: int, budget: SearchBudget) -> Floats:
-        """[item], dual prices of the master problem with these columns and those that they lead to."""
+        """Return [item], dual prices of the master problem with these columns and those that pricing adds."""
         self.master.add(known)
         self.run(lower_bound, budget)
         return self.master.solved(self._problem.counts).item_values

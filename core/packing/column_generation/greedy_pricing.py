@@ -1,4 +1,4 @@
-"""The pricing problem by greedy knapsacks: columns with more value than price, which the master problem lacks."""
+"""Solves the pricing problem by greedy knapsacks: finds columns worth more than their price that the master problem lacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def greedy_columns(
     generator: np.random.Generator,
     settings: GreedyPricingSettings,
 ) -> Columns:
-    """Columns of negative reduced cost that greedy knapsacks find, for each type and noise on its resource prices.
+    """Return columns of negative reduced cost that greedy knapsacks find, for each type and noise on its resource prices.
 
     Args:
         problem: The types of machine.

@@ -1,4 +1,4 @@
-"""The restricted master problem: how often to buy each known column so that every pod has a place, at the least cost."""
+"""The restricted master problem: how often each known column is bought so that every pod has a place at the least cost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MasterProblem:
         return np.unique(np.array(self._loads, dtype=np.int64), axis=0)
 
     def add(self, columns: Columns) -> int:
-        """Make columns known, and return how many were new."""
+        """Add columns, and return how many were new."""
         new = [i for i, key in enumerate(columns.keys()) if self._is_new(key)]
         if new:
             types, loads = columns.types[new], columns.loads[new]
@@ -67,7 +67,7 @@ class MasterProblem:
         return len(new)
 
     def solved(self, demand: Ints) -> MasterSolution:
-        """The optimum for so many pods of each item; the solver starts from its last basis."""
+        """Return the optimum for this many pods of each item; the solver starts from its last basis."""
         self._program.set_rows(LpRows.at_least(demand.astype(float)))
         self._program.solve()
         amounts = np.maximum(self._program.column_values(), 0)

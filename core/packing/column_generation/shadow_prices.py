@@ -1,4 +1,4 @@
-"""Shadow prices of a machine's resources, for every type by itself: the duals of its knapsack with pods that may be split."""
+"""Shadow prices of a machine's resources, for each type separately: the duals of its knapsack with divisible pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.packing.problem import Floats, Ints, PackingProblem
 
 
 class ShadowPrices:
-    """The fractional knapsacks of all types as one linear program, solved again and again under other item values and demands.
+    """The fractional knapsacks of all types as one linear program, solved repeatedly for other item values and demands.
 
     For every type t: maximise  Σ_i item_values[i] x[i, t]  subject to  Σ_i requests[i, r] x[i, t] ≤ capacity[t, r]  for every
     resource r,  0 ≤ x[i, t] ≤ min(fit[i, t], demand[i]).  Rows are scaled to a capacity of one and values to the type's price.

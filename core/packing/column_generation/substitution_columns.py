@@ -1,4 +1,4 @@
-"""Which items may take another one's places: a place for one pod also takes one that requests no more and may run there too.
+"""Finds which items may take another's places: a place for a pod also holds one that requests no more and may run there.
 
 In the master problem each such pair is a column without cost, a dual-optimal inequality on the prices of the two items.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints, ItemIndex, PackingProblem, dealt
+from core.packing.problem import Bools, Floats, Ints, ItemIndex, PackingProblem, distributed
 
 
 class Substitutions(msgspec.Struct, frozen=True, eq=False):
@@ -24,48 +24,48 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, problem: PackingProblem) -> Substitutions:
-        """The order among a problem's items. One with a cap of its own takes no places: several items' would add up to more."""
+        """Return the order among a problem's items. An item with a cap takes none: places of several would exceed it."""
         # Transitive reduction: a pair (a, c) is left out where some b with a → b → c exists, which is where the square of the
-        # relation, as a matrix product, is positive. may: [giver, taker].
+        # relation, as a matrix product, is positive. may: [source, substitute].
         may = _may_take(problem)
         steps = may.astype(np.float32)
         neighbours = may & ~((steps @ steps) > 0)
         return cls(np.argwhere(neighbours), np.argsort(-may.sum(axis=1), kind="stable"))
 
     def assigned(self, places: Ints, *, flows: Floats, demand: Ints, integrality_tolerance: float) -> Ints:
-        """Give places to pods: no item gets more than it has pods, the rest goes to its substitutes.
+        """Assign places to pods: an item gets at most as many as it has pods, and its substitutes get the rest.
 
         Args:
             places: [machine, item], changed in place and returned; a place that nobody takes is left out.
             flows: [substitution], how many places the linear program passes on.
             demand: [item], pods that need a place.
-            integrality_tolerance: Below it, a flow is none.
+            integrality_tolerance: Smaller flows count as none.
         """
         held = places.sum(axis=0)
         passed_on = np.flatnonzero(flows > integrality_tolerance)
         passed_on = passed_on[np.argsort(-flows[passed_on], kind="stable")]
-        for giver in self.order:
-            excess = int(held[giver] - demand[giver])
+        for source in self.order:
+            excess = int(held[source] - demand[source])
             if excess <= 0:
                 continue
-            for pair in passed_on[self.pairs[passed_on, 0] == giver]:
+            for pair in passed_on[self.pairs[passed_on, 0] == source]:
                 if excess <= 0:
                     break
-                taker = self.pairs[pair, 1]
+                substitute = self.pairs[pair, 1]
                 amount = min(excess, int(np.ceil(flows[pair] - integrality_tolerance)))
-                machines, amounts = _removed(places, ItemIndex(int(giver)), amount)
-                places[machines, taker] += amounts
-                held[taker] += amount
+                machines, amounts = _removed(places, ItemIndex(int(source)), amount)
+                places[machines, substitute] += amounts
+                held[substitute] += amount
                 excess -= amount
             if excess > 0:
-                _removed(places, ItemIndex(int(giver)), excess)
+                _removed(places, ItemIndex(int(source)), excess)
         return places
 
 
 def _may_take(problem: PackingProblem) -> Bools:
-    """[giver, taker], whether the taker's pods may have the giver's places; of equal items the later takes from the earlier."""
-    # A taker must fit every type that the giver fits: Σ_t fits[giver, t] (1 - fits[taker, t]) = 0, a matrix product in
-    # float32, exact for fewer than 2^24 types. It must request no more of any resource, and have no cap of its own.
+    """[source, substitute], whether its pods may have the source's places; the later of equal items substitutes."""
+    # A substitute must fit every type that the source fits: Σ_t fits[source, t] (1 - fits[substitute, t]) = 0, a matrix
+    # product in float32, exact for fewer than 2^24 types. It must request no more of any resource, and have no cap.
     fits = problem.fit > 0
     may: Bools = fits.astype(np.float32) @ (~fits).T.astype(np.float32) == 0
     may &= ~problem.is_capped()
@@ -77,9 +77,9 @@ def _may_take(problem: PackingProblem) -> Bools:
 
 
 def _removed(places: Ints, item: ItemIndex, amount: int) -> tuple[Ints, Ints]:
-    """Take so many places of an item away, from the last machines; returns which machines, and how many from each."""
+    """Remove this many places of an item from the last machines; return the machines and how many were removed from each."""
     machines = np.flatnonzero(places[:, item])[::-1]
-    amounts = dealt(amount, places[machines, item])
+    amounts = distributed(amount, places[machines, item])
     touched = amounts > 0
     places[machines[touched], item] -= amounts[touched]
     return machines[touched], amounts[touched]

@@ -1,4 +1,4 @@
-"""Swaps a few machines for a cheaper set of types that covers their demand, if their pods can be fitted in."""
+"""Replaces a few machines by a cheaper set of types that covers their demand, if their pods fit into it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def exchanged(
     generator: np.random.Generator,
     settings: CoverExchangeSettings,
 ) -> Packing | None:
-    """A packing of `demand` on about so many machines that costs less than `price_max`, None where none was found."""
+    """Return a packing of `demand` on about this many machines that costs less than `price_max`; None if none is found."""
     sets = _cheaper_sets(
         problem, demand, price_max=price_max, machines=machines, generator=generator, settings=settings
     )
@@ -30,10 +30,10 @@ def exchanged(
 
 
 def fitted(problem: PackingProblem, *, types: Ints, demand: Ints, portions_per_machine: int) -> Ints | None:
-    """[machine, item], loads of machines of these types ([machine]) that hold all of `demand` ([item]), or None.
+    """Return [machine, item], loads of machines of these types ([machine]) that hold all of `demand` ([item]), or None.
 
-    Large pods first, each portion to the machine whose free capacity is most like the pod, so that all resources run out
-    together.
+    Large pods come first, and each portion goes to the machine whose free capacity is most like the pod, so that all resources
+    run out together.
     """
     # In shares of the total request of each resource, the likeness of a machine's free vector to the pod's request vector is
     # free · pod / |free|, the cosine up to the constant |pod|; machines where no pod fits get -1.
@@ -71,7 +71,7 @@ def _cheaper_sets(
     generator: np.random.Generator,
     settings: CoverExchangeSettings,
 ) -> list[Ints]:
-    """Sets of types ([machine]) that cost less and offer enough of every resource in sum, the cheapest first."""
+    """Yield sets of types ([machine]) that cost less and together offer enough of every resource, the cheapest first."""
     # All types of a set but the last are drawn at random; the last is the cheapest that offers what is still lacking:
     # rest = demand · requests · (1 + slack) - Σ capacity of those drawn. drawn: [set, machines - 1], rest: [set, resource].
     slacks = settings.capacity_slacks_relative
@@ -89,7 +89,7 @@ def _cheaper_sets(
 
 
 def _cheapest_covering(problem: PackingProblem, rest: Floats) -> Ints:
-    """[set], for each remainder ([set, resource]) the cheapest type with the capacity for it, -1 where there is none."""
+    """Return [set], the cheapest type with capacity for each remainder ([set, resource]), -1 if there is none."""
     covers: Bools = np.all(problem.capacity[None, :, :] >= rest[:, None, :], axis=2)
     priced = np.where(covers, problem.prices[None, :], np.iinfo(np.int64).max)
     found: Ints = priced.argmin(axis=1)

@@ -1,4 +1,4 @@
-"""Guided rounding: the fluid solution in whole machines. Machines of one type get nearly equal loads, so its mix is kept."""
+"""Rounds the fluid solution to whole machines. Machines of one type get nearly equal loads, which keeps its mix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from core.packing.problem import (
     MachineTypeIndex,
     Packing,
     PackingProblem,
-    dealt,
+    distributed,
     joined,
     largest_first,
     right_sized,
@@ -52,7 +52,7 @@ class _EqualMachines:
 
 
 def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
-    """How many machines of each type to leave out of the fluid solution rounded up: none first, then more and more.
+    """Yield how many machines of each type to leave out of the fluid solution rounded up: none first, then more.
 
     Rounding leaves gaps, and a machine that would be filled by a tenth is better replaced by a smaller one.
     """
@@ -108,13 +108,13 @@ def guided_rounding(
 
 
 def _support(fluid: FluidSolution, settings: RoundingSettings) -> Ints:
-    """Types of which the fluid solution buys enough to guide by."""
+    """Return the types of which the fluid solution buys enough to guide rounding."""
     found: Ints = np.flatnonzero(fluid.machines > settings.support_machines_min)
     return found
 
 
 def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSettings) -> tuple[Ints, Ints]:
-    """Fluid amounts ([item, type]) in whole pods, the largest remainders rounded up; and [item], how many are left over."""
+    """Return fluid amounts ([item, type]) in whole pods, largest remainders rounded up, and [item], the pods left over."""
     # Largest-remainder method: shares = ⌊pods⌋, then one more each for the largest pods - ⌊pods⌋ of an item while any of its
     # counts are left. Items without value may be covered more than once by the program: their amounts are scaled down first.
     covered = np.maximum(pods.sum(axis=1), 1e-9)
@@ -158,7 +158,7 @@ def _spread_evenly(
 def _most_alike(
     problem: PackingProblem, row: _EqualMachines, item: ItemIndex, machines: Ints, settings: RoundingSettings
 ) -> Ints:
-    """The machines by how alike their free capacity and the pod's requests are, the most alike first."""
+    """Return the machines in the order of the likeness of their free capacity to the pod's requests, the most alike first."""
     # In shares of the type's capacity: free · request / |free| + weight · max(free), the cosine up to a constant plus a bonus
     # for machines with much of some resource left. free: [machine, resource], share: [resource].
     capacity = np.maximum(problem.capacity[row.type_index], 1)
@@ -169,19 +169,19 @@ def _most_alike(
 
 
 def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints) -> None:
-    """Put pods that are left over into whatever capacity there is, large ones first; `left` is reduced in place."""
+    """Put the remaining pods into any capacity, large ones first; `left` is reduced in place."""
     for number in largest_first(problem.requests, problem.capacity.max(axis=0)):
         item = ItemIndex(int(number))
         for row in filled:
             if not left[item]:
                 break
-            amounts = dealt(left[item], np.maximum(row.room(problem, item), 0))
+            amounts = distributed(left[item], np.maximum(row.room(problem, item), 0))
             machines = np.flatnonzero(amounts)
             row.add(problem, item, machines=machines, amounts=amounts[machines])
             left[item] -= int(amounts.sum())
 
 
 def _bought(problem: PackingProblem, row: _EqualMachines) -> Packing:
-    """The row's loads, each on the cheapest type that holds it; empty machines are not bought."""
+    """Return the row's loads, each on the cheapest type that holds it; empty machines are not bought."""
     loads = row.loads[row.loads.any(axis=1)]
     return right_sized(problem, Packing(np.full(len(loads), row.type_index), loads))

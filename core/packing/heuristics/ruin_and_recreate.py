@@ -1,4 +1,4 @@
-"""Large-neighbourhood search: takes some machines away, packs their pods again and keeps what costs no more."""
+"""Large-neighbourhood search: removes some machines, packs their pods again and keeps the result if it costs no more."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RuinAndRecreate:
         self._promising = problem.restricted(promising_types(problem, fluid, self._settings.promising_types))
 
     def improved(self, packing: Packing) -> Packing:
-        """The best packing found from this one; one of equal cost replaces it, so that the search leaves plateaus."""
+        """Return the best packing found from this one; one of equal cost replaces it, so that the search leaves plateaus."""
         cost = packing.cost(self._problem)
         is_small = len(self._problem.counts) <= self._settings.value_packing_items_max
         exchange_share = self._settings.exchange_share if is_small else 1.0
@@ -57,7 +57,7 @@ class RuinAndRecreate:
         return packing
 
     def _ruined(self, packing: Packing, *, exchanges: bool) -> Ints:
-        """Machines to take away: those with the least value for their price, under noise, or any at random."""
+        """Return machines to remove: those with the least value for their price, under noise, or random ones."""
         settings, machines = self._settings, len(packing.types)
         limit = settings.exchange_machines_max if exchanges else settings.ruin_machines_max
         most = min(machines, max(settings.ruin_machines_few, machines // settings.ruin_share_divisor))
@@ -71,7 +71,7 @@ class RuinAndRecreate:
         return np.sort(np.argsort(noisy, kind="stable")[:count])
 
     def _recreated(self, packing: Packing, ruined: Ints, *, exchanges: bool) -> Packing | None:
-        """The pods of the ruined machines packed again; None where an exchange found nothing cheaper."""
+        """Pack the pods of the removed machines again; None if an exchange found nothing cheaper."""
         demand = packing.loads[ruined].sum(axis=0)
         is_turn_of_all = self._budget.steps % self._settings.all_types_every_steps == 0
         fits_promising = bool((self._promising.fit[demand > 0].max(axis=1) > 0).all())
@@ -99,7 +99,7 @@ class RuinAndRecreate:
 
 
 def promising_types(problem: PackingProblem, fluid: FluidSolution, count: int) -> Ints:
-    """Types that the fluid solution buys, and the `count` types of the best value for price when filled with one item."""
+    """Return the types that the fluid solution buys, and the `count` best types by value for price with one item."""
     # density[t] = max_i fit[i, t] item_values[i] / price[t]; t's best load of a single item has the reduced cost
     # price[t] (1 - density[t]).
     density = (problem.fit * fluid.item_values[:, None]).max(axis=0) / problem.prices

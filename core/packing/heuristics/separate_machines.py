@@ -1,4 +1,4 @@
-"""One machine for each pod: what any packing has to beat."""
+"""One machine for each pod: the upper bound that every packing must beat."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from core.packing.problem import Ints, Packing, PackingProblem
 
 
 def separate_cost(problem: PackingProblem) -> int:
-    """Nano-dollars per hour of the cheapest machine for every pod alone."""
+    """Return the nano-dollars per hour of the cheapest machine for each pod alone."""
     prices = problem.prices[_cheapest_types(problem)]
     return int(prices @ problem.counts)
 
 
 def separate_packing(problem: PackingProblem) -> Packing:
-    """Every pod alone on the cheapest machine that holds it."""
+    """Return each pod alone on the cheapest machine that holds it."""
     item = np.repeat(np.arange(len(problem.counts)), problem.counts)
     loads = np.zeros((len(item), len(problem.counts)), dtype=np.int64)
     loads[np.arange(len(item)), item] = 1

@@ -23,7 +23,7 @@ def two_type_packings(
     budget: SearchBudget,
     settings: SearchSettings,
 ) -> list[Packing]:
-    """The packings found, the cheapest first."""
+    """Return the packings found, the cheapest first."""
     found: list[Packing] = []
     lost, limits = 0, settings.two_type
     bound_max = fluid.lower_bound * (1 + limits.loss_relative_max)

@@ -1,4 +1,4 @@
-"""Packing by value: again and again the machine and load with the most value for the price."""
+"""Packs by value: repeatedly buys the machine and load with the most value for the price."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pack_by_value(
     settings: ValuePackingSettings,
     noise_log: float = 0.0,
 ) -> Packing:
-    """Pack `demand` ([item], pods) machine by machine; a load that fits the demand several times is bought as often.
+    """Pack `demand` ([item], pods) machine by machine; a load that the demand fills several times is bought that often.
 
     Args:
         problem: The types of machine.
@@ -98,7 +98,7 @@ def _directions(
 
 
 def _best_load(problem: PackingProblem, demand: Ints, *, item_values: Floats, directions: Floats) -> Ints:
-    """[item], of the greedy knapsacks for every direction and type the load with the most value for its type's price."""
+    """Return [item], the greedy knapsack with the most value for its type's price, over all directions and types."""
     # Density rule: for direction d, items come by item_values[i] / (requests[i] · d), the largest first. Then
     # value[d, t] = Σ_i taken[i, d, t] item_values[i], and the load with the largest value[d, t] / price[t] wins.
     # order: [rank, direction], taken: [rank, direction, type].

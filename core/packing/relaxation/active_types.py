@@ -1,4 +1,4 @@
-"""Which types the fluid program is solved over: a few at first, then those with negative reduced cost.
+"""Chooses the types that the fluid program is solved over: a few at first, then those with negative reduced cost.
 
 With hundreds of types that differ by little, the program over all of them is degenerate and takes seconds. A type cannot make
 it cheaper where some prices of its resources make its capacity cost no more than the machine and every item pay its dual price.
@@ -19,7 +19,7 @@ _PAYS_IN_FULL: Final = 1e30
 
 
 def first_types(scaled: ScaledProblem, settings: ActiveTypeSettings) -> Ints:
-    """Types to begin with: for every item one that it fits, and some from the cheapest to the most expensive."""
+    """Return the first types: one that fits for every item, and some from the cheapest to the most expensive."""
     # A pod of item i takes the share max_r requests[i, r] / capacity[t, r] of a machine of type t. Alone on such machines it
     # costs share · price, and the type with the least of that is the item's best. share: [item, type].
     share = np.zeros(scaled.fits.shape)
@@ -44,7 +44,7 @@ class InactiveTypes:
         self._fits_pattern = np.unpackbits(patterns, axis=0, count=len(scaled.fits)).astype(np.bool_)
 
     def resource_prices(self, *, item_values: Floats, known: Floats) -> tuple[Floats, Floats]:
-        """For every type the best of the known resource prices, and the smallest share of its value that an item pays there.
+        """Return for every type the best known resource prices, and the smallest share of its value that an item pays there.
 
         Args:
             item_values: [item], dual prices of the items.
@@ -61,7 +61,7 @@ class InactiveTypes:
         for candidate in np.unique(known, axis=0):
             total = scaled.capacity @ candidate
             scale = np.where(total > 0, scaled.prices / np.maximum(total, 1e-300), 0.0)
-            # Items without value ride along on machines that others fill: they pay their value anywhere.
+            # Items without value share machines that others pay for: they pay their value, nothing, anywhere.
             paid = (scaled.requests @ candidate) / np.maximum(item_values, least_value)
             paid = np.where(item_values > least_value, paid, _PAYS_IN_FULL)
             least = np.where(self._fits_pattern, paid[:, None], _PAYS_IN_FULL).min(axis=0)[self._pattern] * scale

@@ -16,7 +16,7 @@ class FluidSolution(msgspec.Struct, frozen=True, eq=False):
     """The relaxation's solution.
 
     Attributes:
-        lower_bound: Nano-dollars per hour that no packing undercuts.
+        lower_bound: A lower bound on the nano-dollars per hour of every packing.
         machines: [type], how many machines it buys.
         pods: [item, type], how many pods of an item it runs on a type.
         item_values: [item], the dual price: what one more pod would cost.
@@ -61,7 +61,7 @@ def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
 
 
 def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Optimum:
-    """The optimum over as many types as it takes, or as join in `rounds_max` rounds: either way its prices prove a bound."""
+    """Return the optimum over enough types, or those that join in `rounds_max` rounds; its prices prove a bound either way."""
     active = first_types(scaled, settings.active_types)
     inactive_types = InactiveTypes(scaled, settings.active_types)
     for number in range(1, settings.fluid.rounds_max + 1):
@@ -118,7 +118,7 @@ def _is_proven(scaled: ScaledProblem, optimum: _Optimum, gap_relative: float) ->
 
 
 def _item_values(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
-    """[item], feasible dual prices: what a pod pays at least when no machine's capacity costs more than the machine."""
+    """Return [item], feasible dual prices: the least that a pod pays if no machine's capacity costs more than the machine."""
     # u'[t] = u[t] · min(1, price[t] / (capacity[t] · u[t])) makes capacity[t] · u'[t] ≤ price[t]; u: [type, resource].
     total = (scaled.capacity * resource_prices).sum(axis=1)
     feasible = resource_prices * np.minimum(1.0, scaled.prices / np.maximum(total, 1e-300))[:, None]

@@ -1,4 +1,4 @@
-"""What no set of kept nodes and new machines for the same pods undercuts, by weak duality."""
+"""A lower bound on the cost of kept nodes and new machines for the same pods, by weak duality."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SETTINGS: Final = DEFAULT_SETTINGS.target
 
 
 def fleet_bound(problem: FleetProblem, types: Ints) -> int:
-    """Nano-dollars per hour that the nodes that may go, or what takes their place, cost at least.
+    """Return a lower bound on the nano-dollars per hour of the nodes that may go, or of what replaces them.
 
-    Moves are free, machines and rooms may be filled to the last byte, and pods may be split. Any node may stay, for one that
-    must go may find no place for its pods. Of the rules it knows those along hostnames.
+    Moves are free, machines and rooms may be filled to the last byte, and pods may be split. Any node may stay: the pods of
+    one that must go may find no place. Of the rules, it knows those along hostnames.
 
     Args:
         problem: The fleet.
-        types: Types to begin with; others join as long as they make the bound higher.
+        types: The first types; others join while they raise the bound.
     """
     required = np.where(problem.required_host_caps == problem.host_caps, problem.host_caps, 0)
     problem = replace(problem, move_prices=np.zeros_like(problem.prices), must_go=np.zeros_like(problem.must_go),

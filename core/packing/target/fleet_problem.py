@@ -21,9 +21,9 @@ class FleetProblem(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         prices: [node], nano-dollars per hour of each node that may go.
-        move_prices: [node], what moving all its pods counts, in the same unit.
-        must_go: [node], whether it goes whatever that costs.
-        is_spot: [node], whether it goes by choice and is of spot: where spot is not replaced by spot, its pods get no new node.
+        move_prices: [node], the price of moving all its pods, in the same unit.
+        must_go: [node], whether it goes at any cost.
+        is_spot: [node], whether it is spot and goes by choice; its pods get no new node where spot does not replace spot.
         loads: [node, item], pods that would move.
         free: [node, resource], room left beside its pods.
         room_groups: [node], the group of alike nodes that it belongs to as long as it stays, or NO_GROUP.
@@ -95,7 +95,7 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, problem: FleetProblem) -> PodCells:
-        """Join items until there are few enough cells."""
+        """Merge items until there are few enough cells."""
         # Items share a cell if they may run in the same places and ⌊steps · log₂ request[r]⌋ is equal for every resource: their
         # requests then differ by less than a factor 2^(1 / steps). Steps become coarser until there are few enough cells.
         places = np.column_stack([problem.fits, problem.group_suits])
@@ -113,7 +113,7 @@ class PodCells(msgspec.Struct, frozen=True, eq=False):
         return cls(cell, members)
 
     def first(self, rows: Bools) -> Bools:
-        """[cell, …], the row of each cell's first item; equal for all of its items where places are meant."""
+        """[cell, …], the row of each cell's first item; for places, all of its items agree."""
         found: Bools = rows[np.unique(self.cell, return_index=True)[1]]
         return found
 

@@ -30,12 +30,12 @@ DOLLARS: Final = 1e-9
 
 
 class TargetRules(msgspec.Struct, frozen=True, eq=False):
-    """What a target has to keep to besides room.
+    """The rules of a target besides room.
 
     Attributes:
         fill: Which share of free room and of machines pods may fill.
-        keep_discount: By which share a running node counts cheaper than a new one: prices waver.
-        is_gated: Whether pods of spot nodes may only go into room that exists.
+        keep_discount: The share by which a running node counts as cheaper than a new one, since prices fluctuate.
+        is_gated: Whether pods of spot nodes may only go to existing room.
         pools: [node], the NodePool's number, where `drains_max` bounds how many of each go; empty otherwise.
         drains_max: [pool], how many of its nodes may go.
     """
@@ -243,7 +243,7 @@ class KeepOrDrain:
         )
 
     def _shares(self, stay: Floats, existing: Floats, *, is_gated: bool) -> Floats:
-        """[item], its share of what its cell puts into existing room. Where spot is gated, pods of spot nodes come first."""
+        """Return [item], its share of its cell's pods in existing room. Pods of spot nodes come first where spot is gated."""
         problem, cells = self.problem, self.cells
         drained = (1 - stay) @ problem.loads
         if not is_gated:
@@ -260,7 +260,7 @@ class KeepOrDrain:
 
 
 def free_room_worth(problem: FleetProblem, room_values: Floats) -> Floats:
-    """[node], dollars per hour that its free room is worth as long as it stays, by values per unit of `scale`."""
+    """Return [node], the value of its free room in dollars per hour while it stays, by values per unit of `scale`."""
     worth = np.zeros(len(problem.prices))
     seen = problem.room_groups != NO_GROUP
     room = np.maximum(problem.free[seen], 0) / problem.scale
@@ -269,6 +269,6 @@ def free_room_worth(problem: FleetProblem, room_values: Floats) -> Floats:
 
 
 def rounded(stay: Floats) -> Bools:
-    """[node], whether it stays: the nearer whole number."""
+    """Return [node], whether it stays: the nearer whole number."""
     keeps: Bools = stay >= 0.5
     return keeps

@@ -1,4 +1,4 @@
-"""Whole pods into the free room of nodes that stay, as the keep-or-drain program has them in shares.
+"""Puts whole pods into the free room of nodes that stay, following the shares of the keep-or-drain program.
 
 First fit fills CPU and strands memory. Here a pod goes to the node whose free room is most like what it requests, so that both
 run out together (the measure of likeness is the cosine, over resources scaled by a typical amount).
@@ -52,7 +52,7 @@ class SlotFilling:
             problem: The fleet.
             rooms: Where there is room.
             drained: [item], pods of nodes that go.
-            bound: [item], how many of them have no other place: they come first, in any room that suits them.
+            bound: [item], how many of them have no other place: they come first, in any suitable room.
         """
         self._problem = problem
         self._rooms = rooms
@@ -92,7 +92,7 @@ class SlotFilling:
         return found
 
     def _fill(self, items: Ints, wanted: Ints, members: list[Ints]) -> list[NodeSlots]:
-        """Slots in groups of nodes, `wanted` being [item, group]."""
+        """Return slots in groups of nodes; `wanted` is [item, group]."""
         found: list[NodeSlots] = []
         for item in items:
             for group in np.flatnonzero(wanted[item]):
@@ -114,7 +114,7 @@ class SlotFilling:
         return np.asarray(here[is_open], dtype=np.int64)
 
     def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[NodeSlots]:
-        """Pods of an item onto those of the nodes whose room is most like them; `once`: one pod a node."""
+        """Put pods of an item on the nodes whose room is most like them; `once`: one pod a node."""
         # Nodes come by the cosine between their free room f and the request q, (f · q) / (|f| |q|), less a weight times |f|, so
         # that fuller nodes come first. Each round puts pods on a third of the nodes, then compares again: rooms have changed.
         pods, slots = min(pods, int(self._left[item])), list[NodeSlots]()
@@ -151,7 +151,7 @@ class SlotFilling:
 
 
 def _places(free: Floats, request: Ints) -> Ints:
-    """[place], how many pods of this request go into each free room ([place, resource])."""
+    """Return [place], how many pods of this request fit into each free room ([place, resource])."""
     asked = request.nonzero()[0]
     if not asked.size:
         return np.full(len(free), np.iinfo(np.int32).max, dtype=np.int64)
@@ -159,7 +159,7 @@ def _places(free: Floats, request: Ints) -> Ints:
 
 
 def _cut(amounts: Ints, pods: int) -> Ints:
-    """The first of these positive amounts, cut off where their running sum reaches `pods`."""
+    """Return the first of these positive amounts, cut off where their running sum reaches `pods`."""
     sums = np.cumsum(amounts)
     full = int(np.searchsorted(sums, pods))
     if full == len(amounts):
@@ -170,7 +170,7 @@ def _cut(amounts: Ints, pods: int) -> Ints:
 
 
 def whole_pods(into: Floats, drained: Ints) -> Ints:
-    """[item, group], shares in whole pods. What rounding takes from one item the next one gets, which is about as large."""
+    """Return [item, group], shares in whole pods. The next item, which is about as large, gets what rounding takes from one."""
     # Error diffusion: whole[i] = ⌊into[i] + carry + ½⌋ and carry += into[i] - whole[i] by group, at most drained[i] in all:
     # an excess is taken from the groups where rounding up added the most.
     whole, carry = np.zeros(into.shape, dtype=np.int64), np.zeros(into.shape[1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.errors import InvariantError
-from core.packing.problem import NO_TYPE, Packing, PackingProblem, dealt, joined, largest_first, right_sized
+from core.packing.problem import NO_TYPE, Packing, PackingProblem, distributed, joined, largest_first, right_sized
 from tests.unit.packing.problems import SIZES, a_problem, with_small_pods
 
 
@@ -81,8 +81,8 @@ def test_packings_are_joined_and_joining_none_gives_none() -> None:
 
 def test_amounts_are_assigned_to_places_in_order() -> None:
     """Otherwise, a machine gets more pods than it has room for."""
-    assert dealt(5, np.array([2, 0, 4, 1])).tolist() == [2, 0, 3, 0]
-    assert dealt(9, np.array([2, 1])).tolist() == [2, 1]
+    assert distributed(5, np.array([2, 0, 4, 1])).tolist() == [2, 0, 3, 0]
+    assert distributed(9, np.array([2, 1])).tolist() == [2, 1]
 
 
 def test_the_largest_share_of_any_resource_orders_items() -> None:

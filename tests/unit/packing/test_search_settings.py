@@ -43,7 +43,7 @@ def test_no_tuning_constant_is_elsewhere() -> None:
         "NO_TYPE",
         "NO_GROUP",
         "DOLLARS",
-        "ENTANGLED",
+        "INTERDEPENDENT",
         "_PAYS_IN_FULL",
     }  # values with a meaning, which are not tuned
     found = {f"{path.name}: {name}" for path in MODULES for name in constants(path) if name not in markers}

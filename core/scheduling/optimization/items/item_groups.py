@@ -18,7 +18,7 @@ from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
 from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
-ENTANGLED: Final = TopologyGroupId(-1)
+INTERDEPENDENT: Final = TopologyGroupId(-1)
 """Represents all hostname groups that count pods which do not obey them; an item that obeys one uses a unit of its capacity."""
 
 
@@ -64,7 +64,7 @@ class ItemGrouping:
     """Groups packing items.
 
     Attributes:
-        hostname_capacity: Hostname group → how much of it a machine has, for the groups that are resources; with `ENTANGLED`.
+        hostname_capacity: Hostname group → how much of it a machine has, for groups that are resources; with `INTERDEPENDENT`.
     """
 
     def __init__(self, counts: Mapping[PackingItem, int], settings: RepackSettings) -> None:
@@ -83,22 +83,22 @@ class ItemGrouping:
         binding.sort(key=lambda number: (-machines[number], number))
         resources = sorted(binding[: settings.hostname_resources_max])
         self.hostname_capacity = {number: uniform[number] for number in resources}
-        entangled = {number for item in counts for number, _ in item.caps if number not in uniform}
-        if entangled:
-            share = len(entangled) // settings.entangled_groups_divisor
-            self.hostname_capacity[ENTANGLED] = max(settings.entangled_per_machine_min, share)
+        interdependent = {number for item in counts for number, _ in item.caps if number not in uniform}
+        if interdependent:
+            share = len(interdependent) // settings.interdependent_groups_divisor
+            self.hostname_capacity[INTERDEPENDENT] = max(settings.interdependent_per_machine_min, share)
         self._capped = {number: cap for number, cap in uniform.items() if number not in self.hostname_capacity}
 
     def of(self, item: PackingItem, option: LaunchOption) -> ItemGroup:
         """Return the group of an item with one option."""
         resources = tuple((number, amount) for number, amount in item.counted if number in self.hostname_capacity)
         capped = [(number, amount) for number, amount in item.counted if number in self._capped]
-        is_entangled = any(number not in self._uniform for number, _ in item.caps)
+        is_interdependent = any(number not in self._uniform for number, _ in item.caps)
         return ItemGroup(
             requests=item.requests,
             options=(option,),
             is_fixed=item.is_fixed,
-            hostname_requests=(*resources, (ENTANGLED, 1)) if is_entangled else resources,
+            hostname_requests=(*resources, (INTERDEPENDENT, 1)) if is_interdependent else resources,
             per_machine_max=min((self._capped[number] // amount for number, amount in capped), default=0),
             capped_by=tuple(number for number, _ in capped),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.scheduling.optimization.items.item_groups import ENTANGLED, ItemGrouping, LaunchOption
+from core.scheduling.optimization.items.item_groups import INTERDEPENDENT, ItemGrouping, LaunchOption
 from core.scheduling.optimization.items.packing_item import PackingItem
 
 SETTINGS = DEFAULT_SETTINGS.repack
@@ -28,8 +28,8 @@ def test_a_group_that_counts_others_affects_the_items_that_obey_it() -> None:
     """Rows for such groups separate pods whose rules do not count each other; a small share of a machine does not."""
     obeys, counted = of_hostname_group(7), PackingItem((2,), 0, 1, counted=((7, 1),))
     grouping = ItemGrouping({obeys: 4, counted: 4}, SETTINGS)
-    assert grouping.hostname_capacity == {ENTANGLED: SETTINGS.entangled_per_machine_min}
-    assert grouping.of(obeys, ANYWHERE).hostname_requests == ((ENTANGLED, 1),)
+    assert grouping.hostname_capacity == {INTERDEPENDENT: SETTINGS.interdependent_per_machine_min}
+    assert grouping.of(obeys, ANYWHERE).hostname_requests == ((INTERDEPENDENT, 1),)
     assert grouping.of(counted, ANYWHERE).hostname_requests == ()
 
 
