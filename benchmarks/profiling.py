@@ -36,7 +36,7 @@ _PARTS: Final = (
     ("greedy, the rest", ("planner", "context", "scheduling/")),
     ("packing", ("packing/", "repack", "improve")),
 )
-"""Part → what the names of its modules contain, or begin with; the first that matches counts."""
+"""Part → substrings or prefixes of its modules' names; the first match counts."""
 
 Function = tuple[str, int, str]
 

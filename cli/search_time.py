@@ -25,15 +25,15 @@ more."""
 TIME: Final = "time"
 
 
-class TimeBrake:
+class TimeLimit:
     """Returns the elapsed share of a time budget, counted from its first call; 1 or more for all of it.
 
     Attributes:
-        has_braked: Whether time was over at any check, so that the plan may depend on the machine.
+        was_over: Whether time was over at any check, so that the plan may depend on the machine.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.has_braked = False
+        self.was_over = False
         self._seconds = seconds
         self._began: tuple[float, float] | None = None
         self._measured = (0.0, 0.0)
@@ -50,35 +50,35 @@ class TimeBrake:
         passed = max(worked - self._began[0], (now - self._began[1]) / _PATIENCE)
         share = passed / self._seconds if self._seconds > 0 else 1.0
         self._measured = (now, share)
-        self.has_braked |= share >= 1
+        self.was_over |= share >= 1
         return share
 
     @property
     def stopped_by(self) -> str:
         """`time` if the clock ended the search early, so that the plan may depend on the machine; else `iterations`."""
-        return TIME if self.has_braked and self._seconds > 0 else "iterations"
+        return TIME if self.was_over and self._seconds > 0 else "iterations"
 
 
-def share_of_time(arguments: argparse.Namespace) -> TimeBrake | None:
-    """Return the brake of `--time-budget`; None if only `--improve-iterations` bounds the search."""
-    return None if arguments.improve_iterations is not None else TimeBrake(arguments.time_budget)
+def share_of_time(arguments: argparse.Namespace) -> TimeLimit | None:
+    """Return the time limit of `--time-budget`; None if only `--improve-iterations` bounds the search."""
+    return None if arguments.improve_iterations is not None else TimeLimit(arguments.time_budget)
 
 
-def timing(inputs: DecisionInputs, solve_seconds: float, brake: TimeBrake | None) -> JsonObject:
+def timing(inputs: DecisionInputs, solve_seconds: float, time_limit: TimeLimit | None) -> JsonObject:
     """Return how long reading and deciding took, and what stopped the search.
 
     The durations are null under an iteration bound, which guarantees the same bytes for the same input.
     """
-    if brake is None:
+    if time_limit is None:
         return {"decodeSeconds": None, "solveSeconds": None}
     return {
         "decodeSeconds": round(inputs.decode_seconds, 4),
         "solveSeconds": round(solve_seconds, 4),
-        "stoppedBy": brake.stopped_by,
+        "stoppedBy": time_limit.stopped_by,
     }
 
 
-def brake_line(stopped_by: str | None) -> str:
+def time_limit_line(stopped_by: str | None) -> str:
     """Return advice if the clock ended a search early, else an empty text."""
     if stopped_by != TIME:
         return ""

@@ -60,7 +60,7 @@ def _way(snapshot: Snapshot, way: str, bound: int) -> JsonObject:
 
 
 def _program(snapshot: Snapshot) -> JsonObject:
-    """What the keep-or-drain program itself would cost, nodes and pods split at will, and the price of what it cannot touch.
+    """Return the cost of the keep-or-drain program with divisible nodes and pods, and the price of what it cannot change.
 
     The program weighs money against moves, so its cost is above the bound by what the moves that it leaves out would save.
     """

@@ -8,7 +8,7 @@ from typing import Any, Final
 from cli.answers import money
 from cli.answers.plan_table import prices_line
 from cli.reason_page import pages_lines
-from cli.search_time import brake_line
+from cli.search_time import time_limit_line
 from cli.terminal import output
 from cli.terminal.output import counted
 from cli.terminal.style import style
@@ -27,7 +27,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
         _budgets(document["budgets"]),
-        brake_line(document.get("timing", {}).get("stoppedBy")),
+        time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)

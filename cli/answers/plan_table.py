@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.answers import money
 from cli.reason_page import pages_lines
-from cli.search_time import brake_line
+from cli.search_time import time_limit_line
 from cli.terminal import output
 from cli.terminal.output import counted
 from cli.terminal.style import style
@@ -41,7 +41,7 @@ def _answer(document: JsonObject, new_nodes: str, *, shows_all: bool) -> str:
         _existing(document, shows_all=shows_all),
         _buffers(document),
         _unplaced(document, shows_all=shows_all),
-        brake_line(document.get("timing", {}).get("stoppedBy")),
+        time_limit_line(document.get("timing", {}).get("stoppedBy")),
         prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)

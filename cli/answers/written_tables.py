@@ -28,7 +28,7 @@ def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> li
 
 
 def markdown_text(cell: Any) -> str:
-    """The cell on one line, with nothing in it that begins a column, a tag, code, a link or a mention."""
+    """Return the cell on one line, without anything that begins a column, a tag, code, a link or a mention."""
     line = " ".join(str(cell).splitlines()).strip()
     text = line.replace("|", " ").replace("](", "] (").replace("`", "'")
     return text.replace("<", "&lt;").replace("@", "&#64;")

@@ -65,11 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
     from core.disruption import disrupt
     from core.gc_pause import collector_paused
 
-    started, brake = time.perf_counter(), share_of_time(arguments)
+    started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"looking at {len(inputs.snapshot.nodes)} nodes"), collector_paused():
-        plan = disrupt(inputs.snapshot, out_of_time=brake)
+        plan = disrupt(inputs.snapshot, out_of_time=time_limit)
     solve_seconds = time.perf_counter() - started
-    document = disruption_document(plan) | {"timing": timing(inputs, solve_seconds, brake), "prices": inputs.prices}
+    document = disruption_document(plan) | {
+        "timing": timing(inputs, solve_seconds, time_limit),
+        "prices": inputs.prices,
+    }
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ledger or arguments.decision or arguments.at or arguments.since:
         return _explain_past(arguments)
     from cli.inputs import read_inputs, warn
-    from cli.search_time import brake_line, share_of_time
+    from cli.search_time import share_of_time, time_limit_line
     from cli.terminal.progress import progress
     from core.gc_pause import collector_paused
 
@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         snapshot = read_inputs(arguments).snapshot
     with progress("deciding"), collector_paused():
         target = NamedTarget(snapshot, arguments.target, arguments.namespace)
-        brake = share_of_time(arguments)
-        explanation = target.explained(brake)
-    if line := brake_line(brake.stopped_by if brake is not None else None):
+        time_limit = share_of_time(arguments)
+        explanation = target.explained(time_limit)
+    if line := time_limit_line(time_limit.stopped_by if time_limit is not None else None):
         warn(line)
     return _shown(explanation, arguments)
 

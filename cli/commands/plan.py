@@ -45,12 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 
-    started, brake = time.perf_counter(), share_of_time(arguments)
+    started, time_limit = time.perf_counter(), share_of_time(arguments)
     with progress(f"planning {len(inputs.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(inputs.snapshot, brake)
+        plan = schedule(inputs.snapshot, time_limit)
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
-    document["timing"] = timing(inputs, solve_seconds, brake)
+    document["timing"] = timing(inputs, solve_seconds, time_limit)
     document["prices"] = inputs.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)

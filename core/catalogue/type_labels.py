@@ -84,7 +84,7 @@ def _network_mbps(network: NetworkInfo) -> int:
 
 
 def _gpu(shape: Shape) -> dict[str, str]:
-    """Only where all GPUs are of one kind."""
+    """Return the labels of GPUs; none if they are of several kinds."""
     gpus = shape.gpu_info.gpus if shape.gpu_info else ()
     if len(gpus) != 1:
         return {}

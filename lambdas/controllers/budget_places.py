@@ -28,7 +28,7 @@ class BudgetPlaces:
         view: The observation.
         reason: Why the claims leave.
         clock: Says when budgets are read.
-        together: Names of claims that are to leave for it: that they are not Ready keeps none of the others.
+        together: Names of claims that leave together: that one of them is not Ready does not hold back the others.
     """
 
     def __init__(self, view: ClusterState, reason: str, clock: Clock, *, together: Collection[str] = ()) -> None:

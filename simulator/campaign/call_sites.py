@@ -46,8 +46,8 @@ MET_TOGETHER: Final = 3
 """In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
 
 LAPS: Final = 60
-"""Laps until the last begins again with the first: nothing of a lap but its first site depends on its number modulo more than
-the numbers up to `DEEPEST`, of which this is the least common multiple."""
+"""The number of laps after which they repeat. Apart from its first site, a lap depends only on its number modulo numbers up to
+`DEEPEST`; this is their least common multiple."""
 
 Site = tuple[str, str]
 

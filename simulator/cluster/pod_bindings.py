@@ -16,7 +16,7 @@ from simulator.record import Recorder
 
 CALL: Final = "kube:create pods/binding"
 SETTLES_WITHIN: Final = timedelta(seconds=1)
-"""From a change of a node until its kubelet has seen it, and from a binding until the scheduler has."""
+"""How long a kubelet takes to see a change of its node, and the scheduler to see a binding."""
 
 _HELD: Final = (labels.UNREGISTERED_TAINT, "NoSchedule")
 

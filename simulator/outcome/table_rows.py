@@ -16,7 +16,7 @@ CLAIMS = "claims"
 
 
 def kind_of(item: Item) -> str:
-    """What an item is, or one with this key: `claims`, `leases` and the like. A kind may lie in several partitions."""
+    """Return the kind of an item, or of one with this key, such as `claims`. A kind may lie in several partitions."""
     return kind_of_partition(item.get(TABLE.partition_key, {}).get("S", ""))
 
 

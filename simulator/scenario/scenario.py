@@ -50,7 +50,7 @@ _DURATIONS: Final = ("at", "duration", "for", "restore", "starts", "ends")
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario, read whole: every file that it names but the catalogue and the trace is in here.
+    """A scenario with the contents of every file that it names, except the catalogue and the trace.
 
     Attributes:
         settings: Settings of the functions by their environment variables, as text.

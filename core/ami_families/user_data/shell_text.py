@@ -31,7 +31,7 @@ def bash_quoted(text: str, *, field: str) -> str:
 
 
 def powershell_quoted(text: str, *, field: str) -> str:
-    """One argument of a PowerShell command in Windows user data.
+    """Return one argument of a PowerShell command in Windows user data.
 
     Raises:
         InvalidInputError: If the text has control characters, or would end the block that the script is in.

@@ -83,7 +83,7 @@ class NodeClaimMirror:
         report.count("nodeClaimsLeft", len(due) - len(written))
 
     def create(self, record: ClaimRecord) -> None:
-        """Write a claim that has no NodeClaim. Raises PortError."""
+        """Write the NodeClaim of a claim that has none. Raises PortError."""
         with suppress(ConflictError):
             self._kubernetes.create(NODE_CLAIMS, new_object(record))
         self._bring(record.name, mirrored(record))

@@ -16,7 +16,7 @@ from cli import search_time
 from cli.__main__ import main
 from cli.answers.plan_table import plan_table
 from cli.reason_page import VARIABLE, on_site, reason_page
-from cli.search_time import TimeBrake, brake_line
+from cli.search_time import TimeLimit, time_limit_line
 from cli.terminal import progress as progress_module
 from cli.terminal.progress import progress
 from core.explain import PAGE
@@ -49,21 +49,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_processor_time_is_not_read_at_each_step(clock: Clock) -> None:
-    brake = TimeBrake(1.0)
+    time_limit = TimeLimit(1.0)
     shares = []
     for _ in range(1000):
-        shares.append(brake())
+        shares.append(time_limit())
         clock.now += 0.0015
     assert clock.asked < 120
     assert shares == sorted(shares)
     assert all(abs(share - 0.0015 * step) < 0.03 for step, share in enumerate(shares))
-    assert brake.stopped_by == "time"
+    assert time_limit.stopped_by == "time"
 
 
 def test_a_search_that_was_given_no_time_was_not_stopped_by_the_clock(clock: Clock) -> None:
-    brake = TimeBrake(0.0)
-    assert brake() >= 1
-    assert brake.stopped_by == "iterations"
+    time_limit = TimeLimit(0.0)
+    assert time_limit() >= 1
+    assert time_limit.stopped_by == "iterations"
     assert clock.asked == 1
 
 
@@ -77,13 +77,13 @@ def test_a_table_says_that_the_clock_stopped_the_search_and_what_to_do() -> None
     told = plan_table(document | {"timing": {"stoppedBy": "time"}})
     assert "--time-budget" in told
     assert "--improve-iterations" in told
-    assert brake_line("iterations") == brake_line(None) == ""
+    assert time_limit_line("iterations") == time_limit_line(None) == ""
 
 
 def test_every_answer_of_a_search_says_what_stopped_it(
     cluster: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TimeBrake, "stopped_by", "time")
+    monkeypatch.setattr(TimeLimit, "stopped_by", "time")
     for command in ("plan", "consolidate"):
         main([command, *cluster, "-o", "json"])
         assert json.loads(capsys.readouterr().out)["timing"]["stoppedBy"] == "time"

@@ -49,7 +49,7 @@ CountOrExpression = Annotated[
     WithJsonSchema({"x-kubernetes-int-or-string": True, "maximum": _COUNT_MAX}),
 ]
 Reserves = Annotated[dict[str, str], Field(json_schema_extra={"maxProperties": 10})]
-"""No more than ten keys reach the API server's rules; only four are right."""
+"""At most ten keys, which bounds the cost of the API server's rules; only four are valid."""
 
 Thresholds = Annotated[dict[str, Annotated[str, Field(max_length=64)]], Field(json_schema_extra={"maxProperties": 10})]
 """The same, of six."""
