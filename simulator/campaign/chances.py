@@ -64,11 +64,11 @@ _KUBE_CODES: Final = ("401", "403", "409", "410", "429")
 _SERVICES: Final = ("kube:*", "kube:list *", "dynamodb:*", "ec2:*", "sqs:*", "*")
 _OUTAGES: Final = (30, 60, 120)
 _MESSAGE_DELAYS: Final = (0.2, 2, 30, 90, 300)
-_HUNGRY: Final = ("provision", "disrupt", "execute", "reconcile")
+_MEMORY_BOUND: Final = ("provision", "disrupt", "execute", "reconcile")
 """Functions that read the whole cluster and so may exceed their memory."""
 
 
-class Spell(msgspec.Struct, frozen=True):
+class FaultPeriod(msgspec.Struct, frozen=True):
     """A period in which a fault affects all calls that match a pattern, of one function if named."""
 
     after: timedelta
@@ -83,7 +83,7 @@ class Chances:
 
     Attributes:
         meetings: The call sites that occurred, and where functions died.
-        struck: How many faults struck.
+        injected: How many faults were injected.
 
     Args:
         deaths: At which call sites functions die; None: at none.
@@ -103,7 +103,7 @@ class Chances:
         self._until = until
         self._deaths = deaths
         self.meetings = Meetings()
-        self.struck = 0
+        self.injected = 0
 
     def fault_of(self, function: str, call: str) -> Fault | None:
         """Return the fault on this attempt (`simulator.invocation.faults.Draw`)."""
@@ -116,7 +116,7 @@ class Chances:
             kind = self._rng.choice(_ALWAYS + _ALSO.get(call, _ALSO.get(call.partition(" ")[0], ())))
         if not kind:
             return None
-        self.struck += 1
+        self.injected += 1
         if kind in (calls.CRASH_BEFORE, calls.CRASH_AFTER):
             self.meetings.died.add(((function, call), kind))
         return self._fault(kind, call)
@@ -125,7 +125,7 @@ class Chances:
         """Return the fault on this message (`simulator.invocation.faults.DrawMessage`)."""
         if self._clock.now() >= self._until or self._rng.random() >= self._intensity.messages:
             return None
-        self.struck += 1
+        self.injected += 1
         kind = self._rng.choice(faults.EVENT_KINDS)
         return kind, timedelta(seconds=self._rng.choice(_MESSAGE_DELAYS))
 
@@ -146,16 +146,16 @@ class Chances:
         return Fault(kind=kind)
 
 
-def draw_spells(rng: Random, intensity: Intensity, troubled: timedelta) -> list[Spell]:
+def draw_fault_periods(rng: Random, intensity: Intensity, troubled: timedelta) -> list[FaultPeriod]:
     """Outages of a service, and functions that run out of memory, within the time of trouble."""
-    spells: list[Spell] = []
+    periods: list[FaultPeriod] = []
     for _ in range(rng.randint(0, intensity.outages)):
         after = troubled * rng.random()
         lasting = min(timedelta(seconds=rng.choice(_OUTAGES)), troubled - after)
         if rng.random() < 0.25:
             killed = Fault(kind=calls.CRASH_AFTER)
-            spells.append(Spell(after, lasting, "kube:list pods", killed, rng.choice(_HUNGRY)))
+            periods.append(FaultPeriod(after, lasting, "kube:list pods", killed, rng.choice(_MEMORY_BOUND)))
         else:
             kind = rng.choice((calls.ERROR, calls.THROTTLE))
-            spells.append(Spell(after, lasting, rng.choice(_SERVICES), Fault(kind=kind)))
-    return spells
+            periods.append(FaultPeriod(after, lasting, rng.choice(_SERVICES), Fault(kind=kind)))
+    return periods

@@ -29,7 +29,7 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         },
         "cpuSecondsPerSeed": round(cpu / max(1, len(ordered)), 2),
         "heavy": sum(outcome.plan.intensity.name == "heavy" for outcome in ordered),
-        "faults": sum(outcome.struck for outcome in ordered),
+        "faults": sum(outcome.injected for outcome in ordered),
         "calls": sum(together.met.values()),
     }
 
@@ -38,7 +38,7 @@ def line(outcome: Outcome) -> str:
     """Return one line for people."""
     plan = outcome.plan
     laws = sorted({violation.law for violation in outcome.violations})
-    figures = f"{outcome.cpu_seconds:.1f} s, {outcome.struck} faults, {len(plan.crashes)} call sites"
+    figures = f"{outcome.cpu_seconds:.1f} s, {outcome.injected} faults, {len(plan.crashes)} call sites"
     return f"seed {plan.seed} (world {plan.world}, {plan.intensity.name}): {figures}: {', '.join(laws) or 'clean'}"
 
 

@@ -50,7 +50,7 @@ def _lost(plan: Plan, lost: Lost) -> Outcome:
         plan=plan,
         violations=(Violation(_NO_MOMENT, LOST, lost.why),),
         meetings=Meetings(),
-        struck=0,
+        injected=0,
         cpu_seconds=0.0,
         failures=(lost.why,),
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Meetings, aimed, looked_out_for, recorded, scheduled
-from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
+from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, FaultPeriod, Intensity, draw_fault_periods
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
 from simulator.checkers.calls import RESTING, CallJudge
@@ -66,14 +66,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a seed.
 
     Attributes:
-        struck: How many faults struck.
+        injected: How many faults were injected.
         failures: Exceptions of handlers, with tracebacks.
     """
 
     plan: Plan
     violations: tuple[Violation, ...]
     meetings: Meetings
-    struck: int
+    injected: int
     cpu_seconds: float
     failures: tuple[str, ...]
 
@@ -121,7 +121,7 @@ def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = Non
             plan=plan,
             violations=world.judges.finish().violations,
             meetings=chances.meetings,
-            struck=chances.struck,
+            injected=chances.injected,
             cpu_seconds=time.process_time() - began,
             failures=tuple(world.sandboxes.failures),
         )
@@ -154,8 +154,8 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     """Begin the seed's faults."""
     rng = stream(plan.chance, "faults")
     until = drawn.scenario.start + drawn.troubled
-    for spell in draw_spells(rng, plan.intensity, drawn.troubled):
-        world.clock.after(spell.after, partial(_begin, world, spell))
+    for period in draw_fault_periods(rng, plan.intensity, drawn.troubled):
+        world.clock.after(period.after, partial(_begin, world, period))
     kinds = CRASHES if plan.seed % 4 < 2 else CRASHES[::-1]
     deaths = Deaths(plan.crashes, recorded().sites(), kinds) if plan.dies_at_unknown else None
     chances = Chances(world.clock, rng, plan.intensity, until, deaths)
@@ -165,8 +165,8 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     return chances
 
 
-def _begin(world: World, spell: Spell) -> None:
-    world.faults.arm(spell.call, spell.fault, lasting=spell.lasting, function=spell.function)
+def _begin(world: World, period: FaultPeriod) -> None:
+    world.faults.arm(period.call, period.fault, lasting=period.lasting, function=period.function)
 
 
 def _watch_calls(world: World, judge: CallJudge) -> None:

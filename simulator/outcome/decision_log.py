@@ -30,9 +30,9 @@ class DecisionLog:
 
     def write(self, function: str, decision: Mapping[str, Any]) -> None:
         """Add a decision, unless the last one about its subject had the same kind and reason."""
-        subject, gist = decision["subject"], (decision["kind"], decision["reason"])
-        if self._last.get(subject) != gist:
-            self._last[subject] = gist
+        subject, outcome = decision["subject"], (decision["kind"], decision["reason"])
+        if self._last.get(subject) != outcome:
+            self._last[subject] = outcome
             self.entries.append({"at": self._clock.now(), "function": function, **decision})
 
     def see(self, event: Event) -> None:

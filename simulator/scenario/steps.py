@@ -132,11 +132,11 @@ class Steps:
         if step.interrupt is not None:
             self._interrupt(step.interrupt)
         if step.boot is not None and step.boot.fail:
-            self._boot.hinder(step.boot.fail, None)
+            self._boot.disturb(step.boot.fail, None)
         if step.boot is not None and step.boot.end_reason:
             self._boot.fail(step.boot.count, step.boot.end_reason)
         if step.boot is not None and step.boot.seconds is not None:
-            self._boot.hinder(step.boot.count, timedelta(seconds=step.boot.seconds))
+            self._boot.disturb(step.boot.count, timedelta(seconds=step.boot.seconds))
 
     def _to_functions(self, step: Step) -> None:
         if step.fault is not None:

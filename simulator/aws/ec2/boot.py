@@ -26,7 +26,7 @@ ENDS_AFTER: Final = timedelta(seconds=4)
 """From the launch to the end of an instance that cannot start."""
 
 
-class _Hitch(msgspec.Struct):
+class _BootFault(msgspec.Struct):
     """The next few instances take this long to boot, or never join; those with a reason are ended by EC2 for it."""
 
     left: int
@@ -60,34 +60,34 @@ class Boot:
         self._region = region.name
         self._zone_ids = region.zone_ids
         self._facts = region.node_facts()
-        self._hitch: _Hitch | None = None
+        self._fault: _BootFault | None = None
 
-    def hinder(self, count: int, takes: timedelta | None) -> None:
+    def disturb(self, count: int, takes: timedelta | None) -> None:
         """Make the next `count` instances take this long; None: they never join.
 
         This replaces what remains of an earlier call.
         """
-        self._hitch = _Hitch(count, takes)
+        self._fault = _BootFault(count, takes)
 
     def fail(self, count: int, reason: str) -> None:
         """Let EC2 end the next `count` instances soon after their launch. This replaces what remains of an earlier call."""
-        self._hitch = _Hitch(count, None, reason)
+        self._fault = _BootFault(count, None, reason)
 
     def launched(self, instance: Instance) -> None:
         """Begin to boot a launched instance."""
-        hitch = self._next_hitch()
-        if hitch is not None and hitch.ends:
-            self._clock.after(ENDS_AFTER, lambda: self._end(instance, hitch.ends))
+        fault = self._next_fault()
+        if fault is not None and fault.ends:
+            self._clock.after(ENDS_AFTER, lambda: self._end(instance, fault.ends))
             return
-        takes = self._takes if hitch is None else hitch.takes
+        takes = self._takes if fault is None else fault.takes
         if takes is not None:
             self._clock.after(takes, lambda: self._register(instance))
 
-    def _next_hitch(self) -> _Hitch | None:
-        if self._hitch is None or self._hitch.left <= 0:
+    def _next_fault(self) -> _BootFault | None:
+        if self._fault is None or self._fault.left <= 0:
             return None
-        self._hitch.left -= 1
-        return self._hitch
+        self._fault.left -= 1
+        return self._fault
 
     def _register(self, instance: Instance) -> None:
         config = read_user_data(instance.user_data)

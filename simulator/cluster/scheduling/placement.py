@@ -92,8 +92,8 @@ class Placement:
         """Preferences of taints, nodes and pods first, then soft spread, then the emptiest node, then the name."""
         return (
             _unwanted_taints(self._class, room) if room.has_preference else 0,
-            -self._preference(room) if self._class.has_wishes else 0,
-            self._crowding(room) if self._class.soft_spread else 0,
+            -self._preference(room) if self._class.has_preferences else 0,
+            self._spread_counts(room) if self._class.soft_spread else 0,
             -_emptiness(self._class, room),
             room.name,
         )
@@ -101,16 +101,16 @@ class Placement:
     def _preference(self, room: NodeRoom) -> int:
         affinity = (self._class.spec.get("affinity") or {}).get("nodeAffinity") or {}
         total = 0
-        for wish in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-            if matches_node_term(wish["preference"], room.node):
-                total += int(wish["weight"])
+        for term in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            if matches_node_term(term["preference"], room.node):
+                total += int(term["weight"])
         for weight, term in self._class.preferred:
             counts = self._state.counts.on_nodes((term,), with_leaving=True)
             domains = domains_of(self._state, term.topology_key, counts)
             total += weight * domains.get(room.labels.get(term.topology_key, ""), 0)
         return total
 
-    def _crowding(self, room: NodeRoom) -> int:
+    def _spread_counts(self, room: NodeRoom) -> int:
         total = 0
         for spread in self._class.soft_spread:
             counts = self._state.counts.on_nodes((spread.term,), with_leaving=False)

@@ -56,7 +56,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     spread: tuple[Spread, ...]
     soft_spread: tuple[Spread, ...]
     has_volumes: bool
-    has_wishes: bool
+    has_preferences: bool
 
     @property
     def counts_others(self) -> bool:
@@ -97,10 +97,10 @@ def _read(number: int, pod: JsonObject, spec: JsonObject) -> PodClass:
         "requiredDuringSchedulingIgnoredDuringExecution",
         "preferredDuringSchedulingIgnoredDuringExecution",
     )
-    wishes = [
-        (sign * int(wish["weight"]), wish["podAffinityTerm"])
+    preferences = [
+        (sign * int(preference["weight"]), preference["podAffinityTerm"])
         for sign, source in ((1, attract), (-1, repel))
-        for wish in source.get(preferred) or ()
+        for preference in source.get(preferred) or ()
     ]
     constraints = spec.get("topologySpreadConstraints") or ()
     hard = [c for c in constraints if c.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
@@ -115,11 +115,11 @@ def _read(number: int, pod: JsonObject, spec: JsonObject) -> PodClass:
         pinned=pinned_node(pod),
         affinity=tuple(_term(t, namespace, labels) for t in attract.get(required) or ()),
         anti_affinity=tuple(_term(t, namespace, labels) for t in repel.get(required) or ()),
-        preferred=tuple((weight, _term(t, namespace, labels)) for weight, t in wishes),
+        preferred=tuple((weight, _term(t, namespace, labels)) for weight, t in preferences),
         spread=tuple(_spread(c, namespace, labels) for c in hard),
         soft_spread=tuple(_spread(c, namespace, labels) for c in soft),
         has_volumes=any(kind in volume for volume in spec.get("volumes") or () for kind in _CLAIMING),
-        has_wishes=bool(wishes or (affinity.get("nodeAffinity") or {}).get(preferred)),
+        has_preferences=bool(preferences or (affinity.get("nodeAffinity") or {}).get(preferred)),
     )
 
 

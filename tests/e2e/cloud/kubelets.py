@@ -77,7 +77,7 @@ class Kubelets:
     """All kubelets of the account's instances, with the cloud controller beside them.
 
     Attributes:
-        boot: `boot.hinder(2, None)` lets the next two instances never join.
+        boot: `boot.disturb(2, None)` lets the next two instances never join.
         failures: What the API server refused for good.
     """
 

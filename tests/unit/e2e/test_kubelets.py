@@ -201,7 +201,7 @@ def test_user_data_that_does_not_join_and_failed_boots_give_no_node(
     account: Account, api: Api, kubelets: Kubelets
 ) -> None:
     """Otherwise, liveness is never tested."""
-    kubelets.boot.hinder(1, None)
+    kubelets.boot.disturb(1, None)
     account.launch(1)
     account.launch(2, data="")
     time.sleep(0.2)

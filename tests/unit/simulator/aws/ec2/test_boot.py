@@ -173,9 +173,9 @@ def test_a_node_joins_as_ec2_and_its_kubelet_bring_it() -> None:
 def test_a_hitch_befalls_the_next_boots_until_another_replaces_it() -> None:
     """If this failed, a `boot` step would break other nodes than the next ones, or never stop."""
     bench = Bench()
-    bench.boot.hinder(5, None)
+    bench.boot.disturb(5, None)
     bench.launch(1)
-    bench.boot.hinder(1, timedelta(seconds=300))
+    bench.boot.disturb(1, timedelta(seconds=300))
     for number in (2, 3):
         bench.launch(number)
     bench.clock.run_until(START + timedelta(minutes=10))
