@@ -62,7 +62,7 @@ def _claim(record: ClaimRecord) -> JsonObject:
 
 def _next(document: JsonObject) -> str:
     cluster, claims, others = document["cluster"], document["items"], document["leftovers"]
-    lines = [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
+    lines = [f"Not now: {text}." for text in document["hindrances"]]
     if not claims and not others:
         lines.append(f"Nothing is left. Now `npx --yes aws-cdk@2.1148.1 destroy fleetwright-{cluster}`.")
     elif document["acting"] and not document["hindrances"]:

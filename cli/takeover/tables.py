@@ -58,7 +58,7 @@ def _summary(document: JsonObject) -> str:
 
 
 def _hindrances(document: JsonObject) -> list[str]:
-    return [f"Not now: {hindrance}." for hindrance in document["hindrances"]]
+    return [f"Not now: {text}." for text in document["hindrances"]]
 
 
 def _next_of_adoption(document: JsonObject) -> str:

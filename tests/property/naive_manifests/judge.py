@@ -53,7 +53,7 @@ def _has_rules(pod: Pod) -> bool:
     return bool(near or spec.volumes or len(spec.required_terms) > 1)
 
 
-def _wishes(pod: Pod) -> bool:
+def _preferences(pod: Pod) -> bool:
     return bool(pod.spec.preferred_terms)
 
 
@@ -69,7 +69,7 @@ def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
                     yield f"preference: {pod.key} is on {place.name}, and prefers {there} by {preferred.weight}"
                 return
     avoided = [taint for taint in place.taints if taint.effect == PREFER_NO_SCHEDULE]
-    if not _wishes(pod) and avoided and not _tolerates_softly(pod, avoided):
+    if not _preferences(pod) and avoided and not _tolerates_softly(pod, avoided):
         there = least.node((), avoid=True)
         if there:
             yield f"preference: {pod.key} is on {place.name}, whose taint it would avoid on {there}"
@@ -82,9 +82,9 @@ class PodRelaxation:
         self._snapshot = snapshot
         self._pod = pod
 
-    def node(self, wishes: tuple[Requirement, ...], *, avoid: bool) -> str:
+    def node(self, preferences: tuple[Requirement, ...], *, avoid: bool) -> str:
         """A new node that meets these requirements without a taint to avoid; empty if there is none."""
-        selector = (*self._pod.spec.node_selector, *wishes)
+        selector = (*self._pod.spec.node_selector, *preferences)
         demanding = msgspec.structs.replace(
             self._pod, spec=msgspec.structs.replace(self._pod.spec, node_selector=selector)
         )
@@ -111,7 +111,7 @@ def _tolerates_softly(pod: Pod, taints: list[Taint]) -> bool:
 def _heavier(snapshot: Snapshot, pool: NodePool, place: Place) -> Iterator[str]:
     """A claim whose pods, preferences aside, could each have a node of a heavier NodePool."""
     pods = place.coming
-    if any(_wishes(pod) for pod in pods):
+    if any(_preferences(pod) for pod in pods):
         return
     for other in snapshot.node_pools:
         soft = [taint for taint in other.taints if taint.effect == PREFER_NO_SCHEDULE]

@@ -52,10 +52,10 @@ def test_pods_with_anti_affinity_need_hosts() -> None:
     apart = {"host_caps": np.array([1]), "required_host_caps": np.array([1])}
     fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 1}, **apart)
     assert 2.999 * DOLLAR <= fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= 3 * DOLLAR
-    roomy = a_fleet(
+    large = a_fleet(
         [[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 1}, **apart, host_room=np.array([1])
     )
-    assert 1.999 * DOLLAR <= fleet_bound(roomy, np.zeros(1, dtype=np.int64)) <= 2 * DOLLAR
+    assert 1.999 * DOLLAR <= fleet_bound(large, np.zeros(1, dtype=np.int64)) <= 2 * DOLLAR
 
 
 def test_preferences_do_not_raise_the_bound() -> None:
