@@ -19,7 +19,8 @@ from cli.report.bands import Band, bands
 from cli.report.chains import Chain, chains, consolidated, replacements
 from cli.report.comparison import Comparison, sampled
 from cli.report.node_lifetimes import NodeLifetime, lives
-from cli.report.paragraph import VIOLATIONS, paragraph
+from cli.report.paragraph import paragraph
+from simulator.outcome.summary import VIOLATIONS
 
 ROWS_MAX: Final = 2000
 NODES_MAX: Final = 1500

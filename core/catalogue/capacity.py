@@ -8,9 +8,8 @@ from core.catalogue.branch_interfaces import POD_ENI, branch_interfaces
 from core.catalogue.shape import Shape
 from core.catalogue.sizing import Sizing
 from core.model.values import quantity
-from core.model.values.quantity import PPM
+from core.model.values.quantity import MIB, PPM
 
-MIB: Final = 2**20
 DEFAULT_PODS: Final = 110
 """Pods where interface addresses set no limit: Kubernetes' own recommendation, used for Windows."""
 

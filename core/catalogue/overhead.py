@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.catalogue.capacity import MIB, interface_pods, pod_count
+from core.catalogue.capacity import interface_pods, pod_count
 from core.catalogue.shape import Shape
 from core.catalogue.sizing import Sizing
 from core.model.values import quantity, resources
+from core.model.values.quantity import MIB
 
 _CPU_BANDS: Final = ((1000, 600), (1000, 100), (2000, 50), (None, 25))
 """Width in millicores and share reserved of it in parts per ten thousand: EKS' own bootstrap formula."""

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.catalogue.capacity import MIB
 from core.catalogue.node_class import EC2NodeClass
+from core.model.values.quantity import MIB
 
 TYPES_MAX: Final = 600
 """The most instance types that are remembered per class: 12 KB of the 256 KB that an object's annotations may have."""

@@ -21,6 +21,7 @@ NODES: Final = "nodes"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 NANODOLLARS: Final = 10**9
+MIB: Final = 2**20
 PPM: Final = 10**6
 """Shares are in millionths."""
 

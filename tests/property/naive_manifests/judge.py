@@ -53,7 +53,7 @@ def _has_rules(pod: Pod) -> bool:
     return bool(near or spec.volumes or len(spec.required_terms) > 1)
 
 
-def _preferences(pod: Pod) -> bool:
+def _has_preferences(pod: Pod) -> bool:
     return bool(pod.spec.preferred_terms)
 
 
@@ -69,7 +69,7 @@ def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
                     yield f"preference: {pod.key} is on {place.name}, and prefers {there} by {preferred.weight}"
                 return
     avoided = [taint for taint in place.taints if taint.effect == PREFER_NO_SCHEDULE]
-    if not _preferences(pod) and avoided and not _tolerates_softly(pod, avoided):
+    if not _has_preferences(pod) and avoided and not _tolerates_softly(pod, avoided):
         there = least.node((), avoid=True)
         if there:
             yield f"preference: {pod.key} is on {place.name}, whose taint it would avoid on {there}"
@@ -111,7 +111,7 @@ def _tolerates_softly(pod: Pod, taints: list[Taint]) -> bool:
 def _heavier(snapshot: Snapshot, pool: NodePool, place: Place) -> Iterator[str]:
     """A claim whose pods, preferences aside, could each have a node of a heavier NodePool."""
     pods = place.coming
-    if any(_preferences(pod) for pod in pods):
+    if any(_has_preferences(pod) for pod in pods):
         return
     for other in snapshot.node_pools:
         soft = [taint for taint in other.taints if taint.effect == PREFER_NO_SCHEDULE]
