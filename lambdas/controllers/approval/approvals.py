@@ -38,7 +38,7 @@ class CommandsByApproval(msgspec.Struct, frozen=True):
     unapproved: list[UnapprovedCommand]
 
 
-class OpenProposals(msgspec.Struct, frozen=True):
+class PassProposals(msgspec.Struct, frozen=True):
     """The proposals of one pass: those whose nodes other commands must leave alone, and the approved ones, which may start."""
 
     waiting: tuple[Proposal, ...] = ()
@@ -81,10 +81,10 @@ class Approvals:
             return ()
         return tuple(proposal for proposal in self._store.all() if proposal.keeps_nodes(self._clock.now()))
 
-    def end_lapsed(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> OpenProposals:
+    def end_lapsed(self, proposals: Sequence[Proposal], snapshot: Snapshot, report: RunReport) -> PassProposals:
         """End proposals that lapse, and return the others. Raises PortError."""
         if not proposals:
-            return OpenProposals()
+            return PassProposals()
         verification = Verification(proposals, snapshot)
         waiting, approved = list[Proposal](), list[tuple[Proposal, Command]]()
         for proposal in sorted(proposals, key=lambda found: (found.proposed_at, found.id)):
@@ -108,7 +108,7 @@ class Approvals:
                 else:
                     approved.append((proposal, found))
         report.count(PROPOSALS_WAITING, sum(proposal.end is None for proposal in waiting))
-        return OpenProposals(tuple(waiting), tuple(approved))
+        return PassProposals(tuple(waiting), tuple(approved))
 
     def begin(self, proposal: Proposal, report: RunReport) -> bool:
         """End an approved proposal whose command is about to be stored; return whether it may be.

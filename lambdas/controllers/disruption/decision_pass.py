@@ -23,7 +23,7 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.target import TargetReason
 from lambdas.brakes.ports import skipped
-from lambdas.controllers.approval.approvals import Approvals, OpenProposals
+from lambdas.controllers.approval.approvals import Approvals, PassProposals
 from lambdas.controllers.disruption.command_gate import CommandGate
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
 from lambdas.controllers.disruption.observed_commands import STORING, ObservedCommands
@@ -155,7 +155,7 @@ class DecisionPass:
         return _Decided(snapshot, plan, digest, now, time, is_new=remembered is None)
 
     def _store(
-        self, decided: _Decided, view: ClusterState, proposals: OpenProposals, given: PassInputs, report: RunReport
+        self, decided: _Decided, view: ClusterState, proposals: PassProposals, given: PassInputs, report: RunReport
     ) -> None:
         """Store the commands that may start now, and propose those that wait for approval."""
         plan, snapshot, now = decided.plan, decided.snapshot, decided.at
@@ -171,7 +171,7 @@ class DecisionPass:
         self.approvals.propose(kept.unapproved, plan, report)
 
     def _begin_approved(
-        self, proposals: OpenProposals, view: ClusterState, given: PassInputs, report: RunReport
+        self, proposals: PassProposals, view: ClusterState, given: PassInputs, report: RunReport
     ) -> bool:
         """Store the approved commands that nothing stops; the next pass decides about the other nodes."""
         commands: list[Command] = [command for _, command in proposals.approved]
