@@ -11,7 +11,7 @@ from lambdas.ports import PortError
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from lambdas.observability import Handler
+    from lambdas.runtime.observability import Handler
 
 
 def repeated_by_schedule(handler: Handler) -> Handler:

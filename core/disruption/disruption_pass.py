@@ -169,7 +169,9 @@ class DisruptionPass:
         )
         if found.stranded and not consolidation and self._ending.take_nodes:
             self._at_any_cost = self._at_any_cost or Simulator(Planner(self._ending.allowed(self.snapshot)))
-            found = self._at_any_cost.simulate(candidates, consolidation=False, closed=closed, meant=meant)
+            found = self._at_any_cost.simulate(
+                candidates, consolidation=False, closed=closed, planned_moves=planned_moves
+            )
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:

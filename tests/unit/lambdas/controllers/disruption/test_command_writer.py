@@ -12,7 +12,7 @@ from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandPhase
 from core.model.plan import Command, DisruptionPlan, StoredDrain, StoredTarget
 from core.reasons.command import CommandReason
-from lambdas.controllers.approval.approvals import Divided
+from lambdas.controllers.approval.approvals import CommandsByApproval
 from lambdas.controllers.disruption.command_writer import CommandWriter, command_id
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import work_on_command
@@ -37,11 +37,11 @@ class World:
 
     def decide(self, *commands: Command) -> list[str]:
         """Write a decision with these commands to the ledger; return the ids of those that may be stored."""
-        divided = Divided([(command.reason, command) for command in commands], [])
+        split = CommandsByApproval([(command.reason, command) for command in commands], [])
         plan = DisruptionPlan(now=NOW, commands=commands)
         time = RecordedTime(lambda: 0.0)
-        found = self.writer.write_decision(a_snapshot(), plan, divided, time, self.report)
-        return [name for name, _ in found.free]
+        found = self.writer.write_decision(a_snapshot(), plan, split, time, self.report)
+        return [name for name, _ in found.startable]
 
     def refuse(self, error: PortError) -> None:
         def fail(call: str) -> None:

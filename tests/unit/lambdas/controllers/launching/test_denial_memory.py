@@ -75,20 +75,20 @@ def test_each_failure_counts_and_one_of_another_class_or_code_does_not(table: Ta
         table.memory.add(other, NOW, table.report)
     table.add()
     table.add()
-    assert (table.denial.in_vain, len(table.rows.denials)) == (2, 3)
+    assert (table.denial.in_a_row, len(table.rows.denials)) == (2, 3)
     assert (table.report.counts, table.report.decisions) == ({}, [])
 
 
 def test_a_denial_that_others_write_too_is_written_again(table: Table) -> None:
     table.before_writes(TRIES - 1, table.touch)
     table.add()
-    assert (table.denial.in_vain, table.report.decisions) == (1, [])
+    assert (table.denial.in_a_row, table.report.decisions) == (1, [])
 
 
 def test_after_many_conflicts_it_is_reported_and_left(table: Table) -> None:
     table.before_writes(TRIES, table.touch)
     table.add()
-    assert table.denial.in_vain == 0
+    assert table.denial.in_a_row == 0
     assert (table.skipped(), table.report.counts) == ([("skip", f"denial {CODE}", "ConflictError")], {"portErrors": 1})
 
 

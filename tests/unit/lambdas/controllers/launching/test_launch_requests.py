@@ -81,7 +81,7 @@ class TestAfterInstancesEndedWhileTheyStarted:
             node_class="default",
             code=ENDED,
             until=NOW - timedelta(seconds=1),
-            in_vain=1,
+            in_a_row=1,
             pauses=1,
             denied_at=NOW,
             version=1,

@@ -67,12 +67,12 @@ def a_node(name: str, instance: Instance) -> Node:
 
 
 def problems(found: UnclaimedInstances) -> list[str]:
-    return [stranger.problem for stranger in found.strangers]
+    return [one.problem for one in found.unclaimed]
 
 
 def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
     found = found_in(an_instance(1, "c"), claims=(a_claim("c"),))
-    assert (found.awaited, found.unnamed, found.strangers, found.tagged) == ((), (), (), 1)
+    assert (found.awaited, found.unnamed, found.unclaimed, found.tagged) == ((), (), (), 1)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_instance_of_a_known_claim_is_none_of_them() -> None:
 )
 def test_what_is_gone_or_not_ours_is_left_out(instance: Instance) -> None:
     found = found_in(instance)
-    assert (found.strangers, found.tagged) == ((), 0)
+    assert (found.unclaimed, found.tagged) == ((), 0)
 
 
 class TestAStranger:
@@ -95,19 +95,19 @@ class TestAStranger:
     def test_can_have_its_claim_rebuilt(self) -> None:
         instance = an_instance(7, "x")
         found = found_in(instance)
-        assert [(one.instance, one.node, one.problem) for one in found.strangers] == [(instance, None, "")]
-        assert found.rebuildable == found.strangers
+        assert [(one.instance, one.node, one.problem) for one in found.unclaimed] == [(instance, None, "")]
+        assert found.rebuildable == found.unclaimed
 
     def test_comes_with_its_node(self) -> None:
         instance = an_instance(7, "x")
         found = found_in(instance, nodes=(a_node("n", instance), a_node("m", an_instance(8, "y"))))
-        assert [one.node.name for one in found.strangers if one.node is not None] == ["n"]
+        assert [one.node.name for one in found.unclaimed if one.node is not None] == ["n"]
 
     def test_with_two_nodes_comes_without_any(self) -> None:
         """One of them is stale, and which is not known."""
         instance = an_instance(7, "x")
         found = found_in(instance, nodes=(a_node("n", instance), a_node("m", instance)))
-        assert [one.node for one in found.strangers] == [None]
+        assert [one.node for one in found.unclaimed] == [None]
 
     @pytest.mark.parametrize(("age", "count"), [(timedelta(seconds=59), 0), (YOUNG, 1)])
     def test_that_was_launched_just_now_may_be_stored_in_a_moment(self, age: timedelta, count: int) -> None:
@@ -140,7 +140,7 @@ class TestAStranger:
 
     def test_of_several_the_first_id_comes_first(self) -> None:
         found = found_in(an_instance(9, "z"), an_instance(7, "x"), an_instance(8, "y"))
-        assert [one.instance.instance_id for one in found.strangers] == ["i-7", "i-8", "i-9"]
+        assert [one.instance.instance_id for one in found.unclaimed] == ["i-7", "i-8", "i-9"]
         assert found.tagged == 3
 
 
@@ -150,7 +150,7 @@ class TestAnAwaitedInstance:
     def test_is_its_claims(self) -> None:
         instance = an_instance(7, "c")
         found = found_in(instance, claims=(waiting("c"),))
-        assert (found.awaited, found.strangers) == (((instance, "c"),), ())
+        assert (found.awaited, found.unclaimed) == (((instance, "c"),), ())
 
     def test_of_a_shared_launch_goes_to_its_claims_in_turn(self) -> None:
         claims = [waiting(name, shares=3, share=share) for name, share in (("a", 1), ("b", 0), ("c", 2))]
@@ -168,7 +168,7 @@ class TestAnAwaitedInstance:
         launch = launch_name(claim)
         found = found_in(unnamed(7, launch), unnamed(8, launch), claims=(claim,))
         assert [instance.instance_id for instance, _ in found.awaited] == ["i-7"]
-        assert [one.instance.instance_id for one in found.strangers] == ["i-8"]
+        assert [one.instance.instance_id for one in found.unclaimed] == ["i-8"]
 
     def test_that_was_named_already_goes_to_the_claim_of_that_name(self) -> None:
         """The run that named it died before it stored the row."""
