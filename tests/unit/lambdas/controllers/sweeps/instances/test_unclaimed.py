@@ -111,7 +111,7 @@ class TestAStranger:
 
     @pytest.mark.parametrize(("age", "count"), [(timedelta(seconds=59), 0), (YOUNG, 1)])
     def test_that_was_launched_just_now_may_be_stored_in_a_moment(self, age: timedelta, count: int) -> None:
-        assert len(found_in(an_instance(7, "x", age=age)).strangers) == count
+        assert len(found_in(an_instance(7, "x", age=age)).unclaimed) == count
 
     def test_whose_name_another_instance_has_is_one_too_many(self) -> None:
         found = found_in(an_instance(7, "c"), claims=(a_claim("c"),))
