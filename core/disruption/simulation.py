@@ -72,7 +72,7 @@ class Simulator:
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
-        unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._placeless}.union(
+        unplaced = {pod.pod for pod in plan.unschedulable if pod.pod not in self._unschedulable}.union(
             outcome.on_uninitialized
         )
         return Simulation(

@@ -11,7 +11,7 @@ from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.payback import WORTHWHILE
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.new_nodes import held
+from core.disruption.target.new_nodes import narrowed_claims
 from core.model.plan import Command, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -45,7 +45,7 @@ def paying_part(part: Command, candidates: Sequence[Candidate], fresh: Disruptio
             return _refusal(
                 f"spot node {candidates[0].name} is the only one left, and other rules apply to its replacement"
             )
-        found = held(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
+        found = narrowed_claims(claims, sum(candidate.price for candidate in candidates), {}, fresh.snapshot)
         if found is None:
             return _refusal("the nodes that may still go do not pay for their new nodes")
         part = _with(part, candidates, found)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from core.disruption.blocked_nodes import blocks
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.consolidation.eligibility import objection
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
@@ -34,9 +34,9 @@ def _unfit(claim: str, node: str, candidate: Candidate | None, command: Command,
     if command.reason == TerminationReason.DRIFTED:
         return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
     if command.reason == TerminationReason.UNHEALTHY:
-        is_ill = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
-        return "" if is_ill else f"node {candidate.name} is healthy again"
-    rule = hindrance(candidate, fresh)
+        is_unhealthy = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
+        return "" if is_unhealthy else f"node {candidate.name} is healthy again"
+    rule = objection(candidate, fresh)
     if rule is not None:
         return rule.message
     if command.reason == TerminationReason.EMPTY and not candidate.is_empty:

@@ -61,7 +61,7 @@ class Validation:
         no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
         """
         if self._ahead and _is_apart(command, self._ahead):
-            found = self._check(command, closed={name for other in self._ahead for name in _touched(other)})
+            found = self._check(command, closed={name for other in self._ahead for name in _nodes_of(other)})
             if isinstance(found, ValidCommand) and not found.left_out:
                 return found
         if self._ahead:
@@ -90,11 +90,13 @@ class Validation:
 
 def _is_apart(command: Command, others: Sequence[Command]) -> bool:
     """Whether the command's pods and those of the others can be planned independently."""
-    touched = _touched(command)
-    return all(c.method == "drift" for c in (command, *others)) and all(touched.isdisjoint(_touched(c)) for c in others)
+    own_nodes = _nodes_of(command)
+    return all(c.method == "drift" for c in (command, *others)) and all(
+        own_nodes.isdisjoint(_nodes_of(c)) for c in others
+    )
 
 
-def _touched(command: Command) -> set[str]:
+def _nodes_of(command: Command) -> set[str]:
     """Return the nodes that the command removes or moves pods to."""
     return {*command.nodes, *(move.to for move in command.moves)}
 
@@ -133,7 +135,7 @@ def _placed(
         return part, fresh.simulate(going, consolidation=False, closed=closed)
     below = 1 + max((claim.price for claim in part.replacements), default=0)
     shut = {*closed, *fresh.short_lived}
-    return part, fresh.simulate(going, consolidation=True, below=below, closed=shut, meant=part.moves)
+    return part, fresh.simulate(going, consolidation=True, below=below, closed=shut, planned_moves=part.moves)
 
 
 def _stuck(going: Sequence[Candidate], simulation: Simulation) -> dict[str, str]:
@@ -172,7 +174,7 @@ def _whole(going: list[Candidate], command: Command, fresh: DisruptionPass) -> C
     if command.reason == TerminationReason.EMPTY or command.method == static_drift.METHOD:
         return command
     if command.method == terminate_first.METHOD:
-        problem = next(filter(None, (terminate_first.obstacle(found, fresh.snapshot) for found in going)), "")
+        problem = next(filter(None, (terminate_first.objection(found, fresh.snapshot) for found in going)), "")
         return _refusal(problem) if problem else command
     is_repair = command.reason == TerminationReason.UNHEALTHY
     simulation = fresh.simulate(going, consolidation=not is_repair)

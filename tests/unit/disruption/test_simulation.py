@@ -74,17 +74,17 @@ class TestIntendedPlaces:
 
     SPARE = ("node-2", "node-3")
 
-    def moves(self, *meant: Move, closed: tuple[str, ...] = ()) -> tuple[Move, ...]:
+    def moves(self, *planned: Move, closed: tuple[str, ...] = ()) -> tuple[Move, ...]:
         pods = (pod_on("node-1"), *(pod_on(name) for name in self.SPARE))
         snapshot = world(a_node_of(SMALL), *(a_node_of(MIDDLE, name) for name in self.SPARE), pods=pods)
         leaving = next(c for c in DisruptionPass(snapshot).survey.candidates if c.name == "node-1")
         simulator = Simulator(Planner(snapshot))
-        return simulator.simulate([leaving], consolidation=True, meant=meant, closed=closed).moves
+        return simulator.simulate([leaving], consolidation=True, planned_moves=planned, closed=closed).moves
 
     def test_are_taken(self) -> None:
         for name in self.SPARE:
-            meant = Move("default/on-node-1", name)
-            assert self.moves(meant) == (meant,)
+            planned = Move("default/on-node-1", name)
+            assert self.moves(planned) == (planned,)
 
     def test_of_other_pods_and_on_other_nodes_are_ignored(self) -> None:
         (found,) = self.moves(Move("default/on-node-2", "node-3"), Move("default/on-node-1", "gone"))
