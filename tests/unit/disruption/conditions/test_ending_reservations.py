@@ -11,7 +11,7 @@ from core.disruption import disrupt
 from core.disruption.conditions.ending_reservations import EndingReservations, ending_reservations
 from core.disruption.conditions.expiration import SOON
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.validation import Validation
+from core.disruption.validation.validation import Validation
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
