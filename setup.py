@@ -36,7 +36,7 @@ setup(
     package_dir={f"fleetwright.app.{name}": name for name in SHIPPED},
     package_data={
         "fleetwright.app.core": ["py.typed"],
-        "fleetwright.app.lambdas.list_prices": ["*.tsv"],
+        "fleetwright.app.lambdas": ["*.tsv"],
         "fleetwright.app.simulator": ["data/*"],
         "fleetwright.app.cli": ["assets/*", "assets/vendor/*"],
     },

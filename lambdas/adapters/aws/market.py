@@ -148,7 +148,7 @@ def pricing_region(region: str) -> str:
 
 def _without_reading(region: str, shapes: tuple[Shape, ...]) -> tuple[dict[str, int], str]:
     """Return on-demand prices that were not read from AWS, and the messages about them."""
-    from lambdas.list_prices.shipped import price_list
+    from lambdas.list_prices import price_list
 
     shipped = price_list(region)
     if shipped is None:

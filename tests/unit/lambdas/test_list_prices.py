@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.model.values.quantity import nanodollars
-from lambdas.list_prices.shipped import listed_regions, price_list
+from lambdas.list_prices import listed_regions, price_list
 from simulator.market.embedded import builtin_shapes
 
 
