@@ -7,6 +7,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.optimization.claims.separate_claims import is_undercut
 from core.scheduling.optimization.relaxed_pods import RelaxedPods
 
 
@@ -25,7 +26,7 @@ def improved(
     is_small = sum(relaxed.counts.values()) < limits.pods_min and len(solution.claims) < limits.claims_min
     above, below = limits.far_cost_ratio
     is_good = is_small and bound is not None and cost * below < bound * above and cost <= relaxed.separate_cost()
-    is_near = bound == cost or is_good
+    is_near = bound == cost or (is_good and not any(map(is_undercut, solution.claims)))
     # The caller's clock starts at its first call: before the solver is loaded, so that loading counts.
     if budget is None or not solution.claims or is_near or budget.is_spent:
         return solution, Cost(cost, bound)

@@ -17,6 +17,7 @@ from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.limit_accounting import replaces_within_limits
 from core.scheduling.optimization.claims.regrouping import regrouped
+from core.scheduling.optimization.claims.separate_claims import is_undercut, separate_claims
 from core.scheduling.optimization.claims.topology_recount import keeps_counts, recounted
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction, RepackScope
@@ -59,7 +60,7 @@ class Repacker:
         for _, of_scope in tasks:
             parts = [next(found) for _ in of_scope]
             cheaper.append([claim for part in parts for claim in part] if all(parts) else [])
-        return self._replaced(solution, kept, replaceable, cheaper)
+        return self._separated(self._replaced(solution, kept, replaceable, cheaper))
 
     def regrouped(
         self, solution: Solution, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]
@@ -77,6 +78,21 @@ class Repacker:
             for one in replaceable
         ]
         return self._replaced(solution, kept, replaceable, found)
+
+    def _separated(self, solution: Solution) -> Solution:
+        """Return the solution with a node for each pod of the claims that cost more than that, if rules and limits allow it."""
+        costly = [claim for claim in solution.claims if is_undercut(claim)]
+        if not costly:
+            return solution
+        _, taken = self._taken_apart(replace(solution, claims=costly))
+        each = [_Replaceable(one.scope, [claim], []) for one in taken for claim in one.claims]
+        constraints, repack = solution.state.constraints, self._settings.repack
+        found = [
+            separate_claims(ClaimBuilder(self._context, one.scope, repack), constraints, one.claims[0]) for one in each
+        ]
+        replaced = {one.claims[0].index for one in each}
+        kept = [claim for claim in solution.claims if claim.index not in replaced]
+        return self._replaced(solution, kept, each, found)
 
     def _replaced(
         self,

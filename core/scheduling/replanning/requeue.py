@@ -1,4 +1,7 @@
-"""Retries pods that found no place only because of the order of the queue: they are placed before the others.
+"""Plans again where one order of placing is not enough.
+
+Pods that one node could hold are planned a second time as if they had to share it: the first of them may take a domain where a
+node for it alone is cheap, and those that follow it pay for that.
 
 Large pods are placed first, and may take the only zone, family or node that a smaller pod's rules allow. A second plan with the
 smaller pod first is used if no other pod loses its place. If pods' rules about each other are the cause, `VariedPlans` searches
@@ -40,9 +43,14 @@ class RequeuingScheduler:
         self._queue = queue
 
     def solution(self) -> Solution:
-        """The greedy plan, or one in which more pods have a place."""
+        """The greedy plan, or one in which more pods have a place or, with the same pods left over, nodes cost less."""
         best = self._plan(frozenset())
         left = leftovers_of(best)
+        if self._may_share_node(best):
+            again = self._plan(frozenset(), shares_node=True)
+            left_now = leftovers_of(again)
+            if left_now < left or (left_now == left and _cost(again) < _cost(best)):
+                best, left = again, left_now
         for first in self._retries(left):
             again = self._plan(first)
             left_now = leftovers_of(again)
@@ -50,11 +58,21 @@ class RequeuingScheduler:
                 best, left = again, left_now
         return VariedPlans(self._context, self._queue).improved(best, left) if left else best
 
-    def _plan(self, first: frozenset[int], *, alone: bool = False) -> Solution:
+    def _may_share_node(self, best: Solution) -> bool:
+        """Whether some type has room for all pods that no existing node takes, and their rules leave a choice of domains."""
+        waiting = [group.pod_group for group in best.unplaced for _ in range(group.waiting)]
+        groups = [group for claim in best.claims for group in claim.pod_groups] + waiting
+        if len(groups) < 2 or not any(step.keys for group in dict.fromkeys(groups) for step in group.steps):
+            return False
+        total = self._context.axis.total(group.requests for group in groups)
+        return any(template.types.room.fits(template.mask, total) for template in self._context.templates)
+
+    def _plan(self, first: frozenset[int], *, alone: bool = False, shares_node: bool = False) -> Solution:
         queue = self._queue()
         if alone:
             queue = [pending_group for pending_group in queue if pending_group.pod_group.index in first]
-        return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
+        leaving = self._context.leaving
+        return GreedyScheduler(self._context, queue, leaving, frozenset(), first, shares_node=shares_node).run()
 
     def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
         """Yield the groups to place first: all that would gain from a separate plan together, then one by one."""
@@ -80,3 +98,7 @@ class RequeuingScheduler:
         return frozenset(
             {one.index} | {other.index for other in pod_groups if near.intersection(other.signature.selected_by)}
         )
+
+
+def _cost(solution: Solution) -> int:
+    return sum(claim.price for claim in solution.claims)

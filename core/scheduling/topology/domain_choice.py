@@ -14,7 +14,7 @@ from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_value
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
-from core.scheduling.primitives.handles import RequirementId, StepId, TopologyGroupId, TypeMask
+from core.scheduling.primitives.handles import NO_TYPES, RequirementId, StepId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import Vector
@@ -141,8 +141,9 @@ class DomainChoice:
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
         other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
         needs = self._needs(draft.template, signature, groups.affinities, key)
-        fitting = self._fitting(draft)
-        apart = self._apart(draft.template, key)
+        shared = self._shared(draft)
+        apart = self._apart(draft.template, key) if shared else []
+        priced = shared or draft.mask
 
         def rank(value: str) -> _Preference:
             spread = by_others = 0
@@ -154,23 +155,20 @@ class DomainChoice:
                 spread,
                 needs.get(value, 0),
                 sum(pods for pods, possible in apart if value not in possible),
-                self._price(draft.template, draft.reqs, fitting, key, value),
+                self._price(draft.template, draft.reqs, priced, key, value),
                 by_others,
                 value,
             )
 
         return rank
 
-    def _fitting(self, draft: ClaimDraft) -> TypeMask:
-        """Return the types with room for all pods that should share the node; all types if none has room."""
-        room, mask = draft.template.types.room, draft.mask
+    def _shared(self, draft: ClaimDraft) -> TypeMask:
+        """Return the types with room for all pods that should share the node; none if they may or have to use several."""
         total = None if self._together is None else self._together()
-        return mask if total is None or not room.fits(mask, total) else room.fitting(mask, total)
+        return NO_TYPES if total is None else draft.template.types.room.fitting(draft.mask, total)
 
     def _apart(self, template: NodeClaimTemplate, key: str) -> list[tuple[int, tuple[str, ...]]]:
         """Return how many pods of each group that should share the node still wait, and their possible values."""
-        if self._together is None:
-            return []
         waiting = [group for group in self._pending_groups if group.waiting]
         found = ((group.waiting, self._possible(group.pod_group, template, key)) for group in waiting)
         return [(pods, values) for pods, values in found if values]

@@ -6,7 +6,7 @@ import pytest
 
 from core import labels
 from core.model.node import Node
-from core.model.pod import PodAffinityTerm
+from core.model.pod import PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.greedy.queue import queue_of
@@ -81,6 +81,19 @@ def test_a_pod_that_may_be_the_first_of_its_group_goes_without_the_others(no_var
         a_pod("learner", cpu="500m", labels={"app": "db"}, extra={"nvidia.com/gpu": "1"}, affinity=(BY_FAMILY,)),
     )
     assert reasons_of(plan_of(types=(plain, gpu), pods=pods)) == {}
+
+
+def test_pods_that_are_left_over_are_planned_on_one_node_with_the_others(no_variations: None) -> None:
+    """Otherwise, the first pod takes the zone where a node for it alone is cheapest, and no node there holds both."""
+    small = a_type("small", cpu="2", price=0.1, zones=ZONES[:1])
+    large = a_type("large", cpu="8", price=0.5, zones=ZONES[1:2])
+    own = TopologySpread(labels.ZONE, 1, selector=a_selector(app="db"))
+    pods = (
+        a_pod("web", cpu="3", affinity=(BESIDE_DB,)),
+        a_pod("db", cpu="1", labels={"app": "db"}, spreads=(own,)),
+    )
+    where = places(plan_of(types=(small, large), pods=pods))
+    assert where["web"] == where["db"]
 
 
 def test_without_pods_left_over_there_is_one_plan() -> None:

@@ -69,3 +69,9 @@ def test_pods_that_an_existing_node_takes_do_not_count_for_the_price() -> None:
     world = a_snapshot(types=types, node_claims=(claim, other_claim), nodes=(node, other), pods=(*pods, filler))
     plan = Planner(world).what_if([node.name], consolidation=True).plan
     assert claim_of(plan, "web").zones == (HOME,)
+
+
+def test_pods_that_need_several_nodes_choose_the_domain_by_price() -> None:
+    """Otherwise, they go where a pod can join them that gets a node of its own anyway, for three times the price."""
+    found = launched_instead(*["3"] * 6, node_selector=(Requirement.one_of(labels.ZONE, AWAY),))
+    assert {claim.zones for claim in found if "default/pod-0" in claim.pods} == {(HOME,)}
