@@ -124,9 +124,14 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self._filled(own, self.claim.allocatable if self.claim is not None else {})
 
     def is_marked_for_deletion(self, snapshot: Snapshot) -> bool:
-        """Whether it is leaving: being deleted, its instance terminating, or named by a command in progress."""
+        """Whether it is leaving: its node or claim being deleted, its instance terminating, or named by a command in progress.
+
+        A node that is being deleted leaves although its claim is not being deleted yet: Karpenter deletes the claim for it.
+        """
+        if self.node is not None and self.node.deleted_at is not None:
+            return True
         if self.claim is None:
-            return self.node is not None and self.node.deleted_at is not None
+            return False
         going = self.claim.deleted_at is not None or self.claim.is_true(node_claim.INSTANCE_TERMINATING)
         return going or self.claim.name in snapshot.marked_for_deletion
 

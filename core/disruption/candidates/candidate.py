@@ -164,7 +164,7 @@ def _kept(
 ) -> tuple[Blocked, ...]:
     """Return why the node is not a candidate, apart from its pods; being deleted, unmanaged or uninitialized is final."""
     name, claim = state.name, state.claim
-    if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
+    if state.is_marked_for_deletion(snapshot):
         return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
     if claim is None:
         return (Blocked(name, NodeReason.NOT_MANAGED, f"node {name} has no NodeClaim"),)

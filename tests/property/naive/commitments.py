@@ -71,7 +71,7 @@ def running(snapshot: Snapshot) -> Iterator[tuple[str, str, int]]:
     own = {claim.node_name: claim for claim in claims.values() if claim.node_name}
     for node in snapshot.nodes:
         claim = claims.get(node.provider_id) or own.get(node.name)
-        going = node.deleted_at is not None if claim is None else claim.deleted_at is not None
+        going = node.deleted_at is not None or (claim is not None and claim.deleted_at is not None)
         going |= claim is not None and claim.name in snapshot.marked_for_deletion
         going |= claim is not None and claim.is_true("InstanceTerminating")
         if going or node.labels.get(labels.CAPACITY_TYPE, labels.ON_DEMAND) != labels.ON_DEMAND:

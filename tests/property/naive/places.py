@@ -181,11 +181,10 @@ def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | 
     ]
     here = {owner.name for pod in running for owner in pod.owners if owner.kind == "DaemonSet"}
     missing = [d for d in snapshot.daemon_sets if d.name not in here and runs_daemon(d, own, taints)]
-    if claim is None:
-        is_leaving = node is not None and node.deleted_at is not None
-    else:
+    is_leaving = node is not None and node.deleted_at is not None
+    if claim is not None:
         is_ending = claim.is_true("InstanceTerminating")
-        is_leaving = is_ending or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
+        is_leaving |= is_ending or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
     return Place(
         name,
         [Face(own, dict(source.allocatable), missing)],

@@ -77,6 +77,7 @@ def test_a_leaving_node_is_known_by_claim_command_or_node() -> None:
         a_snapshot(nodes=(NODE,), node_claims=(gone,)),
         a_snapshot(nodes=(NODE,), node_claims=(CLAIM,), marked_for_deletion=(CLAIM.name,)),
         a_snapshot(nodes=(foreign,)),
+        a_snapshot(nodes=(foreign,), node_claims=(CLAIM,)),
     ):
         assert state_nodes(world)[0].is_marked_for_deletion(world)
     calm = a_snapshot(nodes=(NODE,), node_claims=(CLAIM,))
