@@ -229,7 +229,7 @@ class Sandboxes:
 def _traceback(error: BaseException) -> str:
     """Return an exception and its causes, each with the places that it passed.
 
-    Python's own form has the lines of code, too: reading the sources for them takes a seventh of a seed of the campaign.
+    Python's own form has the lines of code, too, for which it reads the sources in each seed's process.
     """
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     before = "" if cause is None else _traceback(cause)
