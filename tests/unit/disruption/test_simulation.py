@@ -121,12 +121,12 @@ class TestNamesOfReplacements:
         names.take([a_plan(name="default-0")])
         claim = a_plan(name="default-0", pods=("default/p",))
         moves = (Move("default/p", "default-0"), Move("default/q", "default-0"))
-        found = names.renamed(Simulation((claim,), moves, "why", displaces=True))
+        found = names.renamed(Simulation((claim,), moves, "why", frozenset(), displaces=True))
         assert [one.name for one in found.claims] == ["default-1"]
         assert found.moves == (Move("default/p", "default-1"), Move("default/q", "default-0"))
         assert (found.stranded, found.displaces) == ("why", True)
 
     def test_two_claims_of_a_simulation_get_two_names(self) -> None:
         claims = (a_plan(name="x"), a_plan(name="y"))
-        found = self.names().renamed(Simulation(claims, (), "", displaces=False))
+        found = self.names().renamed(Simulation(claims, (), "", frozenset(), displaces=False))
         assert [one.name for one in found.claims] == ["default-0", "default-1"]

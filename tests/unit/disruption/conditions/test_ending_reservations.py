@@ -11,12 +11,11 @@ from core.disruption import disrupt
 from core.disruption.conditions.ending_reservations import EndingReservations, ending_reservations
 from core.disruption.conditions.expiration import SOON
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.validation.validation import Validation
+from core.disruption.validation.validation import Validation, ValidCommand
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass
-from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from core.reasons.termination import TerminationReason
@@ -101,7 +100,7 @@ def test_such_a_command_holds_when_it_is_checked_again() -> None:
     pair = drifted(in_block(a_node_of(MIDDLE, capacity_type=labels.RESERVED)))
     snapshot = a_world(NEAR, pair, admits=ONLY_RESERVED, pods=(pod_on("node-1"),))
     (command,) = disrupt(snapshot).commands
-    assert isinstance(Validation([command], snapshot).check(command), Command)
+    assert isinstance(Validation([command], snapshot).check(command), ValidCommand)
 
 
 def test_karpenters_own_moves_do_not_look_at_ends() -> None:

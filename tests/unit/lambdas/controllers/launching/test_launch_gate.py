@@ -298,7 +298,7 @@ def test_refusals_for_one_reason_count_once_in_whatever_order_ec2_names_them(wor
     refused = [RefusedOffering(o.key, code) for o, code in zip(world.record.offerings, codes, strict=False)]
     admission = Admission(world.record.offerings, ())
     world.gate.learn(world.record, world.node_class, admission, refused, CALL, NOW, RunReport())
-    assert {code: denial.in_vain for (_, code), denial in world.rows.denials.items()} == dict.fromkeys(codes, 1)
+    assert {code: denial.in_a_row for (_, code), denial in world.rows.denials.items()} == dict.fromkeys(codes, 1)
     assert len(refused) == 3
 
 
