@@ -7,8 +7,7 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
-from core.scheduling.optimization.claims.separate_claims import is_undercut
-from core.scheduling.optimization.relaxed_pods import RelaxedPods
+from core.scheduling.optimization.relaxed_pods import RelaxedPods, is_undercut
 
 
 def improved(

@@ -19,7 +19,7 @@ from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.topology import Topology
-from core.scheduling.topology.topology_group import ANTI_AFFINITY
+from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY
 
 
 class RelaxedPods:
@@ -93,6 +93,27 @@ class RelaxedPods:
                 (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
             ]
         return found
+
+
+def is_undercut(claim: InFlightClaim) -> bool:
+    """Whether a node for each pod, with the requirements of the claim, would cost less, and nothing keeps the pods together."""
+    types, price, apart = claim.template.types, claim.price, 0
+    mask, pod_groups = types.mask(claim.reqs) & claim.template.mask, Counter(claim.pod_groups)
+    # A few pods are usually enough: one alone costs much more than its share of a node.
+    for pod_group, count in pod_groups.items():
+        alone = types.offerings.cheapest(types.room.fitting(mask, pod_group.requests), claim.reqs)
+        apart += price if alone is None else alone * count
+        if apart >= price:
+            return False
+    return not _stays_together(pod_groups)
+
+
+def _stays_together(pod_groups: Counter[PodGroup]) -> bool:
+    """Whether a pod follows another along hostnames, even as a preference, or two of them use one volume."""
+    attached = [one for group, count in pod_groups.items() for one in group.volumes.attachments * count]
+    steps = (step for group in pod_groups for step in group.steps)
+    follows = any(rule.kind == AFFINITY for step in steps for rule in step.host_rules)
+    return follows or len(set(attached)) < len(attached)
 
 
 def _exclusive_groups(topology: Topology, steps: tuple[RelaxationStep, ...]) -> tuple[TopologyGroupId, ...]:

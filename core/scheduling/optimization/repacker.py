@@ -17,11 +17,12 @@ from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.limit_accounting import replaces_within_limits
 from core.scheduling.optimization.claims.regrouping import regrouped
-from core.scheduling.optimization.claims.separate_claims import is_undercut, separate_claims
+from core.scheduling.optimization.claims.separate_claims import separate_claims
 from core.scheduling.optimization.claims.topology_recount import keeps_counts, recounted
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction, RepackScope
 from core.scheduling.optimization.items.packing_item import MovablePods
+from core.scheduling.optimization.relaxed_pods import is_undercut
 from core.scheduling.optimization.search_schedule import search
 from core.scheduling.optimization.subproblems.subproblem import Subproblem
 from core.scheduling.optimization.subproblems.zone_split import ZoneSplit

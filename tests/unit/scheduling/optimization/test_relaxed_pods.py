@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core import labels
 from core.model.pod import PodAffinityTerm, TopologySpread
 from core.model.values.requirements import Requirement
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.scheduling.optimization.relaxed_pods import RelaxedPods
-from tests.builders import a_pod, a_pool, a_selector
+from core.scheduling.optimization.relaxed_pods import RelaxedPods, is_undercut
+from tests.builders import a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, plain_pods
 
 OWN = a_selector(app="own")
@@ -53,3 +55,11 @@ def test_the_arithmetic_bound_is_at_most_the_cost_of_the_greedy_plan() -> None:
     context, solution = greedily_solved(a_cluster())
     bound = RelaxedPods(context, solution, DEFAULT_SETTINGS).arithmetic_bound()
     assert 0 < bound <= sum(claim.price for claim in solution.claims)
+
+
+@pytest.mark.parametrize(("count", "undercut"), [(5, True), (6, False)])
+def test_a_claim_is_compared_with_a_separate_node_for_each_pod(count: int, *, undercut: bool) -> None:
+    types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="8", memory="32Gi", price=0.23))
+    pods = tuple(a_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(count))
+    _, solution = greedily_solved(a_cluster(types=types, pods=pods))
+    assert [is_undercut(claim) for claim in solution.claims] == [undercut]

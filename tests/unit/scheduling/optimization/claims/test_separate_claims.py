@@ -10,8 +10,12 @@ from core import labels
 from core.model.plan import Plan
 from core.model.pod import Pod, PodAffinityTerm, VolumeUse, WeightedPodAffinityTerm
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
-from core.scheduling.optimization.claims.separate_claims import is_undercut
+from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
+from core.scheduling.optimization.claims.separate_claims import separate_claims
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_extraction import ItemExtraction
 from tests.builders import a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved
 
@@ -65,7 +69,11 @@ def test_limits_keep_pods_together() -> None:
     assert [len(claim.pods) for claim in plan.claims] == [5]
 
 
-@pytest.mark.parametrize(("count", "undercut"), [(5, True), (6, False)])
-def test_a_claim_is_compared_with_the_nodes_of_its_pods_alone(count: int, *, undercut: bool) -> None:
-    _, solution = greedily_solved(a_cluster(types=(SMALL, LARGE), pods=pods(count), storage_classes=(GP3,)))
-    assert [is_undercut(claim) for claim in solution.claims] == [undercut]
+def test_each_pod_of_a_claim_gets_one_of_its_own() -> None:
+    context, solution = greedily_solved(a_cluster(types=(SMALL, LARGE), pods=pods(5), storage_classes=(GP3,)))
+    (claim,) = solution.claims
+    scope = ItemExtraction(context, HostnameCaps(context.topology.groups)).scope(claim)
+    builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
+    found = separate_claims(builder, solution.state.constraints, claim)
+    assert [one.pods for one in found] == [[pod] for pod in claim.pods]
+    assert sum(one.price for one in found) < claim.price
