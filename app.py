@@ -17,14 +17,14 @@ from infra.shared import NAME, SharedStack
 from infra.state import StateStack
 
 TEMPLATES_ONLY: Final = "TEMPLATES_ONLY"
-"""Environment variable: with any value the templates are written without functions in them, to be read and not deployed."""
+"""Environment variable: any value writes templates without the functions' code, to be read and not deployed."""
 
 
 def main() -> None:
     """Write the templates to cdk.out.
 
     Raises:
-        SystemExit: With what is wrong with the context or with the package, before anything is written.
+        SystemExit: If the context or the package is invalid; the message says why. Nothing is written then.
     """
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     is_packaged = not os.environ.get(TEMPLATES_ONLY)
@@ -44,7 +44,7 @@ def add_clusters(app: cdk.App, *, account: str | None, region: str | None, is_pa
     """Add the stacks of every cluster of the context.
 
     Raises:
-        ContextError: If something is wrong with it.
+        ContextError: If the context is invalid.
     """
     configs = clusters(app.node.get_all_context(), account=account, region=region)
     names = Counter(config.stack_name for config in configs)
@@ -61,7 +61,7 @@ def add_clusters(app: cdk.App, *, account: str | None, region: str | None, is_pa
 def add_stacks(
     app: cdk.App, config: ClusterConfig, shared: SharedStack | None, *, is_only_one: bool, is_packaged: bool
 ) -> None:
-    """Add a cluster's two stacks. Ids within the app say account and region too where names repeat."""
+    """Add a cluster's two stacks. If stack names repeat, their ids within the app include account and region."""
     environment, place = _environment(config), "" if is_only_one else _place(config)
     name = config.stack_name
     state = StateStack(

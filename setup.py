@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the repository's folders go into the wheel under one package, with light dependencies."""
+"""The part of the build that pyproject.toml cannot express: the folders go under one package, with few dependencies."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 SHIPPED = ("core", "cli", "lambdas", "simulator")
 FUNCTIONS_ONLY = ("aws-lambda-powertools", "boto3", "urllib3")
-"""What the functions need and a question about manifests does not."""
+"""Dependencies of the functions that the CLI does not need to read manifests."""
 
 CDK = ("aws-cdk-lib", "constructs")
 
 
 def pins(*files: str) -> dict[str, str]:
-    """Name → requirement of these files, exact as everywhere in this project."""
+    """Return name → requirement of these files, with the exact version."""
     lines = [line.partition("#")[0].strip() for file in files for line in (ROOT / file).read_text().splitlines()]
     found = [line for line in lines if line and not line.startswith("-")]
     return {line.partition("==")[0].partition("[")[0]: line for line in found}
 
 
 def taken(found: dict[str, str], names: Sequence[str]) -> list[str]:
-    """The requirements of these names."""
+    """Return the requirements of these names."""
     return [found[name] for name in names]
 
 

@@ -27,14 +27,14 @@ _OBSERVES: Final[tuple[Rule, ...]] = (
     ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
     ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
 )
-"""What an observation of the whole cluster lists."""
+"""Permissions to list everything that an observation of the whole cluster reads."""
 
 _MIRRORS: Final[tuple[Rule, ...]] = (
     ("karpenter.sh", ("nodeclaims",), ("create",)),
     ("karpenter.sh", ("nodeclaims/status",), ("patch",)),
     ("coordination.k8s.io", ("leases",), ("list",)),
 )
-"""Permissions to show claims as NodeClaims: of the leases only Karpenter's is read, by its name."""
+"""Permissions to write claims as NodeClaims. Only Karpenter's lease is read, selected by its name."""
 
 RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": (
@@ -68,7 +68,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("karpenter.sh", ("nodeclaims",), ("list", "patch", "delete")),
     ),
 }
-"""Function → all of its permissions in the API server."""
+"""Function → all its permissions in the API server."""
 
 _OBSERVES_ANOTHER: Final[tuple[Rule, ...]] = (*_OBSERVES, ("karpenter.sh", ("nodeclaims",), ("list",)))
 
@@ -76,16 +76,16 @@ SHADOW_RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": _OBSERVES_ANOTHER,
     "disrupt": _OBSERVES_ANOTHER,
 }
-"""The same where nothing is carried out (`mode: shadow`): lists, and nothing else."""
+"""Function → its permissions with `mode: shadow`, where nothing is carried out: only lists."""
 
 RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
-"""Added where single replicas may be restarted (`surgeRestarts`)."""
+"""Added if single replicas may be restarted (`surgeRestarts`)."""
 
 RULES_FOR_STEERING: Final[Mapping[str, tuple[Rule, ...]]] = {"disrupt": (("", ("pods",), ("patch",)),)}
-"""Added where pods of nodes that go next get a low deletion cost (`steerScaleIn`)."""
+"""Added if pods of nodes that go next get a low deletion cost (`steerScaleIn`)."""
 
 RULES_FOR_APPROVAL: Final[Mapping[str, tuple[Rule, ...]]] = {"disrupt": (("", ("events",), ("create",)),)}
-"""Added where commands wait for approval (`mode: approve`): nodes say so in an event."""
+"""Added if commands wait for approval (`mode: approve`): the nodes get an event."""
 
 
 def group_of(function: str) -> str:
@@ -109,7 +109,7 @@ def manifests(
         surge: Adds `RULES_FOR_SURGE`.
         approval: Adds `RULES_FOR_APPROVAL`.
         steering: Adds `RULES_FOR_STEERING`.
-        shadow: `SHADOW_RULES_OF` alone, whatever else is asked for.
+        shadow: Returns `SHADOW_RULES_OF` alone, regardless of the other arguments.
     """
     if shadow:
         return [manifest for function, rules in SHADOW_RULES_OF.items() for manifest in _manifests(function, rules)]

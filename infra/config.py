@@ -22,7 +22,7 @@ ROLE_NAME_MAX: Final = 64
 """Characters of an IAM role's name."""
 
 CANARY_MINUTES_MAX: Final = 120
-"""A deployment waits for as long; alarms that a new version sets off do so within twenty minutes."""
+"""A deployment waits this long; an alarm that a new version causes goes off within twenty minutes."""
 
 _RETENTION_DAYS: Final = (
     1,
@@ -77,24 +77,24 @@ class ClusterConfig(BaseModel):
 
     Attributes:
         cluster: Its name, as EKS allows it.
-        region, account: Where it is; without an account the templates stay environment-agnostic.
+        region, account: Where the cluster is; without an account, the templates are environment-agnostic.
         node_roles: Names of the IAM roles of nodes; the functions may pass only these.
         image_parameters: Paths of the SSM parameters that EC2NodeClasses may take image ids from (`ssmParameter`), besides
-            AWS's own; one that ends with an asterisk stands for all that begin so.
-        node_access_entries: Whether the stack creates the access entries of type EC2_LINUX with which those roles' nodes may
-            join; off where they exist, as beside Karpenter.
-        vpc: Where the functions run that ask the API server, if it is private; None: outside of any VPC.
+            AWS's own. A path that ends with an asterisk matches every path that begins with the part before it.
+        node_access_entries: Whether the stack creates access entries of type EC2_LINUX, with which nodes of those roles join.
+            Off if the entries exist already, as beside Karpenter.
+        vpc: The network of the functions that call the API server, if that is private; None: they run outside of any VPC.
         audit_log_group: Log group of the control plane; None: EKS's default; empty: no subscription, only the schedules wake
             functions.
         log_retention_days: How long the functions' own logs are kept.
-        alarm_topic_arn: The SNS topic that alarms are sent to; empty: one of the stack's own.
-        alarm_email: An address that is subscribed to the topic; empty: none.
+        alarm_topic_arn: The SNS topic that alarms are sent to; empty: the stack creates one.
+        alarm_email: An address to subscribe to the topic; empty: none.
         pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
-        canary_minutes: How long the new version of a function shares the work with the old one before it has all of it; 0: not
-            at all.
-        table_name: A table restored from a copy, used instead of the state stack's own; empty: its own.
-        share_capacity: Whether it learns of EC2's capacity and prices together with others of its account and region.
+        canary_minutes: How long the new version of a function shares the work with the old one before it takes all work; 0: no
+            sharing.
+        table_name: A table restored from a copy, used instead of the state stack's table; empty: the state stack's.
+        share_capacity: Whether the clusters of the account and region share what they learn about EC2's capacity and prices.
         settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
     """
 
@@ -148,8 +148,8 @@ class ClusterConfig(BaseModel):
     def stack_name(self) -> str:
         """Name of the provisioner stack.
 
-        A cluster's name that CloudFormation does not accept, or that would be another cluster's state stack, gets a suffix of
-        its digest.
+        If CloudFormation does not accept the cluster's name, or another cluster's state stack could have it, the stack's name
+        ends with a digest of the cluster's name.
         """
         slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
         if slug != self.cluster or len(slug) > STACK_NAME_MAX or slug.endswith(STATE_SUFFIX):
@@ -157,7 +157,7 @@ class ClusterConfig(BaseModel):
         return f"fleetwright-{slug}"
 
     def role_name(self, function: str) -> str:
-        """Return the name of a function's role: always the same, so that policies of keys and organizations can name it."""
+        """Return the name of a function's role. It is stable, so that policies of keys and organizations can name it."""
         name = f"{self.stack_name}-{self.region}-{function.replace('_', '-')}"
         return name if len(name) <= ROLE_NAME_MAX else _shortened(name, ROLE_NAME_MAX, of=name)
 
@@ -168,7 +168,7 @@ class ClusterConfig(BaseModel):
 
     @property
     def is_shadow(self) -> bool:
-        """Whether nothing is carried out, and no role may."""
+        """Whether decisions are only recorded, and no role permits more."""
         return bool(self.settings.get("mode") == SHADOW)
 
     @property
@@ -178,6 +178,6 @@ class ClusterConfig(BaseModel):
 
 
 def _shortened(name: str, length: int, *, of: str) -> str:
-    """Return a name that begins as `name` and ends with a digest of `of`, so that two never collide."""
+    """Return a name of this length that begins like `name` and ends with a digest of `of`, so that two names do not collide."""
     digest = hashlib.sha256(of.encode()).hexdigest()[:6]
     return f"{name[: length - len(digest) - 1]}-{digest}"

@@ -17,7 +17,7 @@ from infra.vpc import VpcConfig, parsed
 from lambdas.settings import Settings, problem_of
 
 CLUSTERS: Final = "clusters"
-"""The key of the list with an entry per cluster; keys beside it apply to every entry that does not override them."""
+"""The key of the list with an entry per cluster; other keys are defaults of every entry."""
 
 _OTHER_SPELLINGS: Final = {"nodeRole": "nodeRoles"}
 _WIRED: Final = {
@@ -28,7 +28,7 @@ _WIRED: Final = {
     "shared_table_name",
     "zonal_shift_cluster_arn",
 }
-"""What the stack itself fills in."""
+"""Settings that the stack itself fills in."""
 
 SETTINGS: Final[Mapping[str, str]] = {
     to_camel(field.name): field.name
@@ -57,9 +57,9 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
     """Read the context of `cdk.json` and `-c key=value`.
 
     Args:
-        context: All of it; CDK's own keys (with `@` or `:`) are ignored.
-        account: The credentials' account, where the context names none.
-        region: The credentials' region, where the context names none.
+        context: The whole context; CDK's own keys (with `@` or `:`) are ignored.
+        account: The credentials' account, used if the context names none.
+        region: The credentials' region, used if the context names none.
 
     Raises:
         ContextError: If a key is not known, a value is not allowed, or two entries are the same cluster.
@@ -103,7 +103,7 @@ def _unknown(key: str) -> str:
 
 
 def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> str:
-    """One line of what pydantic found: the key, with the keys above it, its value, and what is allowed."""
+    """Return one line about a problem that pydantic found: the path of the key, its value, and the allowed values."""
     key, *below = [str(part) for part in location if isinstance(part, str)]
     within = parsed(own.get(key))
     if not below and isinstance(within, dict):
@@ -131,7 +131,7 @@ def _wrong_settings(given: Mapping[str, str]) -> list[str]:
 
 
 def _allowed(hint: Any) -> str:
-    """Describe the allowed values of a setting; empty for texts, whose own parser does."""
+    """Describe the allowed values of a setting; empty for texts, whose parsers describe them."""
     origin = get_origin(hint)
     if origin is Annotated:
         base, meta = get_args(hint)
@@ -144,7 +144,7 @@ def _allowed(hint: Any) -> str:
 
 
 def _as_text(value: object) -> str:
-    """A value as an environment variable: objects as JSON, `true` and `false` in small letters."""
+    """Return a value in the form of an environment variable: objects as JSON, `true` and `false` in lower case."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

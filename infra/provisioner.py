@@ -36,15 +36,15 @@ from lambdas.settings import Settings
 from lambdas.wiring import RUN_REQUESTS, WAKE_UPS, WORK, deployed_functions
 
 PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
-"""Deployed by nobody."""
+"""Stands for the bundles in templates without functions; it is never deployed."""
 
 
 class ProvisionerStack(cdk.Stack):
     """One cluster's provisioner.
 
     Args:
-        shared: What the clusters of its account and region share; None: it shares nothing.
-        is_packaged: Whether build/package holds the functions. Without it the templates are complete, but cannot be deployed.
+        shared: The stack that the clusters of its account and region share; None: it shares nothing.
+        is_packaged: Whether build/package contains the functions. If not, the templates are complete, but cannot be deployed.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ProvisionerStack(cdk.Stack):
         return {bundle.name: lambda_.Code.from_asset(str(PACKAGE / bundle.name)) for bundle in BUNDLES}
 
     def _no_code(self) -> Mapping[str, lambda_.Code]:
-        """A placeholder: templates can be read and tested without a package, and the toolkit refuses to deploy them."""
+        """Return a placeholder for each bundle: the templates can be read and tested, and the CDK refuses to deploy them."""
         says = "these templates hold no functions: run `make package`, then synthesize without TEMPLATES_ONLY"
         cdk.Annotations.of(self).add_error(says)
         return {bundle.name: lambda_.Code.from_asset(str(PLACEHOLDER)) for bundle in BUNDLES}
@@ -154,19 +154,19 @@ class ProvisionerStack(cdk.Stack):
 
 
 def _approval_topic(config: ClusterConfig, alarms: Alarms) -> dict[str, str]:
-    """Return the setting of the topic on which commands that wait are announced, the alarms' by default."""
+    """Return the setting of the topic for announcements of proposals, by default the alarms' topic; empty without approval."""
     if config.settings.get("mode") != "approve":
         return {}
     return {"APPROVAL_TOPIC_ARN": str(config.settings.get("approval_topic_arn") or alarms.topic.topic_arn)}
 
 
 def _shared(stack: SharedStack | None) -> dict[str, str]:
-    """Return the settings of what clusters share; none where this one shares nothing."""
+    """Return the settings that name the shared table and bucket; none without a shared stack."""
     if stack is None:
         return {}
     return {"SHARED_TABLE_NAME": stack.table.table_name, "SHARED_BUCKET_NAME": stack.bucket.bucket_name}
 
 
 def _output(function: str) -> str:
-    """Name of the output with a function's role: letters only."""
+    """Return the name of the stack output with a function's role; outputs may contain only letters and digits."""
     return f"RoleOf{function.title().replace('_', '')}"

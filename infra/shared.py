@@ -1,4 +1,4 @@
-"""The shared stack: what the clusters of one account and region learn of it together, its capacity and its prices."""
+"""The shared stack: what the clusters of one account and region learn together about EC2's capacity and prices."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 NAME: Final = "fleetwright"
-"""Name of the stack, once in each account and region. A cluster's stacks have a suffix."""
+"""Name of the stack, which exists once per account and region. The names of a cluster's stacks have a suffix."""
 
 
 class SharedStack(cdk.Stack):
-    """Refusals of EC2 in DynamoDB, and the market as last read in S3. Both are learned again where they are lost.
+    """A table with EC2's refusals, and a bucket with the last reading of the market. If lost, both are learned again.
 
-    While a cluster's stack uses them, CloudFormation does not delete this one.
+    While a cluster's stack uses them, CloudFormation does not delete this stack.
     """
 
     def __init__(self, scope: Construct, construct_id: str, **kwargs: object) -> None:
@@ -37,5 +37,5 @@ class SharedStack(cdk.Stack):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,  # CloudFormation deletes no bucket that has an object
+            removal_policy=cdk.RemovalPolicy.RETAIN,  # CloudFormation cannot delete a bucket with objects
         )

@@ -1,6 +1,6 @@
-"""Asks a new version, before it gets traffic, whether it can start and look at its cluster: a hook of CodeDeploy.
+"""A hook of CodeDeploy: checks before a new version gets traffic that it can start and read its cluster.
 
-The stack deploys this file inline, with the SDK of Lambda's runtime: it judges the bundles, so it is in none of them.
+The stack deploys this file inline, with the SDK of Lambda's runtime. It is in no bundle, since it checks the bundles.
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import Any
 import boto3
 
 EVENT = {"source": "fleetwright.start-check"}
-"""`lambdas.messages.START_CHECK`."""
+"""The event with `lambdas.messages.START_CHECK` as its source."""
 
 TRIES, PAUSE_SECONDS = 40, 5.0
-"""A function that reserves one concurrent execution is busy while it works, two minutes at most."""
+"""A function with a concurrency of one refuses the check while it runs: `reconcile` for at most two minutes."""
 
 
 def handler(event: dict[str, Any], _context: object) -> None:

@@ -1,4 +1,4 @@
-"""The state stack: one table, one bucket. Protected, and never renamed, so that a new release finds its claims again."""
+"""The state stack: one table, one bucket. It is protected and never renamed, so that a new release finds its claims."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 400, "ledger/bases/": 32}
-"""Days for which the ledger is kept. Outcomes tell a report which instances ran in a month. A base is renewed after a day, so
-it is there for longer than what needs it."""
+"""Days for which parts of the ledger are kept. Reports read from old outcomes which instances ran in a month. A base is renewed
+after a day and kept two days longer than decisions, so it outlives the decisions that need it."""
 
 
 class StateStack(cdk.Stack):
     """Claims, commands, leases and unavailable offerings in DynamoDB; catalogue and ledger in S3.
 
     Attributes:
-        table: The functions' table: the stack's own, or a restored copy of it, named by `table_name`.
+        table: The functions' table: the stack's own, or the restored copy that `table_name` names.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, table_name: str = "", **kwargs: object) -> None:

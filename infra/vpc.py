@@ -9,10 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 GATEWAYS: Final = ("dynamodb", "s3")
-"""Services with a gateway endpoint, which is free, and is an entry in route tables."""
+"""Services with a gateway endpoint, which is free and needs entries in route tables."""
 
 INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
-"""Services with an interface endpoint, which costs by the hour and zone. IAM has one in a single region only."""
+"""Services with an interface endpoint, which costs by hour and zone. IAM is missing: it has one in a single region only."""
 
 ENDPOINTS: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
 
@@ -45,14 +45,14 @@ def _ids(kind: str) -> str:
 
 
 class VpcConfig(BaseModel):
-    """The network of the functions that ask the API server; all others stay outside and reach AWS directly.
+    """The network of the functions that call the API server; the others stay outside and reach AWS directly.
 
     Attributes:
         id: The cluster's VPC, or one that is routed to it.
         subnets: Private subnets in two zones at least, so that one zone may fail.
-        security_groups: Groups that the functions get; empty: a group of the stack's own, with HTTPS out and nothing in.
-        cluster_security_group: The cluster's group, which the stack opens to its own group; empty: you open it.
-        endpoints: Services for which the stack creates endpoints; empty: the VPC has them, or a NAT gateway.
+        security_groups: Groups that the functions get; empty: the stack creates one that allows only outgoing HTTPS.
+        cluster_security_group: The cluster's group, which the stack opens to its own group; empty: the operator opens it.
+        endpoints: Services for which the stack creates endpoints; empty: the VPC has them already, or a NAT gateway.
         route_tables: Those of the subnets, for gateway endpoints.
     """
 

@@ -40,7 +40,11 @@ class DisruptionPass:
         *,
         bounds_all: bool = False,
     ) -> None:
-        """Begin a pass. `bounds_all` is for a bound on all decisions, also on those that are made at any cost."""
+        """Begin a pass.
+
+        `bounds_all`: the pass serves a bound on every decision, including those at any cost, which may launch into capacity
+        reservations that end soon.
+        """
         keeps_all = bounds_all or snapshot.options.karpenter_moves_only
         self._ending = EndingReservations(snapshot, frozenset() if keeps_all else ending_reservations(snapshot))
         if self._ending.take_nodes:
@@ -91,10 +95,11 @@ class DisruptionPass:
         return self._simulators[None].base.plan
 
     def goes_with_target(self, candidate: Candidate) -> bool:
-        """Whether the target decides about a node that has drifted, together with all others, so that no pod moves twice.
+        """Whether the target decides about a drifted node, together with all others, so that no pod moves twice.
 
-        On the whole way it decides about each. At this moment, nodes without pods go at once, the rollout of a NodePool decides
-        until its first new node has proved itself, and a node of a capacity reservation may have to go before what replaces it.
+        With budgets ignored, it decides about every drifted node. Otherwise, drift itself decides about three kinds: nodes
+        without pods, which go at once; nodes of a NodePool whose rollout has not proved its first new node; and nodes in a
+        capacity reservation, which may have to go before their replacement can launch.
         """
         options = self.snapshot.options
         if options.karpenter_moves_only:
@@ -104,7 +109,7 @@ class DisruptionPass:
         return options.ignore_budgets or (is_proven and not is_alone)
 
     def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
-        """Whether its pool's rollout lets a drifted node go besides the decided commands and `found`; if not, refuse it.
+        """Whether the NodePool's rollout lets one more drifted node go after the decided commands and `found`; else refuse it.
 
         Rollouts do not limit nodes without pods: removing them harms no workload.
         """
@@ -123,9 +128,9 @@ class DisruptionPass:
     def replaced(
         self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
     ) -> Command | None:
-        """Return the command that replaces one node at any cost; None, with a refusal recorded, if a pod finds no place.
+        """Return the command that replaces one node at any cost, or None and record a refusal if a pod finds no place.
 
-        `closed` nodes take its pods only if no other node can.
+        `closed` nodes take the pods only if no other node can.
         """
         simulation = self.simulate([candidate], consolidation=False, closed=closed)
         if simulation.stranded and closed:
@@ -156,9 +161,9 @@ class DisruptionPass:
 
         Args:
             candidates: The nodes that go.
-            consolidation: Whether the nodes go by choice: their pods are kept off nodes that consolidateAfter still protects,
-                and no node is launched for them into a capacity reservation that ends soon. Otherwise it is if pods have no
-                other place.
+            consolidation: Whether the nodes go by choice. If so, their pods avoid nodes that consolidateAfter still protects,
+                and no node is launched for them into a capacity reservation that ends soon. If not, such a node is launched
+                where pods have no other place.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
             planned_moves: Pod → intended node.
@@ -175,15 +180,15 @@ class DisruptionPass:
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
-        """Return a replacement with a name that no node and no earlier replacement has."""
+        """Return the simulation with names for its replacements that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
     def reserve_names(self, command: Command) -> None:
-        """Reserve the command's names: no later replacement gets one of them."""
+        """Reserve the names of the command's replacements."""
         self._names.take(command.replacements)
 
     def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
-        """Return several replacements, each with a unique name."""
+        """Return several simulations, with a unique name for each replacement."""
         found: list[PlannedClaim] = []
         for claim in claims:
             name = self._names.new(claim.node_pool, {one.name for one in found})
@@ -214,7 +219,7 @@ class DisruptionPass:
             self.commands = widened(self.commands, command)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
-        """Apply these commands, which are counted already, to the snapshot in memory."""
+        """Apply these commands, which are already counted, to the snapshot in memory."""
         self.snapshot = self._ending.avoided(carried_out(self._ending.allowed(self.snapshot), *commands))
         self.planner = Planner(self.snapshot)
         self._states = self.planner.context.states
@@ -238,8 +243,7 @@ class DisruptionPass:
     def short_lived(self) -> frozenset[str]:
         """Names of nodes that have drifted, expire soon or are in a capacity reservation that ends soon.
 
-        Pods that are moved do not go there, they would move again. A node that has drifted counts although something keeps it
-        for now.
+        No moved pod goes there: it would soon move again. A drifted node counts even if something keeps it for now.
         """
         return self.survey.drifted | self.expiring | self._ending.nodes(self._states)
 

@@ -17,7 +17,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Independence:
-    """The commands found so far. It reports two commands as dependent in doubt."""
+    """The commands found so far. In doubt, two commands count as dependent."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -29,11 +29,11 @@ class Independence:
         self._scarce: set[str] = set()
 
     def takes(self, command: Command, candidate: Candidate) -> bool:
-        """Take the command that replaces the candidate if it is independent of those already taken; return whether it was.
+        """Take the command that replaces the candidate if it is independent of those already taken; return whether it is.
 
-        Independent commands do not fill one node, and move no pods to a node that goes. No rule over several nodes connects the
-        pods that they move. At most one of them may need more of a NodePool's limits than it frees, at most one a reserved
-        place, and at most one the unused amount of a commitment.
+        Independent commands move no pods to the same node, and none to a node that goes. No rule over several nodes connects
+        the pods that they move. At most one command may need more of a NodePool's limits than it frees, at most one a place in
+        a reservation, and at most one the unused amount of a commitment.
         """
         targets = {move.to for move in command.moves}
         selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
@@ -78,11 +78,12 @@ class Independence:
 def widened(commands: Sequence[Command], command: Command) -> list[Command]:
     """Return the commands with one more.
 
-    Deletions whose pods the new command would move again are merged into it, so that no pod moves twice.
+    Deletions whose pods the new command would move again are merged into it, so that no pod moves twice. Nothing is merged, and
+    the commands run one after the other, in three cases:
 
-    An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
-    merged if this one's pods are not planned for (drift of static pools replaces nodes without moving pods), or if a command in
-    between builds on an earlier one that the merged command would follow.
+    - One of those earlier commands has replacements or another reason.
+    - The new command has no planned moves, although its nodes have pods (drift of static NodePools, terminate-first).
+    - Another command removes a node to which one of the earlier commands moves pods, so it must run between the two.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]

@@ -1,8 +1,8 @@
 """Rollouts: drift replaces one node of a NodePool first, and the others once pods on the new node are ready (docs/adr/0049).
 
-A rollout begins when nodes have drifted from what their pool now specifies. Its first replacement is the canary. Pods that do
-not become ready on new nodes, or replacements that never join, stop it, longer each time, until the pool's specification
-changes.
+A rollout begins when nodes have drifted from what their NodePool now specifies. Its first replacement is the canary. Pods that
+do not become ready on new nodes, or replacements that never join, stop the rollout for a time that doubles with each failure.
+A changed specification starts a new rollout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WATCHED_FOR: Final = timedelta(minutes=2)
 
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
-"""How long a failed rollout is stopped; doubles each time."""
+"""The most that the stop of a failed rollout, `FIRST_STOP`, doubles to."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolRollout(msgspec.Struct, frozen=True):
-    """A rollout to store, and how many nodes it lets go."""
+    """A rollout to store, and its limit on drifted nodes; None for no limit."""
 
     rollout: Rollout
     gate: RolloutGate | None

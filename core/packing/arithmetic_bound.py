@@ -32,9 +32,9 @@ class OfferedItem(msgspec.Struct, frozen=True):
 def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSettings) -> int:
     """Return a lower bound on the nano-dollars per hour of machines for these items: the better of two bounds.
 
-    Some machine holds the most demanding pod, so the machines cost at least what the cheapest such machine does. And if every
-    machine's price is spread over its resources by fixed weights w, a pod takes at least
-    min over offers of Σ_r w_r · price · requests_r / capacity_r, and these parts add up to no more than the price.
+    First, some machine holds the pod whose cheapest machine costs most, so all machines together cost at least that. Second, if
+    every machine's price is spread over its resources by fixed weights w, each pod takes at least the part
+    min over offers of Σ_r w_r · price · requests_r / capacity_r, and the parts of a machine's pods add up to at most its price.
     """
     known = list(items)
     largest = max((min(price for price, _ in item.offers) for item in known), default=0)

@@ -15,7 +15,7 @@ from core.packing.problem import Floats
 Int32s = NDArray[np.int32]
 
 UNBOUNDED = highspy.kHighsInf
-"""For a bound that does not bind."""
+"""A bound that never binds."""
 
 
 class LpRows(msgspec.Struct, frozen=True, eq=False):
@@ -135,7 +135,7 @@ class LinearProgram:
         self._solver.changeColsBounds(len(index), index, np.zeros(len(upper)), upper)
 
     def solve(self) -> None:
-        """Solve to optimality. With a time limit the clock would decide the result, even where steps are bounded."""
+        """Solve to optimality, without a time limit: with one, the clock would decide the result."""
         self._solver.run()
 
     def column_values(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Improves a packing until it is proven good enough, the steps are used up, or the caller's time is."""
+"""Improves a packing until it is proven good enough, or the steps or the caller's time are used up."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def round_only(
     settings: SearchSettings,
     pairs: bool = True,
 ) -> OptimizedPacking:
-    """Round only, which takes a fraction of a second; without `pairs`, not over two types at a time."""
+    """Return the best rounded packing, within a fraction of a second; without `pairs`, two-type rounding is left out."""
     return _Stages(ready, seed, budget, settings).rounded(incumbent, pairs=pairs)
 
 
@@ -162,7 +162,8 @@ class _Stages:
     def _dived(self, known: list[Packing], loads: Ints) -> tuple[Packing, bool, Ints]:
         """The packing of column generation and diving, whether it is closed, and the loads of all columns.
 
-        It is closed where it costs next to no more than machines that may be split: only new loads could make it cheaper.
+        It is closed if it costs hardly more than the master problem's optimum, where machines may be split: only new loads
+        could make it cheaper.
         """
         problem, settings = self._problem, self._settings
         pairs_allow = settings.stages.column_pairs_max // len(problem.counts)

@@ -152,7 +152,7 @@ class Packing(msgspec.Struct, frozen=True, eq=False):
         return int(problem.prices[self.types].sum())
 
     def check(self, problem: PackingProblem) -> None:
-        """Recheck the packing in integers: what the floating-point stages get wrong must not be launched.
+        """Recheck the packing in integers: an error of the floating-point stages must not be launched.
 
         Raises:
             InvariantError: If a machine is overfull, holds what it may not, or a pod is missing or packed twice.

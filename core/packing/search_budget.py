@@ -13,8 +13,8 @@ class SearchBudget(msgspec.Struct):
 
     Attributes:
         steps_max: Most steps, None for no bound.
-        out_of_time: Returns the elapsed share of the time, 1 or True once it is over; the core has no clock. Every part of a
-            search has all of the time, so only a spent clock changes what is found.
+        out_of_time: Returns the elapsed share of the time, 1 or True once it is over; the core has no clock. A search divides
+            its steps between its parts, but not its time: the clock changes results only once it is over.
         steps: How many steps were taken.
     """
 

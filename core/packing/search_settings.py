@@ -72,7 +72,7 @@ class ValuePackingSettings(msgspec.Struct, frozen=True):
 
     # Ways of weighing resources against each other that each type is tried with.
     directions: int = 8
-    # Weight of every resource but the first two scarce ones in the first half of the directions: they break ties.
+    # Weight of every resource but the first two requested ones in the first half of the directions: they break ties.
     minor_resource_weight: float = 0.03
     # Standard deviation of the logarithm of the random weights in the second half of the directions.
     weight_deviation_log: float = 1.5

@@ -97,9 +97,9 @@ class SchedulingContext:
         )
 
     def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
-        """Return the same context in which pods of these nodes with rules along shared domains stay in their domain.
+        """Return the same context in which pods of these nodes stay in their shared domains if rules count them there.
 
-        The count in every domain is then independent of which of the nodes have gone, and in which order.
+        The counts per domain then do not depend on which of the nodes have gone, or in which order.
         """
         pins: dict[str, Requirements] = {}
         for position in leaving:
@@ -184,9 +184,9 @@ class SchedulingContext:
         return tuple(limits)
 
     def _quotas_left(self) -> dict[str, int]:
-        """Return quota code → the rest of it after nodes and claims.
+        """Return quota code → vCPUs that nodes and claims leave of it.
 
-        Nodes that a plan removes count: their replacements come first.
+        Nodes that a plan removes still count: their replacements launch before they go.
         """
         snapshot = self.snapshot
         if not snapshot.vcpu_quotas:
@@ -206,9 +206,9 @@ class SchedulingContext:
         return used_by_pool(staying, (t.pool for t in self.templates), self._unlaunched())
 
     def _count_bound(self, signatures: PodSignatures) -> None:
-        """Count for every signature where its pods are, except those that get another place in this plan.
+        """Count for every signature how many of its pods are on each node, without pods that get another place in this plan.
 
-        Pods of a node that has vanished run nowhere (Karpenter); those that a claim under way was launched for count there.
+        Pods of a vanished node do not count (as in Karpenter).
         """
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:

@@ -25,7 +25,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
-"""Relaxation steps of pods, or code and text if no node could help; and whether no constraint concerns them."""
+"""Relaxation steps of pods; a reason code and a message if no node could help; whether no constraint concerns the pods."""
 
 
 class PodGroups:
@@ -48,7 +48,7 @@ class PodGroups:
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
     def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
-        """Return the same groups with some pods, by key, held to additional node requirements.
+        """Return the same groups with additional node requirements for some pods, by key.
 
         Unlike a node selector, a pin does not change which nodes the pods' spreads consider.
         """
@@ -135,8 +135,9 @@ class _StepBuilder:
 
 
 def _is_monotone(rule: TopologyRule) -> bool:
-    """Whether further pods never make the rule easier to meet; they may provide what an affinity needs, or even out a spread.
+    """Whether placing pods never makes the rule easier to meet.
 
-    A spread along hostnames is monotone, since an empty node is always possible there.
+    It does for affinities, which need a matching pod, and for spreads over shared domains, whose skew falls when the emptiest
+    domain gets a pod. A spread along hostnames is monotone: its emptiest domain is always an empty node.
     """
     return rule.kind != AFFINITY and (rule.kind != SPREAD or rule.is_hostname)

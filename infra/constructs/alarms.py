@@ -22,19 +22,21 @@ from lambdas.runtime.observability import NAMESPACE
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
 LAST_RESORT: Final = ("reconcile", "disrupt")
-"""The first makes up for what every other function leaves undone, so its silence is watched; with `mode: shadow`, which has
-none, that of the second, whose records are what it is for."""
+"""The function whose clean runs are watched: the first of these that is deployed.
+
+`reconcile` repairs what every other function leaves undone. `mode: shadow` has no `reconcile`; its product are the records of
+`disrupt`."""
 
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watch:
-    """An alarm on the count of its causes (`metric_names.ALARMS`), over five minutes.
+    """An alarm on the sum of several counts (`metric_names.ALARMS`), in periods of five minutes.
 
     Attributes:
-        of, periods: How many of how many periods must have any.
-        rolls_back: Whether it says that the functions themselves fail, so that it ends an update.
+        of, periods: The alarm goes off if the sum is above zero in `of` of the last `periods` periods.
+        rolls_back: Whether the alarm means that the functions themselves fail, so that it ends an update.
     """
 
     name: str
@@ -45,7 +47,7 @@ class _Watch:
 
 
 _WATCHES: Final = (
-    # Four periods, since a schedule of five minutes may have two runs in one and none in the next.
+    # Three of four periods: a schedule of five minutes may run twice in one period and not in the next.
     _Watch(name="failed-runs", says="a function or a sweep keeps failing", of=3, periods=4, rolls_back=True),
     _Watch(
         name="denied",
@@ -67,11 +69,11 @@ _WATCHES: Final = (
 
 
 class Alarms(Construct):
-    """All alarms of a cluster, and the topic that they are sent to: a given one, or one of the stack's own.
+    """All alarms of a cluster, and the topic that they are sent to: the configured one, or one that the stack creates.
 
     Attributes:
-        rolling_back: The alarms that end an update. One that is on for a reason of yours, or for as long as a message lies in a
-            queue, would forbid the update that repairs it.
+        rolling_back: The alarms that end an update. The others are left out: an alarm that a user's own brake causes, or that
+            stays on while a message lies in a queue, would block the update that repairs it.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:
@@ -83,13 +85,13 @@ class Alarms(Construct):
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
         else:
             self.topic = sns.Topic(self, "Topic", display_name=f"Fleetwright on {self._cluster}", enforce_ssl=True)
-            # A topic policy replaces the default one, under which everything in the account may publish.
+            # A topic policy replaces the default policy, which lets everything in the account publish.
             self.topic.grant_publish(for_this_account(self, "cloudwatch.amazonaws.com"))
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
 
     def watch(self, functions: Sequence[ProvisionerFunction], queues: Queues) -> None:
-        """Create every alarm. Work that fails three times in a row ends in a queue, so only one function has its own alarm."""
+        """Create every alarm. Failing work ends in a dead-letter queue, so only one function has an alarm of its own."""
         for watch in _WATCHES:
             self._on_causes(watch)
         by_name = {function.spec.name: function for function in functions}
@@ -109,10 +111,10 @@ class Alarms(Construct):
             self.rolling_back.append(alarm)
 
     def _on_no_clean_run(self, function: ProvisionerFunction) -> None:
-        """Watch for five minutes in which no invocation was good, time-outs and starts included, without a metric of ours.
+        """Watch for five minutes without a successful invocation, including time-outs and failed starts.
 
-        Lambda writes one value of `Errors` for each invocation, 0 for a good one: the least is 1 if none was good, and missing
-        if there was none.
+        It needs no metric of ours: Lambda writes one value of `Errors` per invocation, 0 for success. The minimum is 1 if all
+        failed, and missing if there were none.
         """
         says = f"{function.spec.name} has not run to its end for five minutes"
         errors = function.function.metric_errors(period=FIVE_MINUTES, statistic="Minimum")

@@ -1,4 +1,4 @@
-"""Two dashboards: operations for the person on call (what waits, was done, failed), money for the person who pays."""
+"""Two dashboards: operations (pending, completed and failed work) for the person on call, money for the person who pays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPERATIONS: Final = (
     Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
     Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
 )
-"""Three in a row."""
+"""Graphs of the operations dashboard, three per row."""
 
 MONEY: Final = (
     Graph("Price of the fleet, thousandths of a dollar per hour", ("FleetMillidollarsPerHour",)),
@@ -58,7 +58,7 @@ MONEY: Final = (
     Graph("Commands that make it cheaper, and interruptions", ("CommandsStarted", "DecisionsInterrupt"), "Sum"),
     Graph("Launches refused for capacity", ("RefusedLaunches",), "Sum"),
 )
-"""Two in a row."""
+"""Graphs of the money dashboard, two per row."""
 
 
 def service_name(cluster: str) -> str:

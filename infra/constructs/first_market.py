@@ -1,6 +1,6 @@
 """Reads instance types and prices while the stack is deployed: without a market nothing can be launched.
 
-The schedule alone would read them an hour after the first deployment.
+The schedule alone would read them up to five minutes after the deployment, and a failure would not show in the deployment.
 """
 
 from __future__ import annotations

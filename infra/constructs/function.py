@@ -1,4 +1,4 @@
-"""One Lambda function in our configuration: own role, own log group, arm64, bounded concurrency, JSON logs."""
+"""A Lambda function of the wiring: its own role and log group, arm64, bounded concurrency, JSON logs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from lambdas.wiring import FunctionSpec
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 EVENT_RETRIES = 2
-"""Retries of an event that does not recur."""
+"""Retries of an event that no later event repeats."""
 
 
 LIVE: Final = "live"
-"""The alias that triggers invoke."""
+"""The alias that all triggers invoke."""
 
 _ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""Read by numpy when it is loaded: threads that wait for each other take more time than the planner's products (ADR 194)."""
+"""numpy reads it when it is loaded. The planner's matrix products are so small that threads would only slow them (ADR 194)."""
 
 
 class ProvisionerFunction(Construct):
     """A function of the wiring.
 
     Attributes:
-        function: The Lambda. Its metrics count all versions; reserved concurrency holds for them together.
-        alias: The version in use: every trigger invokes it, and bounds of events hold for it.
-        role: The permissions of all versions.
+        function: The Lambda function. Its metrics and its reserved concurrency cover all versions together.
+        alias: The version in use. Every trigger invokes it; it has the age limit and retries of events.
+        role: The role of all versions.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ProvisionerFunction(Construct):
 
 
 def keep_for(log_group: logs.LogGroup, days: int) -> None:
-    """Set the retention: the library's list of retentions lags behind CloudWatch Logs; `infra.config` checks the number."""
+    """Set the retention in days, which `infra.config` has checked: CDK's list of retentions lags behind CloudWatch Logs."""
     resource = log_group.node.default_child
     if not isinstance(resource, logs.CfnLogGroup):
         raise TypeError(f"{log_group.node.path} is not a CloudFormation log group")

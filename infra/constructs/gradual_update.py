@@ -1,4 +1,4 @@
-"""Brings a new version of each function into use step by step, and takes it back by itself (docs/adr/0126)."""
+"""Brings a new version of each function into use step by step, and rolls it back if an alarm goes off (docs/adr/0126)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from infra.constructs.function import RUNTIME, ProvisionerFunction, keep_for
 from infra.constructs.trust import for_this_account
 
 CANARY_PERCENT: Final = 50
-"""Half: a tenth of one tick a minute would be one run in ten minutes, on which no alarm can judge."""
+"""Half the work: a tenth of one run a minute would be one run in ten minutes, too few for any alarm."""
 
 CHECK_TIMEOUT: Final = cdk.Duration.minutes(10)
-"""More than all tries to reach a busy function, and the longest look."""
+"""Longer than all tries to reach a busy function plus the longest start check."""
 
 
 class GradualUpdate(Construct):
     """A deployment group of CodeDeploy for each function.
 
-    An update asks each new version whether it can start, gives it half of the work for `canary_minutes`, and moves the alias
-    back if an alarm goes off meanwhile. Where they are 0, it has all of the work at once. A first deployment has no earlier
-    version and no check.
+    An update checks whether each new version can start, gives it half of the work for `canary_minutes`, and moves the alias
+    back if an alarm goes off meanwhile. With 0 minutes, the new version gets all work at once. A first deployment has no
+    earlier version and no check.
     """
 
     def __init__(

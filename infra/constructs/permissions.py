@@ -24,10 +24,10 @@ Grant = Callable[[iam.Role], None]
 CLUSTER_TAG = "eks:eks-cluster-name"
 POOL_TAG = "karpenter.sh/nodepool"
 CLAIM_TAG = "fleetwright.dev/claim"
-"""Only our own instances have it; Karpenter's also have the other two."""
+"""Only our instances have this tag; Karpenter's instances have the two above as well."""
 
 LAUNCH_TAG = "fleetwright.dev/launch"
-"""Instances that were launched with one request for several claims have it."""
+"""Only instances that one request launched for several claims have this tag."""
 
 LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
 CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
@@ -36,11 +36,11 @@ USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Grants, by the work of a function.
+    """Grants each function the permissions for its work.
 
     Attributes:
-        stack: Gives partition, region and account.
-        shared_table, shared_bucket: What clusters share; the cluster's own where it shares nothing.
+        stack: The stack whose partition, region and account the ARNs contain.
+        shared_table, shared_bucket: Shared by the clusters of the account and region; the cluster's own if it shares nothing.
     """
 
     stack: cdk.Stack
@@ -60,7 +60,7 @@ class Permissions:
             give(function.role)
 
     def _to_observe_only(self) -> Mapping[str, Sequence[Grant]]:
-        """Return what functions may do that carry nothing out: read, and write the ledger and the catalogue."""
+        """Return the grants with `mode: shadow`: functions read, and write only the ledger and the catalogue."""
         observes = [self._enters_cluster, self._reads_catalogue, self._keeps_decisions]
         return {
             "provision": [*observes, self._wakes_provision],
@@ -170,7 +170,7 @@ class Permissions:
         self.table.grant(role, "dynamodb:UpdateItem")
 
     def _marks_one_claim(self, role: iam.Role) -> None:
-        """The instance is found by its id, so no list is read."""
+        """Allow changing the claim of one instance. It is found by the instance's id, so no query is granted."""
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 
     def _records_pod_ends(self, role: iam.Role) -> None:
@@ -184,7 +184,7 @@ class Permissions:
         self._hears_what_is_missing(role, self.shared_bucket)
 
     def _hears_what_is_missing(self, role: iam.Role, bucket: s3.IBucket) -> None:
-        """Without permission to list, a missing object is reported as denied."""
+        """Allow listing the bucket: without it, S3 reports a missing object as denied."""
         self._allow(role, ["s3:ListBucket"], [bucket.bucket_arn])
 
     def _reads_refusals(self, role: iam.Role) -> None:
@@ -194,11 +194,11 @@ class Permissions:
         self.shared_table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem")
 
     def _tries_refusals_again(self, role: iam.Role) -> None:
-        """One launch of all clusters takes the turn to try what refused, and deletes the row where it works."""
+        """Allow taking the right to probe a refused offering, and deleting its row after a success."""
         self.shared_table.grant(role, "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 
     def _counts_launches(self, role: iam.Role) -> None:
-        """EC2 takes so many requests from an account and region, whichever cluster sends them."""
+        """Allow counting launches for all clusters: EC2 limits the rate of requests per account and region."""
         self.shared_table.grant(role, "dynamodb:UpdateItem")
 
     def _writes_catalogue(self, role: iam.Role) -> None:
@@ -246,7 +246,7 @@ class Permissions:
         self._allow(role, ["ec2:CreateTags"], created, on_create)
 
     def _names_instances(self, role: iam.Role) -> None:
-        """Instances of one request for several claims are named after their claims once these are stored."""
+        """Allow naming the instances of a shared launch after their claims, and no other tag."""
         ours = self._tagged("aws:ResourceTag")
         ours["StringLike"][f"aws:ResourceTag/{LAUNCH_TAG}"] = "*"
         names = {"ForAllValues:StringEquals": {"aws:TagKeys": ["Name", "karpenter.sh/nodeclaim", CLAIM_TAG]}}
@@ -261,7 +261,7 @@ class Permissions:
         self._makes_instance_profiles(role)
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:
-        """A class that names a role gets a profile for it, under our path."""
+        """Allow creating instance profiles under our path, for EC2NodeClasses that name a role."""
         every, ours = self._instance_profiles()
         self._allow(role, ["iam:GetInstanceProfile"], [every])
         making = ["iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile"]
@@ -274,7 +274,7 @@ class Permissions:
         )
 
     def _prunes_instance_profiles(self, role: iam.Role) -> None:
-        """Listing is granted for every profile of the account: the request names a path and no profile."""
+        """Allow deleting our instance profiles. Listing covers all profiles of the account: IAM cannot limit it to a path."""
         every, ours = self._instance_profiles()
         self._allow(role, ["iam:ListInstanceProfiles"], [every])
         self._allow(role, ["iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"], [ours])

@@ -24,7 +24,7 @@ _INTERFACE_ACTIONS: Final = (
 
 
 class PrivateNetwork(Construct):
-    """The network of the functions that ask the API server.
+    """The network of the functions that call the API server.
 
     Attributes:
         security_groups: The functions' security groups.
@@ -51,7 +51,7 @@ class PrivateNetwork(Construct):
                 effect=iam.Effect.DENY,
                 actions=list(_INTERFACE_ACTIONS),
                 resources=["*"],
-                # Only requests from within a function carry this key: Lambda may manage interfaces, our code may not.
+                # Only requests from a function's own code carry this key, so Lambda may manage interfaces and our code may not.
                 conditions={"Null": {"lambda:SourceFunctionArn": "false"}},
             )
         )

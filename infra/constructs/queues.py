@@ -1,4 +1,4 @@
-"""Each queue of the wiring, with a dead-letter queue."""
+"""The queues of the wiring, each with a dead-letter queue."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from infra.constructs.queues import Queues
 from lambdas.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
 
 EVENT_RETRIES = 5
-"""Retries of EventBridge to hand an event to Lambda, within the event's age."""
+"""How often EventBridge retries to deliver an event to Lambda, within the event's age limit."""
 
 
 class Triggers(Construct):

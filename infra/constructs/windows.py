@@ -1,4 +1,4 @@
-"""The schedule group in which `reconcile` keeps the NodePools' budget windows, and the role that wakes `disrupt` from it."""
+"""The schedule group in which `reconcile` keeps the NodePools' budget windows, and the role with which they wake `disrupt`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ class BudgetWindows(Construct):
         )
 
     def wire(self, functions: Sequence[ProvisionerFunction]) -> None:
-        """Let the schedules invoke the function that follows windows, and give their group to `reconcile`, which keeps them."""
+        """Let the schedules invoke the function with `windows`, and pass its ARN to `reconcile`, which writes the schedules."""
         owner = next((function for function in functions if function.spec.name == SCHEDULE_OWNER), None)
         if owner is None:  # with `mode: shadow` nobody keeps schedules
             return
         target = next(function for function in functions if function.spec.windows)
         target.alias.grant_invoke(self.role)
-        # Not the alias' own reference: its deployment waits for alarms, and one of them for the owner.
+        # A text, not a reference to the alias: that waits for its deployment, the deployment for the alarms, and one of these
+        # for the owner, which would be a cycle.
         owner.function.add_environment("DISRUPT_FUNCTION_ARN", f"{target.function.function_arn}:{LIVE}")
 
     def managed_by(self, role: iam.IRole, *, arn_prefix: str) -> None:

@@ -1,5 +1,6 @@
 """The functions' bundles for Lambda's arm64, built without Docker: `python -m infra.packaging` fills build/package.
 
-Two bundles: `solver` has numpy and HiGHS, `base` has not, and starts faster for it. Each holds our sources, locked dependencies
-(`requirements.lock`, checked by hash) and bytecode: Lambda cannot keep any, and would compile at every cold start.
+There are two bundles: `solver` contains numpy and HiGHS; `base` does not, and starts faster. Each contains our code and the
+locked dependencies (`requirements.lock`, checked by hash) as bytecode: Lambda cannot store bytecode, and would compile at every
+cold start.
 """

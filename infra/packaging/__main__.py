@@ -15,7 +15,7 @@ def main() -> None:
     """Build every bundle.
 
     Raises:
-        SystemExit: With the problem.
+        SystemExit: If a bundle cannot be built; the message says why.
     """
     try:
         manifest = build_all()

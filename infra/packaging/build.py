@@ -23,9 +23,9 @@ def build_all() -> Manifest:
     """Fill build/package and write build/package.json.
 
     Raises:
-        subprocess.CalledProcessError: If a dependency cannot be had, or has another hash than the lock says.
-        MissingInterpreterError: If nothing here makes bytecode for Lambda's interpreter.
-        PackageError: If a bundle is too large, lacks something or holds code for another machine.
+        subprocess.CalledProcessError: If a dependency cannot be downloaded, or its hash is not in the lock.
+        MissingInterpreterError: If no interpreter of Lambda's version is installed.
+        PackageError: If a bundle is too large, lacks a module, or contains code for another architecture.
     """
     MANIFEST.unlink(missing_ok=True)
     shutil.rmtree(PACKAGE, ignore_errors=True)
@@ -43,14 +43,14 @@ def build_all() -> Manifest:
 
 
 def build(folder: Path, bundle: Bundle, platform: Platform) -> None:
-    """Make one bundle in a folder that is empty or not there yet."""
+    """Make one bundle in an empty or missing folder."""
     add_dependencies(folder, bundle, platform)
     add_sources(folder, platform.python)
     (folder / SBOM).write_text(json.dumps(sbom.components(bundle), indent=1), encoding="utf-8")
 
 
 def add_dependencies(folder: Path, bundle: Bundle, platform: Platform) -> None:
-    """Put what the bundle needs of others into the folder: installed by hash, pruned, without symbols, as bytecode."""
+    """Install the bundle's dependencies into the folder: checked by hash, pruned, without symbol tables, as bytecode."""
     folder.mkdir(parents=True, exist_ok=True)
     install(folder, bundle, platform)
     pruning.prune(folder)
@@ -63,7 +63,7 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
     """Check that a bundle is fit for deployment.
 
     Raises:
-        PackageError: If not, with everything that is wrong.
+        PackageError: If it is not; the message lists all problems.
     """
     served = [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
     problems = [
@@ -77,10 +77,10 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
 
 
 def check_size(folder: Path, bundle: Bundle) -> None:
-    """Check that a bundle keeps within its size limit, unpacked.
+    """Check that the unpacked bundle is within its size limit.
 
     Raises:
-        PackageError: If not.
+        PackageError: If it is not.
     """
     size = _size(folder)
     if size > bundle.bytes_max:
@@ -100,7 +100,7 @@ def _size(folder: Path) -> int:
 
 
 def _zipped(folder: Path) -> int:
-    """What Lambda is sent."""
+    """Return the bytes of the zip file that Lambda gets."""
     packed = folder.with_suffix(".zip")
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.rglob("*")):

@@ -1,4 +1,4 @@
-"""Defines the bundles, what each leaves out, and how large it may be."""
+"""Defines the bundles: which packages each leaves out, and its size limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Bundle:
 
     Attributes:
         without: Names of locked packages that it leaves out.
-        bytes_max: Its size unpacked. A cold start fetches all of it; Lambda itself takes 250 MB.
+        bytes_max: The limit on its unpacked size. A cold start fetches the whole bundle; Lambda's own limit is 250 MB.
     """
 
     name: str
@@ -30,7 +30,7 @@ BUNDLES: Final = (SOLVER, BASE)
 
 
 def bundle_of(spec: FunctionSpec) -> Bundle:
-    """The bundle that a function is deployed with."""
+    """Return the bundle that a function is deployed with."""
     return SOLVER if spec.needs_solver else BASE
 
 
@@ -39,7 +39,7 @@ class Platform:
     """Where a bundle runs.
 
     Attributes:
-        architecture: Lambda's name of it, `arm64` or `x86_64`.
+        architecture: Lambda's name of the architecture, `arm64` or `x86_64`.
         python: The minor version of the interpreter.
     """
 

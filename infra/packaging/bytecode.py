@@ -1,4 +1,4 @@
-"""Compiles bytecode with an interpreter of Lambda's version; run as a program, it prints which one."""
+"""Compiles bytecode with an interpreter of Lambda's version; run as a program, it prints that interpreter's path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from infra.packaging.bundles import LAMBDA
 
 TASK_ROOT: Final = PurePosixPath("/var/task")
-"""Where Lambda unpacks a bundle; tracebacks name files there."""
+"""Where Lambda unpacks a bundle; tracebacks show paths below it."""
 
 
 class MissingInterpreterError(Exception):
@@ -21,9 +21,9 @@ class MissingInterpreterError(Exception):
 
 
 def interpreter(version: str) -> str:
-    """A Python of this minor version that runs: this one, `python3.13` of the PATH, or one that pyenv has.
+    """Return a working Python of this minor version: this one, `python3.13` on the PATH, or one of pyenv's.
 
-    A name on the PATH may be pyenv's shim, which exists for every version and fails for those that are not active.
+    The name on the PATH may be pyenv's shim, which exists for every version but fails for inactive ones.
 
     Raises:
         MissingInterpreterError: If there is none.
@@ -40,19 +40,19 @@ def interpreter(version: str) -> str:
 
 
 def compile_sources(folder: Path, python: str, *, beneath: str = "") -> None:
-    """Put bytecode beside sources, so that it works without them. `beneath` is where the folder will be in the bundle."""
+    """Put bytecode beside sources, in the layout that works without them. `beneath` is the folder's path in the bundle."""
     _compile(folder, python, beneath, "-b")
 
 
 def replace_sources(folder: Path, python: str) -> None:
-    """Put bytecode in place of sources, without docstrings: of others a traceback needs names and line numbers only."""
+    """Replace sources by bytecode without docstrings: tracebacks need only names and line numbers of dependencies."""
     _compile(folder, python, "", "-b", "-o", "2")
     for source in sorted(folder.rglob("*.py")):
         source.unlink()
 
 
 def _compile(folder: Path, python: str, beneath: str, *flags: str) -> None:
-    """It is never checked against sources: unpacking changes their times."""
+    """Compile a folder. The bytecode is not checked against the sources, since unpacking changes their times."""
     deployed = str(TASK_ROOT / beneath)
     command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}", *flags]
     subprocess.run([interpreter(python), *command, str(folder)], check=True)  # noqa: S603 - fixed arguments

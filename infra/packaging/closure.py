@@ -1,4 +1,4 @@
-"""Checks that everything that a bundle's functions import is in the bundle, by static analysis of the bundle itself."""
+"""Checks by static analysis that a bundle contains every module that its functions import."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SOLVER_SEAMS: Final = frozenset(
         "core.disruption.decision",
     }
 )
-"""Functions that may import the solver lazily: only functions that improve a plan or decide a disruption call them
-(`needs_solver`)."""
+"""Modules that import the solver within functions, which only Lambda functions with `needs_solver` call. In `base`, the bundle
+without the solver, these lazy imports do not count."""
 
 SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
 
@@ -41,7 +41,7 @@ class Missing:
 
 
 def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Missing]:
-    """Return every import of the functions, at their start or later, that the bundle in `folder` cannot satisfy."""
+    """Return every import of the functions, at module level or lazy, that the bundle in `folder` cannot satisfy."""
     seen: set[str] = set()
     waiting = [spec.handler.rpartition(".")[0] for spec in functions]
     lost: set[Missing] = set()
@@ -62,7 +62,7 @@ def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> 
 
 
 def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:
-    """Return names of modules that a source imports; of `from a import b` both `a` and, where it is a module of ours, `a.b`."""
+    """Yield the modules that a source imports; for `from a import b` it is `a`, and `a.b` if that is a module of ours."""
     for node in _reached(ast.parse(path.read_text(encoding="utf-8")), lazily=lazily):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -74,7 +74,7 @@ def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:
 
 
 def _reached(tree: ast.AST, *, lazily: bool) -> Iterator[ast.AST]:
-    """Yield every statement that runs: neither those under `if TYPE_CHECKING`, nor those in functions that do not count."""
+    """Yield every statement outside of `if TYPE_CHECKING`; those in functions only with `lazily`."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
@@ -85,7 +85,7 @@ def _reached(tree: ast.AST, *, lazily: bool) -> Iterator[ast.AST]:
 
 
 def _source(folder: Path, name: str) -> Path | None:
-    """Return the file of one of our modules; None where it is not ours or does not exist."""
+    """Return the file of one of our modules; None if the module is not ours or does not exist."""
     if _first(name) not in PACKAGES:
         return None
     stem = folder.joinpath(*name.split("."))
@@ -93,7 +93,7 @@ def _source(folder: Path, name: str) -> Path | None:
 
 
 def _is_there(folder: Path, name: str) -> bool:
-    """Whether a module of others is in the standard library or in the bundle, whole packages counted by their name."""
+    """Whether a third-party module is in the standard library or in the bundle; a package counts by its folder alone."""
     if _first(name) in sys.stdlib_module_names:
         return True
     stem = folder.joinpath(*name.split("."))
@@ -102,7 +102,7 @@ def _is_there(folder: Path, name: str) -> bool:
 
 
 def _with_packages(name: str) -> Iterator[str]:
-    """The module and the packages around it, whose own files run first."""
+    """Yield the packages that contain the module, which run first, and the module."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 

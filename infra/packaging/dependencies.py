@@ -1,4 +1,4 @@
-"""Installs the locked dependencies of a bundle for another machine than this one."""
+"""Installs the locked dependencies of a bundle for Lambda's architecture, whatever machine builds it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LOCK: Final = ROOT / "requirements.lock"
 """Every package that the functions need, directly or indirectly, with the hashes of its files; `make lock` writes it."""
 
 MACHINES: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
-"""Wheels' names of Lambda's architectures."""
+"""Lambda's architectures → their names in wheels."""
 
 GLIBCS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_34")
-"""All of them: with fewer, pip finds no wheel for some pins. Lambda's Python 3.13 has glibc 2.34."""
+"""Every accepted version: with fewer, pip finds no wheel for some pins. Lambda's Python 3.13 has glibc 2.34."""
 
 
 def locked(bundle: Bundle) -> Mapping[str, str]:
-    """Name of each package of the bundle → its entry in the lock: pin and hashes."""
+    """Return package name → its entry in the lock (pin and hashes), for the packages of the bundle."""
     entries: dict[str, str] = {}
     for entry in LOCK.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         name, pinned, _ = entry.partition("==")

@@ -1,7 +1,7 @@
-"""Shared libraries: which machine each is for, and the same library without its symbol table.
+"""Reads the machine of shared libraries, and removes their symbol tables.
 
-Wheels bring symbol tables for debuggers, 3 MB in numpy's alone; the dynamic linker reads segments only. `strip` would do, but
-not every laptop has one for another machine's libraries.
+Wheels contain symbol tables for debuggers, 3 MB in numpy's alone; the dynamic linker reads only segments. `strip` would do, but
+not every laptop has one for other architectures.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ MACHINE_OF: Final = {"arm64": 183, "x86_64": 62}
 """Lambda's architectures → e_machine (System V ABI)."""
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
-"""64 bits, little-endian: all that Lambda runs."""
+"""64 bits, little-endian: the only form that Lambda runs."""
 
 _MACHINE_AT, _SEGMENTS_AT, _SECTIONS_AT, _SEGMENT_SIZE_AT, _SECTION_COUNT_AT = 0x12, 0x20, 0x28, 0x36, 0x3C
 _OFFSET_IN_HEADER: Final = 0x08
-"""Where fields stand in the file's header, and in a segment's."""
+"""Offsets of fields in the header of the file, and in that of a segment."""
 
 
 class _Segment(NamedTuple):
-    """A program header: where it stands, and the part of the file that it describes."""
+    """A program header: its position, and the part of the file that it describes."""
 
     header: int
     offset: int
@@ -30,12 +30,12 @@ class _Segment(NamedTuple):
 
 
 def machine(content: bytes) -> int | None:
-    """The machine that a file's code is for; None if it is no library."""
+    """Return the machine (`e_machine`) of a library; None for another kind of file."""
     return int(struct.unpack_from("<H", content, _MACHINE_AT)[0]) if content.startswith(_MAGIC) else None
 
 
 def without_symbols(content: bytes) -> bytes:
-    """The library without what is in no segment. What stays keeps its place modulo its alignment."""
+    """Return the library without the parts outside of segments. The segments keep their offsets modulo their alignment."""
     segments = sorted(_segments(content), key=lambda segment: segment.offset)
     alignment = max(segment.alignment for segment in segments)
     made, copied, cut = bytearray(), 0, 0

@@ -1,4 +1,4 @@
-"""The result of `make package`, with the check that it matches the sources, which synthesis runs before a deployment."""
+"""The result of `make package`, and the check before each synthesis that it matches the sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.packaging.sources import digest
 from lambdas.wiring import FunctionSpec
 
 PACKAGE: Final = ROOT / "build" / "package"
-"""A folder for each bundle."""
+"""Contains a folder for each bundle."""
 
 MANIFEST: Final = ROOT / "build" / "package.json"
 
@@ -24,7 +24,7 @@ class PackageError(Exception):
 
 
 class Packaged(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A function's bundle and how large that is, in bytes."""
+    """A function's bundle, and the bundle's size in bytes."""
 
     bundle: str
     unzipped_bytes: int
@@ -35,7 +35,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """build/package.json.
 
     Attributes:
-        functions: By name.
+        functions: Function name → its bundle.
         digest: Digest of the bundles' inputs (`sources.digest`).
     """
 
@@ -43,7 +43,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
     def write(self, path: Path = MANIFEST) -> None:
-        """Write it where `folder_of` looks."""
+        """Write the manifest where `folder_of` reads it."""
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2))
 
 
@@ -64,5 +64,5 @@ def check_package(path: Path = MANIFEST) -> None:
 
 
 def folder_of(spec: FunctionSpec) -> Path:
-    """Where the bundle of a function is."""
+    """Return the folder of a function's bundle."""
     return PACKAGE / bundle_of(spec).name

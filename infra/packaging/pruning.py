@@ -24,8 +24,8 @@ AWS_SERVICES: Final = (
     "sqs",
     "ssm",
 )
-"""Whose descriptions stay in botocore; those of all services are 28 MB. A test compares them with
-what the functions call."""
+"""Services whose descriptions stay in botocore; those of all services take 28 MB. A test compares the list with the calls of
+the functions."""
 
 OPERATIONS: Final = {
     "cloudwatch": ("DescribeAlarms",),
@@ -73,10 +73,10 @@ OPERATIONS: Final = {
     "sqs": ("SendMessage", "SendMessageBatch"),
     "ssm": ("GetParameter", "GetParameters"),
 }
-"""What stays of services' descriptions: EC2's has 700 operations, and reading it takes a tenth of a second of a cold start."""
+"""Operations that stay in a service's description: EC2's has 700, and reading it takes a tenth of a second of a cold start."""
 
 ENDPOINTS: Final = frozenset({*AWS_SERVICES, "api.pricing", "monitoring", "servicequotas", "sts"})
-"""Services, as their endpoints name them, that stay in the table of endpoints: 300 of them take 20 ms to read."""
+"""Endpoint names of the services that stay in the table of endpoints: reading all 300 takes 20 ms."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")
 """Tests, types and headers: needed for development, not at run time."""
@@ -107,10 +107,10 @@ UNUSED: Final = (
     "pydantic/v1",  # the previous release
     "urllib3/contrib/emscripten",
 )
-"""Parts of packages, by what is nowhere imported. Some are loaded by name from within numpy when asked for, none is."""
+"""Parts of packages that nothing imports. numpy loads some of them by name on first use, which no function does."""
 
 KEPT_UTILITIES: Final = ("__init__.py", "jmespath_utils", "typing")
-"""Of aws_lambda_powertools/utilities."""
+"""Entries of aws_lambda_powertools/utilities that stay."""
 
 
 def prune(folder: Path) -> None:
@@ -121,14 +121,14 @@ def prune(folder: Path) -> None:
     _remove(path for path in sorted(utilities.glob("*")) if path.name not in KEPT_UTILITIES)
     for about in sorted(folder.glob("*.dist-info")):
         _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")
-        # Scanners read the installed packages from it; the project's page begins below the first empty line.
+        # Scanners read name and version from it; the project's description begins below the first empty line.
         said = about / "METADATA"
         said.write_text(said.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8")
     _prune_descriptions(folder / "botocore" / "data")
 
 
 def _prune_descriptions(data: Path) -> None:
-    """Keep the newest description of each service that is called, compressed where botocore supports it."""
+    """Keep only the newest description of each service that is called, and compress the endpoints."""
     for service in sorted(path for path in data.glob("*") if path.is_dir()):
         versions = sorted(service.glob("*"))
         _remove([service] if service.name not in AWS_SERVICES else versions[:-1])
@@ -148,7 +148,7 @@ def _packed(document: Mapping[str, Any]) -> bytes:
 
 
 def _with_endpoints(whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the table of endpoints with the services that are called, in all partitions."""
+    """Return the table of endpoints with only the services that are called, in all partitions."""
 
     def kept(services: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: found for name, found in services.items() if name in ENDPOINTS}
@@ -157,7 +157,7 @@ def _with_endpoints(whole: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
-    """A description with these operations and the shapes that they reach."""
+    """Return a description with only these operations and the shapes that they reach."""
     kept = {name: _undocumented(found) for name, found in whole["operations"].items() if name in operations}
     shapes: dict[str, Any] = {}
     waiting = sorted(_shapes_in(kept))
@@ -170,7 +170,7 @@ def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> M
 
 
 def _undocumented(found: Any) -> Any:
-    """Return a part of a description without its texts; a member that is called so is a shape, and stays."""
+    """Return a part of a description without its documentation texts; a member named `documentation` is a shape, and stays."""
     if isinstance(found, list):
         return [_undocumented(part) for part in found]
     if not isinstance(found, dict):
@@ -183,7 +183,7 @@ def _undocumented(found: Any) -> Any:
 
 
 def _shapes_in(found: object) -> set[str]:
-    """Names of shapes that a part of a description refers to."""
+    """Return the names of the shapes that a part of a description refers to."""
     if isinstance(found, list):
         return set().union(*map(_shapes_in, found))
     if not isinstance(found, dict):

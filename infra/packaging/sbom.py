@@ -15,7 +15,7 @@ _ENTRY: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)")
 
 
 def components(bundle: Bundle) -> Mapping[str, Any]:
-    """The bill of materials of a bundle: every locked package with its version and its purl."""
+    """Return the bill of materials of a bundle: every locked package with its version and its purl."""
     return {
         "bomFormat": "CycloneDX",
         "specVersion": SPECIFICATION,

@@ -15,26 +15,26 @@ PACKAGES: Final = ("core", "lambdas")
 
 
 def add_sources(target: Path, python: str) -> None:
-    """Put our packages beside the dependencies, with bytecode that is read instead."""
+    """Copy our packages beside the dependencies, with their bytecode."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         compile_sources(target / package, python, beneath=package)
 
 
 def drop_sources(target: Path) -> None:
-    """Keep only the bytecode: a traceback names file and line without sources, which would take two megabytes."""
+    """Delete the sources, two megabytes: tracebacks name file and line without them."""
     for package in PACKAGES:
         for source in sorted((target / package).rglob("*.py")):
             source.unlink()
 
 
 def digest() -> str:
-    """Return the digest of our sources, the lock and the packaging code: a different one means that the package is stale."""
+    """Return the digest of our sources, the lock and the packaging code; if it changes, the package is stale."""
     return files_digest({path.relative_to(ROOT).as_posix(): path.read_bytes() for path in _inputs()}).hex()
 
 
 def deciding_code() -> str:
-    """Return the digest of the code that decides, which the functions write to the ledger."""
+    """Return the digest of the code that decides (`core`), which the functions write to the ledger."""
     core = ROOT / "core"
     return code_digest({path.relative_to(core).as_posix(): path.read_bytes() for path in core.rglob("*.py")})
 

@@ -59,11 +59,11 @@ class SlotAssignment:
         self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
-        """Take final slots for all pods of a node, launching new nodes for them; None, and no slot taken, if there are too few.
+        """Take final slots for all pods of a node, launching new nodes if needed; None, taking none, if there are too few.
 
         Args:
             node: The row of a node that goes.
-            wanted: Item → how many of its pods this wave moves, by which the most useful new node is chosen.
+            wanted: Item → how many of its pods this wave moves; it decides which new node is the most useful.
         """
         moves: list[Move] = []
         taken: _Taken = []
@@ -86,7 +86,7 @@ class SlotAssignment:
         Args:
             positions: The new nodes.
             price: The limit on their highest prices together; None for any price.
-            flexible: Whether spot needs as many types to choose from as for one spot node alone (Karpenter).
+            flexible: Whether spot needs as many types as Karpenter requires to replace a single spot node (`FLEXIBLE_TYPES`).
         """
         claims = {position: self.claims[position] for position in positions}
         slack = None if price is None else price - sum(claim.price for claim in claims.values())

@@ -17,7 +17,7 @@ from core.reasons.node import NodeReason
 
 
 class WaveObjection(NamedTuple):
-    """Why a node of the target does not go with the wave that begins now, budgets aside: a code, and the rest of a sentence."""
+    """Why a node does not go with the wave that begins now, apart from budgets: a code, and text that completes a sentence."""
 
     reason: NodeReason
     message: str
@@ -39,14 +39,14 @@ TOGETHER_ONLY: Final = WaveObjection(
 
 
 class WaveOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision leaves of its target.
+    """The part of a target that does not begin now.
 
     Attributes:
-        keeps: [node], whether the target keeps it; None where there is no target.
-        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere; None where it is not known.
-        objections: Node → why it does not go now, budgets aside. One that the target keeps was drained by a target that was
-            given up.
-        goes_on: Whether the rest of the target is tried again after what begins now, or is going already.
+        keeps: [node], whether the target keeps it; None without a target.
+        worth: [node], its price less the cost of its pods elsewhere, in nano-dollars per hour; None if unknown.
+        objections: Node → why it does not go now, apart from budgets. It may name a node that this target keeps, but that a
+            discarded target drained.
+        goes_on: Whether later waves are still expected: commands begin now or are in progress.
     """
 
     keeps: Bools | None = None
@@ -56,10 +56,10 @@ class WaveOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, left: WaveOutcome) -> None:
-    """Record for every candidate why it stays, assuming none goes; the refusals of candidates that go are replaced later.
+    """Record for every candidate why it stays, as if none went; candidates that do go lose their refusal later.
 
-    A node that the target drains goes in a later wave only if something goes before it: what keeps it while nothing changes is
-    told as it is.
+    A node that the target drains is refused as "later wave" only if an earlier wave is to come. Otherwise its own objection is
+    the reason.
     """
     fleet = search.fleet
     for node, candidate in enumerate(fleet.candidates):

@@ -17,9 +17,9 @@ from core.reasons.node import NodeReason
 class WaveBudgets:
     """Counters over the waves of one target.
 
-    The first wave has what remains now; later ones have what the fleet allows by then.
+    The first wave may use what remains of the budgets now, a later wave what they allow for the fleet of that time.
 
-    Ignored budgets still shape the waves, except those that let no node go, so that the sequence is realistic.
+    With budgets ignored, they still divide the target into realistic waves, except budgets that let no node go.
     """
 
     def __init__(self, disruption_pass: DisruptionPass) -> None:
@@ -60,9 +60,9 @@ class WaveBudgets:
         self._going.append(candidate)
 
     def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
-        """Whether the NodePools' limits leave room for new nodes while a node is leaving.
+        """Whether the NodePools' limits leave room for new nodes, counting the room that the leaving node `beside` frees.
 
-        Room that other nodes of the wave free does not count: their command may start later, or never.
+        Room that other nodes of the wave free does not count: their commands may start later, or never.
         """
         wanted: Counter[tuple[str, str]] = Counter()
         for claim in claims:

@@ -1,8 +1,8 @@
 """Solves the pricing problem by beam search over partial loads, decided item by item, uncertain items last.
 
-A pod worth more than the shadow price of its requests belongs on a machine, and one worth less does not; each decision against
-this loses the difference. The bound of a partial load is the most that a load of its type may be worth, less these losses. Once
-all items are decided, it is the load's value plus the price of the capacity that stays empty.
+A pod worth more than the shadow price of its requests belongs on a machine, and one worth less does not. Each decision against
+this rule loses the difference. The bound of a partial load is the bound on any load of its type, less these losses. Once all
+items are decided, it is the load's value plus the shadow price of the capacity that stays empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dives: buys whole columns, the most bought of the master problem first, and solves again for the remaining pods."""
+"""Dives: fixes the columns that the master problem buys most of as whole machines, and solves again for the remaining pods."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Diving:
         return again if again.cost(self._problem) < best.cost(self._problem) else best
 
     def is_closed(self, packing: Packing) -> bool:
-        """Whether a packing costs hardly more than the known loads if machines may be split."""
+        """Whether a packing costs hardly more than the optimum of the master problem over the known loads."""
         return packing.cost(self._problem) <= self._cost_done(self._fractional_cost)
 
     def _generate(self, lower_bound: int, *, with_beam: bool) -> bool:
-        """Generate columns for a share of the steps that are left, and return whether there are any new ones."""
+        """Generate columns for a share of the remaining steps, and return whether there are any new ones."""
         generating = self._budget.portion(self._settings.column_generation.budget_share)
         is_new = self._generation.run(lower_bound, generating, with_beam=with_beam)
         self._budget.steps += generating.steps

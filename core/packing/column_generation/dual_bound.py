@@ -1,8 +1,8 @@
 """A lower bound from whole loads, for machines that hold so few pods that the fluid relaxation is weak.
 
-By weak duality of the master problem, for any values of pods the value of all pods divided by the largest value / price of any
-load is at most the cost of every packing. The item values come from column generation; the value of a type's best load is
-bounded by a linear program first and, for the types that decide, by the exact knapsack.
+Weak duality of the master problem: for any item values v ≥ 0, every packing costs at least Σ_i counts[i] v[i] / q, where q is
+the largest value / price of any load. Column generation provides v. The value of a type's best load is bounded by a linear
+program at first, and by the exact knapsack for the types that decide q.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def dual_bound(
     Args:
         problem: The pods and all types that might hold them.
         known: A good packing: its loads are the first columns.
-        lower_bound: The fluid relaxation's.
+        lower_bound: The bound of the fluid relaxation.
         generator: Draws the noise of pricing.
         budget: The rest of the search's budget.
         settings: When to stop.

@@ -1,6 +1,6 @@
 """Generates columns: solves the master problem and the pricing problem in turn until no column would lower the cost.
 
-It is worth its time where machines hold few pods: there the fluid relaxation hides that only two of three pods fit.
+It is worth its time where machines hold few pods: the fluid relaxation counts fractions of pods that no real machine can hold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ColumnGeneration:
         """Find columns until the master's cost is near the bound, no new column is found, or the budget is spent.
 
         Args:
-            lower_bound: Of the cost of any packing.
+            lower_bound: A lower bound on the cost of every packing.
             budget: Each round is a step.
             with_beam: Whether beam search continues where greedy knapsacks find nothing new; it takes ten times as long.
 

@@ -52,7 +52,7 @@ class MasterProblem:
 
     @property
     def loads(self) -> Ints:
-        """[load, item], the loads of all columns, one that several types hold once."""
+        """[load, item], the distinct loads of all columns."""
         return np.unique(np.array(self._loads, dtype=np.int64), axis=0)
 
     def add(self, columns: Columns) -> int:
@@ -76,7 +76,7 @@ class MasterProblem:
         return MasterSolution(float(item_values @ demand), machines, flows, item_values)
 
     def bought(self, times: Ints) -> Packing:
-        """So many machines of each known column ([column])."""
+        """Return this many machines of each known column ([column]) as a packing."""
         columns = np.flatnonzero(times)
         types = np.array([self._types[i] for i in columns], dtype=np.int64)
         loads = np.array([self._loads[i] for i in columns], dtype=np.int64)

@@ -24,7 +24,7 @@ class Substitutions(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, problem: PackingProblem) -> Substitutions:
-        """Return the order among a problem's items. An item with a cap takes none: places of several would exceed it."""
+        """Return the order among a problem's items. An item with a cap takes no other's place: it could exceed the cap."""
         # Transitive reduction: a pair (a, c) is left out where some b with a → b → c exists, which is where the square of the
         # relation, as a matrix product, is positive. may: [source, substitute].
         may = _may_take(problem)

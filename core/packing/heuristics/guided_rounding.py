@@ -1,4 +1,4 @@
-"""Rounds the fluid solution to whole machines. Machines of one type get nearly equal loads, which keeps its mix."""
+"""Rounds the fluid solution to whole machines. Machines of one type get nearly equal loads, which keep the solution's mix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.packing.relaxation.fluid_lp import FluidSolution
 from core.packing.search_settings import RoundingSettings, SearchSettings
 
 Cut = tuple[int, ...]
-"""How many machines to leave out of the fluid solution rounded up, for each type that it buys enough of."""
+"""How many machines of each type to leave out after the fluid solution is rounded up; only types that it buys enough of."""
 
 
 class _EqualMachines:
@@ -36,7 +36,7 @@ class _EqualMachines:
         self.loads = np.zeros((machines, len(problem.counts)), dtype=np.int64)
 
     def room(self, problem: PackingProblem, item: ItemIndex) -> Ints:
-        """[machine], how many pods of the item each machine still takes."""
+        """[machine], how many more pods of the item each machine takes."""
         requests = problem.requests[item]
         requested = np.flatnonzero(requests)
         room: Ints = np.full(len(self.free), problem.counts[item])
@@ -46,15 +46,15 @@ class _EqualMachines:
         return below_cap
 
     def add(self, problem: PackingProblem, item: ItemIndex, *, machines: Ints, amounts: Ints) -> None:
-        """Put so many pods of the item on each of these machines."""
+        """Put this many more pods of the item on each of these machines."""
         self.loads[machines, item] += amounts
         self.free[machines] -= amounts[:, None] * problem.requests[item]
 
 
 def cuts(fluid: FluidSolution, settings: RoundingSettings) -> list[Cut]:
-    """Yield how many machines of each type to leave out of the fluid solution rounded up: none first, then more.
+    """Yield how many machines of each type to leave out after rounding up: none at first, then more.
 
-    Rounding leaves gaps, and a machine that would be filled by a tenth is better replaced by a smaller one.
+    Rounding up leaves gaps: a machine that would be a tenth full is better replaced by a smaller one.
     """
     machines = fluid.machines[_support(fluid, settings)]
     step = np.maximum(1, np.rint(machines * settings.cut_step_share)).astype(int)
@@ -138,7 +138,7 @@ def _whole_pods(problem: PackingProblem, pods: Floats, settings: RoundingSetting
 def _spread_evenly(
     problem: PackingProblem, row: _EqualMachines, item: ItemIndex, pods: int, settings: RoundingSettings
 ) -> int:
-    """Spread pods over equal machines, the last few to the free capacities most like them; returns how many did not fit."""
+    """Spread pods over equal machines, the last few by likeness to the free capacity; return how many did not fit."""
     while pods > 0:
         room = row.room(problem, item)
         machines = np.flatnonzero(room > 0)
@@ -182,6 +182,6 @@ def _into_gaps(problem: PackingProblem, filled: list[_EqualMachines], left: Ints
 
 
 def _bought(problem: PackingProblem, row: _EqualMachines) -> Packing:
-    """Return the row's loads, each on the cheapest type that holds it; empty machines are not bought."""
+    """Return the loads of these machines, each on the cheapest type that holds it; empty machines are not bought."""
     loads = row.loads[row.loads.any(axis=1)]
     return right_sized(problem, Packing(np.full(len(loads), row.type_index), loads))

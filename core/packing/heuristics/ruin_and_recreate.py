@@ -34,7 +34,7 @@ class RuinAndRecreate:
         self._promising = problem.restricted(promising_types(problem, fluid, self._settings.promising_types))
 
     def improved(self, packing: Packing) -> Packing:
-        """Return the best packing found from this one; one of equal cost replaces it, so that the search leaves plateaus."""
+        """Return the best packing found from this one. Packings of equal cost are accepted, to leave plateaus."""
         cost = packing.cost(self._problem)
         is_small = len(self._problem.counts) <= self._settings.value_packing_items_max
         exchange_share = self._settings.exchange_share if is_small else 1.0

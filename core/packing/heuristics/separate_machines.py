@@ -1,4 +1,4 @@
-"""One machine for each pod: the upper bound that every packing must beat."""
+"""A separate machine for each pod: an upper bound that other packings should beat."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rounds the fluid relaxation over two types at a time.
 
 Where hundreds of types cost the same for their capacity, the fluid solution mixes the smallest with the largest, and rounding
-that leaves gaps everywhere. Two types about as large as its average machine lose nothing and fill evenly.
+leaves gaps on all of them. Two types about as large as the average machine of the solution cost no more and fill evenly.
 """
 
 from __future__ import annotations

@@ -76,9 +76,10 @@ def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, ord
 def _directions(
     problem: PackingProblem, demand: Ints, generator: np.random.Generator, settings: ValuePackingSettings
 ) -> Floats:
-    """[direction, resource]: weights of resources, over how much of each is requested in all.
+    """[direction, resource]: weights of the resources, divided by the total request of each.
 
-    In the first half the weight moves from one of the first two requested resources to the other; in the second it is random.
+    In the first half of the directions, the weight moves from the second requested resource to the first; in the second half,
+    weights are random.
     """
     # direction[d, r] = weight[d, r] / Σ_i requests[i, r] demand[i], so that a weight of one counts all that is requested of a
     # resource as one. The first half of the weights is (s, 1 - s) with s = (d + ½) / half; the others are log-normal.

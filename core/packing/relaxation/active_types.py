@@ -1,7 +1,8 @@
 """Chooses the types that the fluid program is solved over: a few at first, then those with negative reduced cost.
 
-With hundreds of types that differ by little, the program over all of them is degenerate and takes seconds. A type cannot make
-it cheaper where some prices of its resources make its capacity cost no more than the machine and every item pay its dual price.
+With hundreds of types that differ by little, the program over all of them is degenerate and takes seconds. A type cannot lower
+its cost if resource prices exist at which the type's capacity costs no more than the machine, and every item pays at least its
+dual price.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from core.packing.relaxation.scaled_problem import ScaledProblem
 from core.packing.search_settings import ActiveTypeSettings
 
 _PAYS_IN_FULL: Final = 1e30
-"""The paid share of items that cannot make a type join: larger than any that is computed."""
+"""The paid share of items that cannot make a type join: larger than any computed share."""
 
 
 def first_types(scaled: ScaledProblem, settings: ActiveTypeSettings) -> Ints:
@@ -33,7 +34,7 @@ def first_types(scaled: ScaledProblem, settings: ActiveTypeSettings) -> Ints:
 
 
 class InactiveTypes:
-    """What items would pay on types that were not solved, by the resource prices that were found for others."""
+    """What items would pay on types outside the program, at resource prices found for types in it."""
 
     def __init__(self, scaled: ScaledProblem, settings: ActiveTypeSettings) -> None:
         self._scaled = scaled
@@ -72,7 +73,7 @@ class InactiveTypes:
 
 
 def joining_types(*, prices: Floats, paid_shares: Floats, active: Ints, settings: ActiveTypeSettings) -> Ints:
-    """The types that join next: those where items pay the smallest share of their value, at different prices.
+    """Return the types that join next: those where items pay the smallest share of their value, with distinct prices.
 
     Args:
         prices: [type].

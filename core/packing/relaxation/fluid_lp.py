@@ -61,7 +61,7 @@ def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
 
 
 def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Optimum:
-    """Return the optimum over enough types, or those that join in `rounds_max` rounds; its prices prove a bound either way."""
+    """Return the optimum over the active types, after at most `rounds_max` rounds; its prices prove a bound either way."""
     active = first_types(scaled, settings.active_types)
     inactive_types = InactiveTypes(scaled, settings.active_types)
     for number in range(1, settings.fluid.rounds_max + 1):
@@ -112,7 +112,7 @@ def _solved(scaled: ScaledProblem) -> _Optimum:
 
 
 def _is_proven(scaled: ScaledProblem, optimum: _Optimum, gap_relative: float) -> bool:
-    """Whether further types can save next to nothing."""
+    """Whether the optimum costs so little over the proven bound that further types can save next to nothing."""
     proven = _item_values(scaled, optimum.resource_prices) @ scaled.counts
     return bool(proven >= (scaled.prices @ optimum.machines) * (1 - gap_relative))
 

@@ -1,4 +1,4 @@
-"""Leaves a launch a choice: machines are planned as small as the smallest of a bundle of types that cost about the same.
+"""Keeps launches flexible: machines are planned as small as the smallest of a bundle of types that cost about the same.
 
 A load that fits such a machine fits every type of the bundle, so a launch can fall back on any of them.
 """
@@ -27,18 +27,18 @@ class DistinctValues(msgspec.Struct, frozen=True):
 
 
 def bundled(problem: PackingProblem, settings: LaunchFlexibilitySettings) -> PackingProblem | None:
-    """The problem with each type as small as its bundle, None where some item then fits nowhere.
+    """Return the problem with each type as small as its bundle; None if some item then fits nowhere.
 
-    Types without a bundle are left out unless some item fits no other.
+    Types without a bundle are left out, unless some item fits no other type.
     """
     held = _kept(problem, *_bundle_capacity(problem, settings))
     return held if (held.fit.max(axis=1, initial=0) > 0).all() else None
 
 
 def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValues]) -> PackingProblem:
-    """The problem with each type as small as it takes for types of enough different values to hold whatever it holds.
+    """Return the problem with each type's capacity reduced until types with enough different values have that capacity too.
 
-    Where some item then fits nowhere, the problem is returned as it is.
+    If some item then fits nowhere, the problem is returned unchanged.
     """
     # For each type t, the types that admit every item of t come by how little smaller they are (t itself first). The nearest
     # that bring enough different values are chosen: capacity[t, r] = min over them of their capacity[r].
@@ -69,7 +69,7 @@ def _choose_nearest(
 
 
 def _kept(problem: PackingProblem, capacity: Ints, is_bundle: Bools) -> PackingProblem:
-    """The types with a bundle at that capacity, and the others where some item fits none of them."""
+    """Return the types with a bundle, at its capacity, and those of the others that some item needs."""
     kept = np.flatnonzero(is_bundle)
     fits_none = problem.with_capacity(kept, capacity[kept]).fit.max(axis=1, initial=0) == 0
     more = np.flatnonzero(~is_bundle & (problem.fit[fits_none] > 0).any(axis=0))
@@ -79,7 +79,7 @@ def _kept(problem: PackingProblem, capacity: Ints, is_bundle: Bools) -> PackingP
 
 
 def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySettings) -> tuple[Ints, Bools]:
-    """[type, resource], the capacity that all of a type's bundle have, and [type] whether there are types enough for one."""
+    """Return [type, resource], the capacity that the whole bundle of a type has, and [type], whether it has a bundle."""
     count = settings.bundle_types
     if len(problem.prices) < count:
         return problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
@@ -96,7 +96,7 @@ def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySetting
 
 
 def _smaller_share(problem: PackingProblem) -> Floats:
-    """[type, other], by which share the other is smaller, in the resource where it is smallest; 0 where it is no smaller."""
+    """[type, other], by which share the other is smaller in its relatively smallest resource; 0 if it is no smaller."""
     # max over resources of 1 - capacity[other, r] / capacity[type, r], at least 0; resources that do not differ add nothing.
     share = np.zeros((len(problem.prices), len(problem.prices)))
     for offered in problem.capacity.T.astype(float):

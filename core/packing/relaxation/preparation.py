@@ -1,4 +1,4 @@
-"""What every search of a problem begins with: the types worth buying, and the fluid relaxation over them."""
+"""The start of every search: chooses the types worth buying, and solves the fluid relaxation over them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PreparedProblem(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         problem: As it was given.
-        kept: The types that no other one dominates; no optimum needs the others.
+        kept: The types that no other type dominates; an optimum without the others exists.
         reduced: The problem with these types only.
         fluid: Its relaxation.
     """
@@ -37,10 +37,10 @@ def prepared(problem: PackingProblem, settings: SearchSettings) -> PreparedProbl
 def prepared_with_flexibility(
     problem: PackingProblem, settings: SearchSettings, budget: SearchBudget
 ) -> PreparedProblem:
-    """The problem with each type as small as its bundle, or as it is where that costs too much or the budget is spent.
+    """Return the problem with each type as small as its bundle, or unchanged if that costs too much or the budget is spent.
 
-    Where machines are few or hold few pods it stays as it is: small machines have a choice anyway, and the relaxation does not
-    see what bundles cost in rounding.
+    With few machines, or few pods on each, it stays unchanged: small machines have many alternatives anyway, and the relaxation
+    does not show what bundles cost in rounding.
     """
     plain, limits = prepared(problem, settings), settings.launch_flexibility
     machines = plain.fluid.machines.sum()

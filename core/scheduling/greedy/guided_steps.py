@@ -19,7 +19,7 @@ BarredDomain = tuple[int, str, str]
 """A signature's number, a topology key, and the value that its pods leave to others."""
 
 RoundRobinPods = tuple[int, str, tuple[str, ...]]
-"""A signature's number, a topology key, and the values that its pods take in turn."""
+"""A signature's number, a topology key, and the values that its pods take round robin."""
 
 
 class DomainOrder(NamedTuple):
@@ -89,10 +89,10 @@ class _Holding:
         self._numbers: dict[tuple[int, tuple[RequirementId, ...]], int] = {}
 
     def held(self, steps: _Steps, wanted: Sequence[Requirement]) -> _Steps:
-        """Return the steps with these requirements added, without those that then suit no node."""
+        """Return the steps with these requirements added; steps that then suit no node are left out."""
         found = []
         for step in steps:
-            # Only keys of which a new node gets one value: for these, the requirement says no more than the value.
+            # Only topology keys of the step's rules: a new node gets exactly one value of them anyway.
             added = [requirement for requirement in wanted if requirement.key in step.keys]
             alternatives = tuple(self._with(number, added) for number in step.alternatives)
             possible = tuple(number for number in alternatives if number is not None)

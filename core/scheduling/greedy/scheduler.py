@@ -66,8 +66,8 @@ class GreedyScheduler:
 
     Attributes:
         leaving: Positions of nodes that offer no room.
-        vanished: The leaving nodes that this plan removes: those of their pods that it places elsewhere do not count there, and
-            they use no limits.
+        vanished: The leaving nodes that this plan removes. They use no limits, and pods that the plan moves away do not count
+            in their domains.
         first: Groups of pods that are placed before the others.
         guide: Domains that pods leave to others or take in turn during the first pass; None for no guidance.
         slots: Group of pods that consolidation moves → nodes and how many of the pods each takes, before all groups except
@@ -99,7 +99,7 @@ class GreedyScheduler:
         self.new = NewClaims(self.state, domain_choice, profiles)
 
     def _departures(self) -> Departures:
-        """The pods of this plan that come from nodes which it removes."""
+        """Return the pods of the queue that run on nodes which the plan removes."""
         if not self.vanished:
             return NO_DEPARTURES
         at = self.context.positions.get
@@ -154,7 +154,7 @@ class GreedyScheduler:
                     group.placed += 1
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
-        """Repeat while restricting claims makes room. Each repetition narrows a claim, so the loop ends."""
+        """Place pods, and again while restricting claims makes room. Each repetition narrows a claim, so the loop ends."""
         left = self._rounds(queue, least)
         while left and (self._narrow_to_cheapest() or self.claims.fix_open_labels()):
             left = self._rounds(left, least)
@@ -162,7 +162,7 @@ class GreedyScheduler:
     def _rounds(self, queue: list[PendingGroup], least: Vector | None = None) -> list[PendingGroup]:
         """Go through the queue until a round places no pod; every other round places at least one, so the loop ends.
 
-        A pod that fails may fit after others: next to those that it must join, or once a spread is even.
+        A pod that fails may fit after others: next to a pod that it must join, or once a spread is even.
 
         Args:
             queue: The waiting pods.
@@ -183,7 +183,7 @@ class GreedyScheduler:
         return []
 
     def _place(self, group: PendingGroup, smallest: Vector) -> None:
-        """Place the pods of a group up to the first that finds no place: the others are equal to it."""
+        """Place the pods of a group until one finds no place: the others are equal to it."""
         steps = group.pod_group.steps
         alternatives = self._alternatives_of_moved(group)
         for pod in group.pods[group.placed :]:
@@ -224,10 +224,10 @@ class GreedyScheduler:
         return True
 
     def _alternatives_of_moved(self, group: PendingGroup) -> tuple[RelaxationStep, ...]:
-        """Return the alternatives of the required node affinity, if there are several, of pods that consolidation moves.
+        """Return one step for each alternative of the required node affinity of pods that consolidation moves.
 
-        An existing node that meets any of them costs nothing, a new node for the first one does. Karpenter's policy launches
-        it.
+        A place on an existing node costs nothing, whichever alternative it meets; a new node for the first alternative does.
+        Under Karpenter's policy the result is empty: Karpenter launches that node.
         """
         is_moved = group.avoids_recently_changed and not self.context.snapshot.options.karpenter_moves_only
         return with_all_preferences(group.pod_group.steps) if is_moved else ()

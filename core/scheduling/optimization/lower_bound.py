@@ -22,7 +22,7 @@ class LowerBound:
     """The packing problem of a plan's pods with most rules relaxed, and its bounds.
 
     Attributes:
-        fluid: Nano-dollars per hour that no new nodes for these pods undercut, by the fluid relaxation.
+        fluid: The bound by the fluid relaxation, in nano-dollars per hour.
     """
 
     def __init__(self, context: SchedulingContext, relaxed: RelaxedPods, settings: SearchSettings) -> None:
@@ -34,7 +34,7 @@ class LowerBound:
         self.fluid = relax(self._problem, settings).lower_bound
 
     def proven(self, claims: Sequence[InFlightClaim], *, cost: int, budget: SearchBudget) -> int:
-        """Return a bound no lower than `fluid`, from the loads of these claims at this cost.
+        """Return a bound no lower than `fluid`; column generation begins with the loads of these claims, at this cost.
 
         It equals `fluid` if that is near the cost, the budget is spent, or a machine costs nothing: columns need prices.
         """

@@ -1,4 +1,4 @@
-"""Makes the greedy plan cheaper and proves how far it is from the optimum at most."""
+"""Makes the greedy plan cheaper, and proves a lower bound on the cost of every plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def improved(
 
 
 def default_steps(solution: Solution, settings: SearchSettings) -> int:
-    """Return the steps of a search without a given bound: the plan's size alone decides, so each run finds the same."""
+    """Return the default number of steps. It depends only on the plan's size, so that repeated runs find the same."""
     limits = settings.optimizer
     machines = limits.default_steps_offset + len(solution.claims)
     return max(limits.default_steps_min, limits.default_steps_machines // machines)

@@ -25,8 +25,8 @@ from core.scheduling.topology.topology_group import AFFINITY, ANTI_AFFINITY
 class RelaxedPods:
     """The pods of a plan's new nodes with most of their rules relaxed.
 
-    Each keeps its own requirements on a node, in every NodePool that it tolerates. Pods with hostname anti-affinity to each
-    other need separate nodes, which they may share with any other pods. Spreads are relaxed: how many of their pods may share a
+    Each pod keeps its own requirements on a node, in every NodePool that it tolerates. Pods with hostname anti-affinity to each
+    other need separate nodes, which they may share with other pods. Spreads are left out: how many of their pods may share a
     node depends on the number of nodes.
 
     Attributes:

@@ -81,7 +81,7 @@ class Repacker:
         return self._replaced(solution, kept, replaceable, found)
 
     def _separated(self, solution: Solution) -> Solution:
-        """Return the solution with a node for each pod of the claims that cost more than that, if rules and limits allow it."""
+        """Return the solution with claims split into one node per pod where that is cheaper, if rules and limits allow it."""
         costly = [claim for claim in solution.claims if is_undercut(claim)]
         if not costly:
             return solution
@@ -173,7 +173,7 @@ def _charged_instead(
 ) -> PlanConstraints | None:
     """Return a copy of the constraints charged with the claims found; None if these save nothing or exceed a limit.
 
-    The plan's own constraints are unchanged: another way of searching starts from them again.
+    The plan's own constraints stay unchanged: the other model of hostname rules starts from them again.
     """
     charged, replaced = constraints.copy(), replaceable.claims
     limits = charged.limits.remaining[replaceable.scope.template.index]

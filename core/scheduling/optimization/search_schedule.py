@@ -34,7 +34,7 @@ class SubproblemSearch:
 
     @property
     def gap(self) -> int:
-        """Return the possible further saving in nano-dollars per hour; zero if it is too small to search on."""
+        """Return the possible further saving in nano-dollars per hour; zero if it is too small to continue."""
         if self._ready is None:
             return 0
         if self._best is None:
@@ -47,7 +47,7 @@ class SubproblemSearch:
 
     @property
     def steps_share(self) -> float:
-        """The share of its steps that it takes at once."""
+        """The share of its steps that one search takes."""
         return self._settings.repack.common_loads_steps_share if self._takes_loads else 1.0
 
     @property
@@ -58,7 +58,7 @@ class SubproblemSearch:
         return ZoneLoads(list(self._subproblem.counts), self._best.loads)
 
     def advance(self, seed: int, budget: SearchBudget, *, is_quick: bool, elsewhere: Sequence[ZoneLoads] = ()) -> bool:
-        """Search once, and return whether that found anything cheaper. Columns begin with loads from elsewhere, too."""
+        """Search once, and return whether it found anything cheaper. Loads of other subproblems become columns too."""
         if self._ready is None:
             return False
         problem, before = self._ready.problem, self._best

@@ -1,4 +1,4 @@
-"""Finds the NodePools whose room pods without a place could use."""
+"""Finds the NodePools that could launch nodes for pods without a place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 def templates_in_demand(context: SchedulingContext, unplaced: Iterable[PendingGroup]) -> frozenset[int]:
     """Return the indexes of templates that could launch a node for one of the pods if their limits and other pods let them.
 
-    Taints, requirements and size decide. A pod that a change of claims could not help demands no template.
+    Taints, requirements and size decide. A pod that no change of claims could help demands no template.
     """
     found = set[int]()
     for pod_group in (pending.pod_group for pending in unplaced if not pending.pod_group.reason):

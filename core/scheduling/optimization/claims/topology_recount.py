@@ -14,7 +14,7 @@ from core.scheduling.topology.domain_counts import DomainCounts
 def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
     """Return the counts of every topology group, without the pods that the plan takes from nodes that it removes.
 
-    Which types a claim may become decides nothing, so claims of equal requirements share a profile.
+    Counts do not depend on a claim's types, so claims with equal requirements share a profile.
     """
     domain_counts = solution.state.domain_counts.at_start()
     for pod, position in solution.bound:

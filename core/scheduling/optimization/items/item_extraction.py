@@ -1,4 +1,4 @@
-"""Divides claims into packing items: pods that may move alone, and pods that only move together."""
+"""Divides claims into packing items: pods that move alone, and pods that only move together."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ItemExtraction:
     def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
         """Return a pod of the group as a separate item; None if it stays with the claim's other such pods.
 
-        It has the first relaxation step that its claim meets, so that no satisfied preference is lost.
+        It keeps the first relaxation step that its claim meets, so that no satisfied preference is lost.
         """
         for step in pod_group.steps:
             is_last = step is pod_group.steps[-1]

@@ -42,10 +42,10 @@ class ItemGroup(msgspec.Struct, frozen=True, cache_hash=True):
     Attributes:
         requests: What each of them requests.
         options: The options where they may run.
-        is_fixed: Whether a node holds at most one item of all fixed groups.
+        is_fixed: Whether its items are fixed sets of pods: a node holds at most one item of all fixed groups together.
         hostname_requests: How much they use of hostname groups that are resources.
         per_machine_max: The most of them on one machine, zero for no cap.
-        capped_by: The hostname groups of the cap: two groups with one cap each differ from one group with a common cap.
+        capped_by: The hostname groups of the cap: groups with equal caps, but by different hostname groups, must stay distinct.
     """
 
     requests: Vector

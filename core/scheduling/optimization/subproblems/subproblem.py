@@ -91,7 +91,8 @@ class Subproblem:
     def claims_of(self, problem: PackingProblem, packing: Packing) -> list[InFlightClaim]:
         """Return new claims for a packing; none if some item cannot even have a node alone.
 
-        Hostname rules that the problem does not model may make them more expensive than separate machines, which are then used.
+        Hostname rules that the problem does not model may make these claims more expensive than separate machines for the
+        items; then the separate machines are returned.
         """
         claims = self._claims(problem, packing)
         if sum(claim.price for claim in claims) <= separate_cost(problem):

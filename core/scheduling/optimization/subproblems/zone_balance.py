@@ -1,7 +1,7 @@
 """Gives every zone the same mix of resources, by distributing the pods that may run in several zones.
 
-The pods that rules hold to one zone may need more memory per CPU than its machines have, and those of another zone less. The
-fluid program does not see that whole pods fill such machines badly.
+The pods that rules hold to one zone may need more memory per CPU than its machines have, and those of another zone less. Whole
+pods then fill the machines badly, which the fluid program does not see.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from core.packing.problem import Bools, Floats, Ints
 
 
 def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, weights: Floats, rounds: int) -> Floats:
-    """Return the shares nearest to the given ones with which each zone gets its weight's part of every resource.
+    """Return the shares nearest to the given ones at which each zone gets its part (`weights`) of every resource.
 
     Args:
         shares: [group, zone], the part of the group in each zone, before the correction.
@@ -38,7 +38,7 @@ def balanced_shares(shares: Floats, *, sizes: Floats, counts: Ints, may: Bools, 
 
 
 def whole_pods(shares: Floats, *, sizes: Floats, counts: Ints, slack: float) -> Ints:
-    """Return [group, zone], shares in whole pods; what rounding leaves over goes to the zone that lacks most of its requests.
+    """Return [group, zone], shares in whole pods; each pod left over goes to the zone that lacks most of what it requests.
 
     Args:
         shares: [group, zone], the part of the group in each zone.

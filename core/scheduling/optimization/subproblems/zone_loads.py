@@ -42,7 +42,7 @@ def loads_from(found: ZoneLoads, groups: Sequence[ItemGroup], counts: Ints) -> I
 
 
 def _kinds(groups: Sequence[ItemGroup]) -> list[tuple[_Kind, int]]:
-    """[item], what a group is wherever it runs, and how many such groups come before it: requirements name the zone."""
+    """[item], the group without its requirements, which name the zone, and how many equal groups come before it."""
     before: dict[_Kind, int] = {}
     found: list[tuple[_Kind, int]] = []
     for group in groups:

@@ -97,9 +97,9 @@ class ZoneShares:
         )
 
     def _even_shares(self, item_values: Floats, requests: Ints) -> Floats:
-        """Return [group, zone], nearly equal shares for all groups: by the value of the pods that may run in that zone only.
+        """Return [group, zone], nearly equal shares for all groups: in proportion to the value of the pods held to each zone.
 
-        They differ as much as needed to give every zone the mix of resources of all zones together.
+        They differ only as much as is needed to give every zone the overall mix of resources.
 
         Args:
             item_values: [group], the value of one item.
