@@ -1,1 +1,1 @@
-"""The command line: the same decisions on files or on a cluster that it only reads, and commands for those who run one."""
+"""The command line: decisions about files or about a cluster that it only reads, and commands for operators."""

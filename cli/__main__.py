@@ -48,10 +48,10 @@ EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate"
 """Library → the extra of the wheel that installs it."""
 
 ARRAY_THREADS: Final = {"OPENBLAS_NUM_THREADS": "1"}
-"""Read by numpy when it is loaded: threads that wait for each other take more time than the planner's products (ADR 194)."""
+"""numpy reads it when it is loaded. The planner's matrix products are so small that threads would only slow them (ADR 194)."""
 
 _COMPLETING: Final = "_ARGCOMPLETE"
-"""Set by the shell's completion (argcomplete)."""
+"""Environment variable that the shell's completion (argcomplete) sets."""
 
 EXIT_CODES: Final = {
     DONE: "done",
@@ -175,7 +175,7 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
 
 
 def _suggest(parser: argparse.ArgumentParser, wanted: str) -> None:
-    """Exit with the command that was probably meant, if there is one."""
+    """Exit with the command that the user probably meant, if there is one."""
     import difflib
 
     if near := difflib.get_close_matches(wanted, COMMANDS, n=1):
@@ -190,7 +190,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse(command: str, unknown: Sequence[str]) -> NoReturn:
-    """Exit with the arguments that the command does not have, and the option that was probably meant."""
+    """Exit with the arguments that the command does not have, and the option that the user probably meant."""
     import difflib
 
     parser = command_parser(command)
@@ -219,7 +219,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help whose columns leave room for the texts."""
+    """Formats help with columns that leave room for the texts."""
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
         super().__init__(prog, **{"max_help_position": 32, **kwargs})

@@ -37,10 +37,10 @@ def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> N
 
 
 def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
-    """Stop if the input has no object: a positive answer about nothing would mislead.
+    """Stop if the input has no object: a successful answer about nothing would mislead.
 
     Raises:
-        InputError: If there is none and `--allow-empty` was not given.
+        InputError: If the input has no object and `--allow-empty` is not given.
     """
     if not objects and not arguments.allow_empty:
         raise InputError(
@@ -162,7 +162,7 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
 
 
 def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
-    """Return the constraints in a file with one document, none without a file."""
+    """Return the constraints in a file with one document; none without a file."""
     if path is None:
         return ()
     from cli.manifests.reading import parse, read_text

@@ -65,7 +65,7 @@ class NamedTarget:
         return next((claim.node_name or claim.name for claim in claims), "")
 
     def _host(self) -> str:
-        """The name of the node that the text is without its domain."""
+        """Return the full name of the node whose name without its domain is this text."""
         kind, _, name = self._text.rpartition("/")
         hosts = (node.name for node in self._snapshot.nodes if names_node(name, node.name))
         return next(hosts, "") if self._is_kind(kind, "Node") else ""
@@ -95,7 +95,7 @@ class NamedTarget:
 
     @staticmethod
     def _is_kind(given: str, kind: str) -> bool:
-        """Whether what stands before a name leaves the kind open, or is this kind, short or in the plural."""
+        """Whether the prefix of a name is empty, or is this kind, abbreviated or in the plural."""
         known = _SHORT_KINDS.get(given.lower(), given)
         return known.lower().removesuffix("s") in ("", kind.lower())
 

@@ -158,7 +158,7 @@ def _from_file(path: str, reads: Callable[[bytes], _Read]) -> _Read:
 
 
 def with_price_terms(snapshot: Snapshot, path: str | None, node_classes: Sequence[JsonObject]) -> Snapshot:
-    """Return the snapshot at the prices and with the commitments of the terms in a file, the same one without a file.
+    """Return the snapshot with the prices and commitments of a file of price terms; unchanged without a file.
 
     Raises:
         InputError: If the file cannot be read or understood.

@@ -29,7 +29,7 @@ def on_site(text: str) -> str:
 
 
 def pages_lines(codes: Iterable[str]) -> str:
-    """Return where the first few of these codes are explained: on the site, or by a command that needs no site."""
+    """Return lines with the pages of the first few of these codes; without a site, the command that explains them."""
     is_served = bool(os.environ.get(VARIABLE))
     found = list(dict.fromkeys(codes))[:_CODES_MAX]
     lines = [f"{code}: {reason_page(code) if is_served else f'fleetwright explain {code}'}" for code in found]

@@ -74,7 +74,7 @@ def _turned(switches: KillSwitches, switch: SwitchSetting, mode: Mode) -> dict[s
 
 
 def switch_table(document: dict[str, Any]) -> str:
-    """The switches for people."""
+    """Format the switches for people."""
     rows = [
         (change["cluster"], change["before"], change["after"], ", ".join(change["stops"]) or "nothing")
         for change in document["switches"]

@@ -27,7 +27,7 @@ _NAMED_MAX: Final = 10
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of the comparison; `hourly` is in nano-dollars, of running nodes and of nodes to launch."""
+    """One side of the comparison; `hourly` is the cost of running and new nodes, in nano-dollars per hour."""
 
     snapshot: Snapshot
     plan: Plan
@@ -36,7 +36,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference_document(before: Side, after: Side) -> JsonObject:
-    """`kind: Difference`. A pod is lost if it has no place after the change, and had one before or is new."""
+    """Return `kind: Difference`. A pod is lost if it has no place after the change, and had one before or is new."""
     earlier, later = _unplaced(before), _unplaced(after)
     present = {pod.key for pod in after.snapshot.pods}
     reasons = {found.pod: found for found in after.plan.unschedulable}
@@ -153,7 +153,7 @@ def _more(count: int) -> list[str]:
 
 
 def _meaning(code: str) -> str:
-    """Return the meaning of a drift reason; the code itself if it is unknown, from a condition of the cluster."""
+    """Return the meaning of a drift reason; an unknown code, from a condition in the cluster, is returned itself."""
     documented: dict[str, Any] = {str(member): member for member in (*DriftReason, NodeReason.NODE_POOL_NOT_FOUND)}
     return f"{code}: {documented[code].clause}" if code in documented else code
 

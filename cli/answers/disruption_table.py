@@ -17,7 +17,7 @@ from core.api.objects import JsonObject
 _NAMED_MAX: Final = 3
 """Most names of a group without `--all`."""
 _MESSAGES_MAX: Final = 3
-"""Messages of one code that are shown one by one without `--all`."""
+"""The most messages of one code that are shown individually without `--all`."""
 
 
 def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
@@ -88,7 +88,7 @@ def _commands(commands: Sequence[JsonObject]) -> str:
 
 
 def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
-    """Return an entry for nodes that stay for the same reason; in the short form, also if the reasons name different pods."""
+    """Return one entry for all nodes that stay for the same reason; in the short form, even if it names different pods."""
     by_code: dict[str, dict[str, list[str]]] = {}
     for found in blocked:
         by_code.setdefault(found["reason"], {}).setdefault(_of_it(found["message"], found["node"]), []).append(
@@ -105,7 +105,7 @@ def _blocked(blocked: Sequence[Mapping[str, str]], *, shows_all: bool) -> str:
 
 
 def _of_it(message: str, node: str) -> str:
-    """Return the message with `it` for the node, so that nodes can share it."""
+    """Return the message with `it` in place of the node's name, so that several nodes can share it."""
     return message.replace(f"node {node}", "it").replace(node, "it")
 
 

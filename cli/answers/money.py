@@ -12,8 +12,7 @@ _PROVEN: Final = 0.0005
 
 
 _TOO_LOW: Final = 0.1
-"""Share of the cost below which a bound is not shown: places of capacity reservations cost nearly nothing, and bounds do not
-count them."""
+"""A bound below this share of the cost is not shown: it is low only because reserved places cost nearly nothing."""
 
 
 def a_month(hourly: float) -> float:
@@ -22,12 +21,12 @@ def a_month(hourly: float) -> float:
 
 
 def share(part: float, whole: float) -> float | None:
-    """Return a part of a whole as answers state it; None of nothing."""
+    """Return a part of a whole, rounded as in answers; None if the whole is zero."""
     return round(part / whole, 6) if whole else None
 
 
 def rate(hourly: float) -> str:
-    """`$0.2295 an hour, $168 a month`."""
+    """Return a price as `$0.2295 an hour, $168 a month`."""
     return f"${hourly:,.4f} an hour, ${a_month(hourly):,.0f} a month"
 
 

@@ -24,7 +24,7 @@ def plan_table(document: JsonObject, *, shows_all: bool = False) -> str:
 
 
 def plan_wide(document: JsonObject) -> str:
-    """Every new node with all its columns, and the rest as with `--all`."""
+    """Format every new node with all columns, and the rest as with `--all`."""
     return _answer(document, _each_node(document), shows_all=True)
 
 
@@ -92,7 +92,7 @@ def _existing_count(bindings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _verb(count: int, verb: str) -> str:
-    """Return the verb in the number of its subject."""
+    """Return the verb in the singular or plural."""
     if count != 1:
         return verb
     return "has" if verb == "have" else f"{verb}s"

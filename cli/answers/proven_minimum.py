@@ -1,4 +1,4 @@
-"""The proven minimum of a fleet as data, in the reports that compare costs with it."""
+"""Formats the proven minimum of a fleet as data, for the reports that compare costs with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.model.values.quantity import dollars
 
 
 def minimum_answer(minimum: ProvenMinimum | None) -> JsonObject | None:
-    """Return `provenMinimum`, None where nothing is proven."""
+    """Return `provenMinimum`, None if no minimum is proven."""
     if minimum is None:
         return None
     return {

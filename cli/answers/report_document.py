@@ -18,7 +18,7 @@ from core.ledger.log import LogEntry
 from core.model.values.quantity import dollars
 
 OBJECTS_SHOWN: Final = 5
-"""The most sentences that are shown for one reason."""
+"""The most sentences shown for one reason."""
 
 ASSUMPTIONS: Final = (
     "instances cost the price of their launch from launch to termination; discounts, volumes and traffic are not in it",
@@ -81,7 +81,7 @@ def report_document(
 
 
 def _causes(report: CostReport) -> list[JsonObject]:
-    """By reason, the highest cost first; each with the sentences that cost most, which name the objects."""
+    """Return the idle dollars by reason, the highest first, each with its most expensive sentences, which name the objects."""
     found: dict[str, list[JsonObject]] = {}
     for cause, part in report.causes:
         if part:

@@ -13,11 +13,11 @@ from cli.terminal.output import counted
 from core.api.objects import JsonObject
 
 _SAME: Final = 0.0005
-"""Share that is rounded away."""
+"""Differences below this share count as none."""
 
 
 def report_table(document: JsonObject) -> str:
-    """The report for a terminal."""
+    """Format the report for a terminal."""
     parts = [
         output.wrapped(_head(document)),
         output.table(("", "DOLLARS", "AGAINST WHAT WAS SPENT"), _against(document)),
@@ -32,7 +32,7 @@ def report_table(document: JsonObject) -> str:
 
 
 def report_markdown(document: JsonObject) -> str:
-    """The report for a wiki or a pull request."""
+    """Format the report for a wiki or a pull request."""
     lines = [f"### {_head(document)}", ""]
     lines += markdown_table(("", "dollars", "against what was spent"), _against(document))
     for name, rows in document["by"].items():
@@ -44,7 +44,7 @@ def report_markdown(document: JsonObject) -> str:
 
 
 def report_html(document: JsonObject) -> str:
-    """The report as one page that loads nothing."""
+    """Format the report as one self-contained page."""
     sections = [html_table(("", "dollars", "against what was spent"), _against(document))]
     for name, rows in document["by"].items():
         sections.append(html_table((name, "dollars", "share"), _shares(rows, document["dollars"])))
@@ -56,7 +56,7 @@ def report_html(document: JsonObject) -> str:
 
 
 def report_csv(document: JsonObject) -> str:
-    """One line for each name of each table."""
+    """Format one line for each name of each table."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("from", "to", "by", "name", "dollars"))
@@ -100,7 +100,7 @@ def _against(document: JsonObject) -> list[tuple[str, str, str]]:
 
 
 def _relative(spent: float, baseline: float) -> str:
-    """We may be worse: then it says so."""
+    """Return the difference in words; it says so if our cost is higher."""
     if not baseline:
         return ""
     share = (baseline - spent) / baseline

@@ -13,13 +13,13 @@ _HEADINGS: Final = ("", "KARPENTER DID", "WE WOULD HAVE", "DIFFERENCE")
 
 
 def shadow_table(document: JsonObject) -> str:
-    """The report for a terminal."""
+    """Format the report for a terminal."""
     parts = [output.wrapped(_head(document)), output.table(_HEADINGS, _rows(document)), _worse_text(document)]
     return "\n\n".join([*parts, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])
 
 
 def shadow_markdown(document: JsonObject) -> str:
-    """The report for a wiki."""
+    """Format the report for a wiki."""
     lines = ["### Fleetwright beside Karpenter", "", _head(document), ""]
     lines += markdown_table([heading.capitalize() for heading in _HEADINGS], _rows(document))
     lines += ["", "Where we would have been worse:", "", *(f"- {found}" for found in _worse_lines(document))]
@@ -27,7 +27,7 @@ def shadow_markdown(document: JsonObject) -> str:
 
 
 def shadow_html(document: JsonObject) -> str:
-    """The report as one page that loads nothing."""
+    """Format the report as one self-contained page."""
     sections = [html_table([heading.capitalize() for heading in _HEADINGS], _rows(document))]
     sections.append(html_table(("where we would have been worse",), [(found,) for found in _worse_lines(document)]))
     notes = ("Assumed", document["assumptions"])

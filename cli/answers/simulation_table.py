@@ -62,4 +62,4 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "invocations": ("invocations", _counts),
     "decisions": ("decisions", str),
 }
-"""Field of the summary → its name and its form for people."""
+"""Field of the summary → its label, and its formatter for people."""

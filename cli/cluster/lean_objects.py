@@ -1,7 +1,7 @@
-"""Reduces objects to what decisions read: no environment, no images, only the annotations that matter.
+"""Reduces objects to the fields that decisions read: no environment, no images, only the annotations that matter.
 
-The structs with which objects are decoded name every field that is read; other fields are not written. A field that a decision
-begins to read is therefore in the next snapshot automatically.
+The structs that decode objects name every field that is read; other fields are left out. A field that a decision begins to read
+is therefore in the next snapshot automatically.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNREAD_METADATA: Final = ("managedFields", "resourceVersion", "selfLink", "gene
 
 
 def lean(resource: Resource, obj: JsonObject) -> JsonObject:
-    """Return the object with only what is read of it.
+    """Return the object with only the fields that decisions read.
 
     Raises:
         InvalidInputError: If a field has the wrong type.

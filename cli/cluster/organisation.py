@@ -101,10 +101,10 @@ class Organisation(msgspec.Struct, frozen=True):
 
 
 def find_organisation(arguments: argparse.Namespace) -> Organisation:
-    """Return every cluster that the arguments mean.
+    """Return every cluster that the arguments select.
 
     Raises:
-        InputError: If there is none.
+        InputError: If they select none.
     """
     clusters, unreadable = list[FoundCluster](), list[Unreadable]()
     for site in _sites(arguments):
@@ -126,7 +126,7 @@ def find_organisation(arguments: argparse.Namespace) -> Organisation:
 
 
 def _problem(error: Exception) -> str:
-    """The error without its hint, which the whole answer has once."""
+    """Return the error without its hint: the whole answer contains the hint once."""
     return str(error).partition("\nhint: ")[0]
 
 

@@ -44,7 +44,7 @@ _NAMES: Final = frozenset(
 
 _LABEL_MAPS: Final = frozenset({"labels", "matchLabels", "nodeSelector", "tags"})
 _SELECTOR: Final = "selector"
-"""Of Services and ReplicationControllers a map of labels, elsewhere an object."""
+"""A selector: a map of labels in Services and ReplicationControllers, an object elsewhere."""
 
 _KEYED: Final = frozenset({"key", "topologyKey"})
 _KEY_LISTS: Final = frozenset({"matchLabelKeys", "mismatchLabelKeys"})
@@ -68,11 +68,11 @@ _RENAMED_ANNOTATIONS: Final = frozenset(
         "volume.beta.kubernetes.io/storage-class",
     }
 )
-"""Annotations that name an object, or hashes that are only compared: a hash would confirm guesses of its input."""
+"""Annotations that name an object or contain a hash. Hashes are only compared; real ones would confirm guesses."""
 
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _SOURCES: Final = frozenset({"awsElasticBlockStore", "local", "hostPath"})
-"""Of volumes only the presence is read."""
+"""Sources of volumes, of which decisions read only the presence."""
 
 _NAMESPACES: Final = "namespaces"
 
@@ -106,7 +106,7 @@ class Pseudonyms:
 
 
 def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
-    """Return pseudonyms of equal width, so that they sort like the names; what must look like an id of AWS does."""
+    """Return pseudonyms of equal width, so that they sort like the names; ids of AWS keep their form."""
     width = len(str(len(names)))
     found = {}
     for rank, name in enumerate(names):
@@ -136,7 +136,7 @@ def _images(node_class: JsonObject) -> list[str]:
 
 
 def _read(text: str) -> JsonObject | None:
-    """Return the object that an annotation holds, None where it holds none: users may write anything there."""
+    """Return the JSON object in an annotation, None if it has none: users may write anything there."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -211,7 +211,7 @@ class _Walk:
         return self._any(text) if key in _NAMES or key == "providerID" else text
 
     def _word(self, parent: JsonObject, key: str, text: str) -> str:
-        """A kind of object, or type and reason of a condition: the user's own where group or type are."""
+        """Return a kind, or a condition's type or reason; a pseudonym if its group or type is the user's own."""
         if key == "kind":
             group = next((str(parent[name]) for name in _GROUPS if name in parent), "")
             return text if is_public_group(group) else self._any(text)
@@ -242,7 +242,7 @@ class _Walk:
         return self._any(text)
 
     def _tag(self, key: str, text: str) -> str:
-        """The value of a label or tag: none of them has so long a number that is compared with others."""
+        """Return the value of a label or tag, with a pseudonym for long numbers too: no decision compares these."""
         return self._account(text) if _ACCOUNT.fullmatch(text) else self._value(key, text)
 
     def _account(self, text: str) -> str:

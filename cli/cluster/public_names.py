@@ -31,7 +31,7 @@ _PUBLIC_RESOURCES: Final = (
     ),
 )
 _IDS: Final = {labels.NODEPOOL, labels.RESERVATION_ID, labels.PLACEMENT_GROUP_ID}
-"""Labels that everybody's nodes have, whose values name something of the user's."""
+"""Labels that all nodes have, but whose values name objects of the user."""
 
 _PUBLIC_VALUES_OF: Final = (labels.WELL_KNOWN - _IDS) | {
     labels.ZONE_ID,
@@ -51,7 +51,7 @@ _PUBLIC_ANNOTATIONS: Final = (
     *("pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"),
     *("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
 )
-"""Annotations that decide, whose values are numbers, times, words of ours or instance types."""
+"""Annotations that decisions read, and whose values are numbers, times, fixed words or instance types."""
 
 
 def is_public_key(key: str) -> bool:

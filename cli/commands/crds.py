@@ -46,5 +46,5 @@ class _WithoutAliases(yaml.SafeDumper):
     """Writes repeated parts in full: anchors are hard to follow in a definition."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of none
-        """Always."""
+        """Return True: no object gets an anchor."""
         return True

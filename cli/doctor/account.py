@@ -17,7 +17,7 @@ class NotAllowedError(Exception):
 
 
 class NoClusterError(Exception):
-    """There is no EKS cluster of the name, so nothing can be said of it."""
+    """No EKS cluster has the name, so checks about it are impossible."""
 
 
 class Account:

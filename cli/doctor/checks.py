@@ -1,4 +1,4 @@
-"""The checks, in the order in which a deployment would run into the problems. Each finding has a repair command."""
+"""The checks, in the order in which a deployment would meet the problems. Each finding has a repair command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MARKET_AGE_MAX: Final = timedelta(hours=2)
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
-    """Run every check; one that the credentials do not permit, or that asks a missing cluster, is `unknown`."""
+    """Run every check. Its result is `unknown` if the credentials do not permit it or the cluster does not exist."""
     for name, check in CHECKS.items():
         try:
             yield check(name, account, now)

@@ -1,4 +1,4 @@
-"""Arguments that say which ledger is read, with whose permissions, and which part of it."""
+"""Arguments that select a ledger, the permissions to read it, and a part of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPAN: Final = "a time (RFC 3339), or a span back from now (24h, 30d)"
 
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
-    """Add which ledger is read, and how to reach it in AWS."""
+    """Add the arguments that select the ledger, and how to reach it in AWS."""
     kept = "where the ledger lies (default: the bucket in which the functions of --cluster keep it)"
     parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help=kept)
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
@@ -37,19 +37,19 @@ def add_past(parser: argparse.ArgumentParser) -> None:
 
 
 def add_since(parser: argparse.ArgumentParser) -> None:
-    """Add from when on decisions count."""
+    """Add `--since`: the time from which decisions count."""
     parser.add_argument("--since", type=since, metavar="T", help=SPAN)
 
 
 def add_recorded_period(parser: argparse.ArgumentParser, begins: str = "--from", ends: str = "--to") -> None:
-    """Add the ledger, and which part of it is played."""
+    """Add the arguments that select the ledger and the period to play."""
     add_ledger(parser)
     parser.add_argument(begins, dest="since", type=since, metavar="T", help=f"{SPAN}; default: the first record")
     parser.add_argument(ends, dest="until", type=since, metavar="T", help=f"{SPAN}; default: the last record")
 
 
 def since(text: str) -> datetime:
-    """Parse a moment, or a span back from now; for argparse."""
+    """Parse a moment, or a time span before now; for argparse."""
     number, unit = text[:-1], text[-1:]
     in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
     span = parse_duration(in_hours)

@@ -17,7 +17,7 @@ from core.ledger.outcome import DecisionOutcome, decode_outcomes
 _ID_SHOWN_MIN: Final = 4
 
 DAYS_LISTED: Final = timedelta(days=40)
-"""Of a longer time everything is listed at once: a request for each of its days would take longer, and buckets keep 30."""
+"""Beyond this many days, all objects are listed at once: one request per day would take longer, and buckets keep 30 days."""
 
 
 def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
@@ -34,10 +34,10 @@ def find(place: LedgerStorage, arguments: argparse.Namespace, ids: Sequence[str]
 
 
 def refuse_none(found: Sequence[DecisionKey], place: LedgerStorage, arguments: argparse.Namespace) -> None:
-    """Stop where no decision is selected: a positive answer about nothing would mislead.
+    """Stop if no decision is selected: a successful answer about nothing would mislead.
 
     Raises:
-        InputError: If there is none; it says which clusters and which time the ledger has.
+        InputError: If there is none; the message names the clusters and the period of the ledger.
     """
     if found:
         return
@@ -64,7 +64,7 @@ def entries(place: LedgerStorage, keys: Sequence[DecisionKey]) -> Iterator[tuple
 
 
 def outcomes(place: LedgerStorage, arguments: argparse.Namespace) -> list[DecisionOutcome]:
-    """Return the outcomes of decisions that were written in that time.
+    """Return the outcomes that were written in that time.
 
     Raises:
         InvalidInputError: If an object of the ledger is not a list of outcomes.
@@ -74,7 +74,7 @@ def outcomes(place: LedgerStorage, arguments: argparse.Namespace) -> list[Decisi
 
 
 def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[str]:
-    """Days of one cluster are listed separately; without both, and over many days, everything is."""
+    """Return a prefix for each day of the cluster; without cluster or start, or for many days, one prefix for everything."""
     cluster, start = arguments.cluster, arguments.since
     if not cluster or start is None or datetime.now(UTC) - start > DAYS_LISTED:
         return [f"{folder}/{cluster}/" if cluster else f"{folder}/"]

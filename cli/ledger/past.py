@@ -117,7 +117,10 @@ def _disruption(plan: DisruptionPlan, snapshot: Snapshot, target: PastTarget) ->
 
 
 def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: PastTarget) -> Explanation | None:
-    """Plan with the same bound on steps; a clock's bound is not played back, so places are read instead of planned again."""
+    """Return the explanation of a decision of `provision`; None if it is not about the target.
+
+    A pod is planned for again, under the recorded bounds on steps and time; a node's pods are read from the entry.
+    """
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target.pod), None)

@@ -28,7 +28,7 @@ class RecordedDecision(NamedTuple):
 
 
 REACHED_BACK: Final = timedelta(days=1)
-"""How much older than the period the snapshot may be that was current at its start."""
+"""How long before the period the snapshot that was current at its start may have been recorded."""
 
 
 class PeriodReader:

@@ -25,7 +25,7 @@ class LedgerStorage(Protocol):
 
     @property
     def name(self) -> str:
-        """The ledger as a person names it: a folder, or `s3://BUCKET[/PREFIX]`."""
+        """The ledger's name for people: a folder, or `s3://BUCKET[/PREFIX]`."""
         ...
 
     def keys(self, prefix: str) -> list[str]:
@@ -33,11 +33,11 @@ class LedgerStorage(Protocol):
         ...
 
     def get(self, key: str) -> bytes:
-        """One object. Raises InvalidInputError where there is none."""
+        """Return one object. Raises InvalidInputError if there is none."""
         ...
 
     def get_all(self, keys: Iterable[str]) -> Iterable[bytes]:
-        """Several, in their order."""
+        """Return several objects, in order."""
         ...
 
 
@@ -49,13 +49,13 @@ class FolderLedger:
         self.name = str(folder)
 
     def keys(self, prefix: str) -> list[str]:
-        """Every name that begins so, in order."""
+        """Return every name with this prefix, in order."""
         under = self._folder / prefix.rpartition("/")[0]
         found = (file.relative_to(self._folder).as_posix() for file in under.rglob("*") if file.is_file())
         return sorted(key for key in found if key.startswith(prefix))
 
     def get(self, key: str) -> bytes:
-        """One object. Raises InvalidInputError where there is none."""
+        """Return one object. Raises InvalidInputError if there is none."""
         if ".." in key.split("/"):  # entries name other objects, and a foreign ledger may name any file
             raise InvalidInputError("is outside of the ledger", subject=key)
         try:
@@ -65,7 +65,7 @@ class FolderLedger:
             raise InvalidInputError(problem, subject=str(self._folder / key)) from error
 
     def get_all(self, keys: Iterable[str]) -> Iterable[bytes]:
-        """Several, in their order."""
+        """Return several objects, in order."""
         return map(self.get, keys)
 
 
@@ -79,7 +79,7 @@ class BucketLedger:
         self.name = f"{S3_SCHEME}{bucket}" if prefix == PREFIX else f"{S3_SCHEME}{bucket}/{prefix.rstrip('/')}"
 
     def keys(self, prefix: str) -> list[str]:
-        """Every name that begins so, in order. Raises InputError where the bucket may not be listed."""
+        """Return every name with this prefix, in order. Raises InputError if the bucket may not be listed."""
         where = f"{S3_SCHEME}{self._bucket}/{self._prefix}{prefix}"
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=self._prefix + prefix
@@ -89,7 +89,7 @@ class BucketLedger:
         return sorted(key.removeprefix(self._prefix) for key in found)
 
     def get(self, key: str) -> bytes:
-        """One object. Raises InvalidInputError where there is none."""
+        """Return one object. Raises InvalidInputError if there is none."""
         where = f"{S3_SCHEME}{self._bucket}/{self._prefix}{key}"
         with _s3_errors(lambda problem: InvalidInputError(problem, subject=where)):
             body: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].read()

@@ -20,7 +20,7 @@ _LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _KINDS: Final = sorted({*kinds.BY_KIND, "NodePool", "EC2NodeClass"})
 _ALIKE: Final = 0.85
-"""Similarity above which a kind is a misspelling; kinds of other groups are below: ClusterRole, PodMonitor, NodeMetrics."""
+"""From this similarity to a kind of ours on, a kind is a misspelling; ClusterRole, PodMonitor and NodeMetrics are below it."""
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 

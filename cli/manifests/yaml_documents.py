@@ -21,7 +21,7 @@ _SCALARS_MAX: Final = 65536
 
 _ALIASED_FREE: Final = 8 << 20
 _ALIASED_RATIO: Final = 8
-"""The most text that aliases may expand to: 8 MiB, plus eight times the document's text. Ten lines can expand to gigabytes."""
+"""Aliases may expand to 8 MiB plus this many times the text itself. Without a bound, ten lines can expand to gigabytes."""
 
 _JSON_TAGS: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null"))
 
@@ -32,7 +32,7 @@ def documents(text: str) -> Iterator[Any]:
     """Yield the documents of a text, None for an empty one.
 
     Raises:
-        yaml.YAMLError: If the text is not YAML from there on, or its aliases expand to far more text than it has; mostly with a
+        yaml.YAMLError: If the next document is not YAML, or aliases expand to far more text than there is. Most errors have a
         mark of the position.
     """
     events = yaml.parse(text, Loader=_BASE)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE_PREFIX: Final = "fleetwright/"
 _KARPENTERS: Final = frozenset({labels.KARPENTER_FINALIZER, "karpenter.k8s.aws/termination"})
-"""Finalizers that only Karpenter removes, so that an object would remain forever without it."""
+"""Finalizers that only Karpenter removes: without Karpenter, an object with one of them would remain forever."""
 
 
 class RemainingResources(msgspec.Struct, frozen=True):

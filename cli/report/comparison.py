@@ -37,10 +37,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compared(ledger: str, steps: Progress) -> Comparison:
-    """Play what the ledger of a simulation recorded; `steps` counts the decisions that are played.
+    """Play the decisions in the ledger of a simulation; `steps` counts them.
 
     Raises:
-        InputError: If it holds no decision.
+        InputError: If the ledger has no decision.
     """
     period = PeriodReader(open_ledger(ledger), argparse.Namespace(cluster=None, since=None, until=None))
     decisions = list(period.decisions())

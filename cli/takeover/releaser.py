@@ -68,10 +68,10 @@ class Releaser:
         return ReleaseSurvey(claims=claims, commands=len(view.commands))
 
     def begin(self) -> None:
-        """Drop running commands, and prepare hashes so that Karpenter rewrites them at its start. Raises PortError.
+        """Drop running commands, and prepare the hashes of NodePools and EC2NodeClasses for Karpenter. Raises PortError.
 
-        Karpenter rewrites hashes if a NodePool or EC2NodeClass has another version than its own. With our version and a hash of
-        Karpenter's, all nodes would count as drifted until then; without a version, nothing is compared.
+        At its start, Karpenter rewrites the hashes of objects whose version of the hash is not its own. Until then, all nodes
+        would count as drifted by hashes of different versions; without a version, Karpenter compares nothing.
         """
         environment = self._environment
         for command in environment.stores.commands.all():

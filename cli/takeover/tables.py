@@ -15,13 +15,13 @@ _OURS: Final = "ours"
 
 
 def adoption_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """Format what can be adopted, what not and why, and what to do next."""
+    """Format the nodes that can be adopted, those that cannot and why, and the next steps."""
     parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_adoption(document)]
     return output.wrapped("\n\n".join(part for part in parts if part))
 
 
 def release_table(document: JsonObject, *, shows_all: bool = False) -> str:
-    """Format what can be released, what not and why, and what to do next."""
+    """Format the nodes that can be released, those that cannot and why, and the next steps."""
     parts = [_rows(document, shows_all=shows_all), _reasons(document), _next_of_release(document)]
     return output.wrapped("\n\n".join(part for part in parts if part))
 

@@ -54,7 +54,7 @@ def examine(
 
 
 def _repeated_keys(document: Document, positions: Mapping[str, Positions]) -> Iterator[Finding]:
-    """Report repeated keys once per document: YAML forbids them, and readers differ in which one they use."""
+    """Report repeated keys once per document: YAML forbids them, and parsers differ in which value they use."""
     if document.source not in positions or document.item not in ("", "items[0]"):
         return
     for key, (line, column) in positions[document.source].repeated_keys(document.index):

@@ -30,7 +30,7 @@ _OTHERS: Final = {"NodePool": "EC2NodeClass", "EC2NodeClass": "NodePool"}
 
 
 def right_place(obj: dict[str, Any], location: Location) -> str:
-    """Return where an unknown field belongs, as a path; empty unless exactly one place has a field of its name."""
+    """Return the path where an unknown field belongs; empty unless exactly one place has a field of that name."""
     if location[-2:] == _GROUP_OF_REFERENCE:
         return "group"
     name = str(location[-1])

@@ -16,7 +16,7 @@ _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def as_lines(findings: Sequence[Finding], *, objects: int) -> str:
-    """One line each, then one that counts: `pools.yaml:61:3: NodePool/default: spec.disrution: there is no such field …`."""
+    """Format one line per finding (`pools.yaml:61:3: NodePool/default: spec.disrution: …`), then a line with the totals."""
     return "\n".join([*map(_line, findings), _summary(findings, objects)])
 
 

@@ -1,4 +1,4 @@
-"""Label keys with almost the spelling of nodes' keys, and keys that Karpenter no longer uses."""
+"""Recognizes label keys that nearly match those of nodes, and keys that Karpenter no longer uses."""
 
 from __future__ import annotations
 
