@@ -1,8 +1,8 @@
-"""Virtual time: a queue of events, each at its moment, ties in the order in which they were added.
+"""Virtual time: a queue of events in the order of their moments; ties keep the order in which they were added.
 
-Functions take time. A running function is a `Process`: where another event is due before it continues, it is parked and the
-rest of the world proceeds, so functions overlap as they do in Lambda. Only one thread ever runs at a time, and the queue alone
-decides which, so every run is identical.
+Functions take time. A running function is a `Process`: if another event is due before the function continues, the process is
+parked and the rest of the world proceeds, so functions overlap as in Lambda. Only one thread runs at a time, and the queue
+alone decides which, so every run is identical.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class _Worker:
     """A thread that runs one process after the other: starting one for each took a fortieth of a run."""
 
     def __init__(self) -> None:
-        # Bare locks, taken from the start: a semaphore of Python's costs ten times as much, thousands of times a run.
+        # Plain locks, acquired at the start: Python's semaphore is ten times as slow, and a run takes thousands of turns.
         self.turn, self.yielded = threading.Lock(), threading.Lock()
         self.turn.acquire()
         self.yielded.acquire()
         self.work: Callable[[], None] | None = None
-        """What it does at its next turn; it ends without any."""
+        """The work of the next turn; None ends the thread."""
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -42,10 +42,10 @@ class _Worker:
 
 
 class Process:
-    """A piece of work that may let time pass in its middle. Runs in a thread, never beside another one.
+    """A piece of work during which virtual time may pass. It runs in a thread, but never concurrently with another one.
 
     Args:
-        idle: Threads that wait for work; it takes one of them if there is any, and adds its own at its end.
+        idle: Idle threads. The process takes one, or starts a thread, and returns it at its end.
     """
 
     def __init__(self, work: Callable[[], None], idle: list[_Worker]) -> None:
@@ -118,7 +118,7 @@ _own = _Own()
 
 
 class VirtualClock:
-    """The world's only clock. Time moves when `run_until` takes the next event from the queue, and never otherwise."""
+    """The world's only clock. Time moves from event to event in `run_until`, and by `spend` and `passes` within an event."""
 
     def __init__(self, start: datetime) -> None:
         self._now = start
@@ -138,7 +138,7 @@ class VirtualClock:
         return timedelta(0)
 
     def at(self, when: datetime, action: Callable[[], None]) -> None:
-        """Do `action` at `when`, or next if that is past."""
+        """Do `action` at `when`, or as soon as possible if that is past."""
         self._sequence += 1
         heapq.heappush(self._queue, (max(when, self._now), self._sequence, action))
 
@@ -147,7 +147,7 @@ class VirtualClock:
         self.at(self._now + delay, action)
 
     def begin(self, work: Callable[[], None]) -> None:
-        """Do `work` as a process, next."""
+        """Start `work` as a process at the present moment, after the current event."""
         self.at(self._now, Process(work, self._idle).start)
 
     def spend(self, duration: timedelta) -> None:
@@ -165,7 +165,7 @@ class VirtualClock:
             self._move(until)
 
     def passes(self, duration: timedelta) -> bool:
-        """Let time pass inside a process where nothing else is due before its end; return whether it did."""
+        """Let time pass inside a process if no other event is due within it; return whether it passed."""
         process, until = _own.process, self._now + duration
         if process is None or self._must_yield(until):
             return False
@@ -204,7 +204,7 @@ class VirtualClock:
         self._move(end)
 
     def abandon(self) -> None:
-        """End every process that still waits; the rest of it never runs."""
+        """End every parked process; the rest of its work never runs."""
         for key in sorted(self._parked):
             self._parked.pop(key).abandon()
         while self._idle:
@@ -236,7 +236,7 @@ class VirtualClock:
 
 
 class SkewedClock:
-    """The world's clock as one machine reads it (`lambdas.ports.Clock`): some time off."""
+    """The world's clock with the constant error of one machine's clock (`lambdas.ports.Clock`)."""
 
     def __init__(self, clock: VirtualClock, off: timedelta) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
-"""Runs each task in its own process, forked from this one: everything is loaded already, and memory is freed at the end.
+"""Runs each task in a process forked from this one: all modules are loaded, and the memory is freed at the end.
 
-A pipe carries the result. A process that dies, raises or takes too long loses its own result and no other's.
+A pipe carries the result. If a process dies, raises or takes too long, only its own result is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 COLLECT_AFTER: Final = 100_000
-"""Objects that a child makes before it looks for cycles; Python's own choice is 700."""
+"""A child's threshold of garbage collection, in new objects; Python's default is 700."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -41,17 +41,17 @@ class _Child(msgspec.Struct, Generic[Task]):
 def each_forked(
     tasks: Iterable[Task], work: Callable[[Task], Result], *, processes: int, limit: timedelta
 ) -> Iterator[tuple[Task, Result | Lost]]:
-    """Do the work for each task, this many at once; results come in no order.
+    """Yield each task with the result of its work, in the order in which they end.
 
     Args:
         tasks: The inputs of the work.
-        work: Done in the child; what it returns is pickled.
-        processes: How many at once.
-        limit: How long one may take before it is killed.
+        work: Called in the child; its result is pickled.
+        processes: How many processes run at once.
+        limit: After this time, a process is killed.
     """
     context = multiprocessing.get_context("fork")
     waiting, running = deque(tasks), dict[Connection, _Child[Task]]()
-    # What is loaded stays for good: children that never look it over share its pages.
+    # Frozen objects are skipped by the children's garbage collection, so their memory pages stay shared.
     gc.collect()
     gc.freeze()
     try:
@@ -95,7 +95,7 @@ def _result_of(child: _Child[Any], receiver: Connection, limit: timedelta) -> An
 
 
 def _do(work: Callable[[Task], Result], task: Task, sender: Connection) -> None:
-    # A child soon ends with all its memory, and looking for cycles so often would cost it a fiftieth of its time.
+    # A child soon ends and frees its memory anyway; with the default threshold, collection takes a fiftieth of its time.
     gc.set_threshold(COLLECT_AFTER)
     try:
         result: Result | Lost = work(task)

@@ -49,7 +49,7 @@ from simulator.scenario.steps import Steps
 from simulator.scenario.trace import TracedPod
 
 IMPROVE_ITERATIONS: Final = 40
-"""The optimiser is bounded by steps: a bound in seconds would make runs differ. This many take a few hundredths of a second."""
+"""The optimiser's bound on steps, since a bound in seconds would make runs differ. They take a few hundredths of a second."""
 
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +66,14 @@ class Effort(msgspec.Struct, frozen=True, kw_only=True):
 
 THOROUGH: Final = Effort()
 QUICK: Final = Effort(improve_iterations=4, checks_parameters=False)
-"""For worlds by the thousand, which test for lost work and not for cost."""
+"""The effort of thousands of worlds that test for lost work, not for cost."""
 
 
 class World:
     """Everything that a scenario plays on. Made by `open_world`.
 
     Attributes:
-        skew: How far off the clock of a new sandbox is.
+        skew: Returns the clock error of a new sandbox.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class World:
             pause=self.sandboxes.spend,
             run_tasks=TaskRunners(messages=in_turn, launches=self.sandboxes.side_by_side),
         )
-        # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
+        # One market per process: each sandbox asks S3, and a changed reading is unpacked once for all.
         self._catalogues = adapters.catalogues
         return Application(adapters)
 
@@ -256,7 +256,7 @@ def open_world(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Functions' logs and prints would go to CloudWatch, which is not read here, and their real time means nothing."""
+    """Discard the functions' output: nothing reads it here, and its real times mean nothing."""
     level = logger.log_level
     logger.setLevel(logging.CRITICAL)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings(), unwatched():

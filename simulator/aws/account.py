@@ -150,7 +150,7 @@ class Account:
         return (fault.code or DENIED_CODE) if concerned else ""
 
     def _age(self) -> timedelta:
-        """Return how stale the list is that answers the current call."""
+        """Return how old the list is with which the current call is answered."""
         fault = self.wire.fault
         return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
 

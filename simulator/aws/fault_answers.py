@@ -25,7 +25,7 @@ _TRANSACTION_CONFLICT: Final = "TransactionConflict"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """An error answer; `more` are members of it beside code and message."""
+    """An error answer; `more` has its members besides code and message."""
 
     status: int
     code: str

@@ -23,7 +23,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
         zone_ids: Zone ids by zone name, as far as known.
         shapes: EC2's own descriptions of the types; empty for a catalogue of the scenario's own, which has none.
         vcpu_quotas: Code of an EC2 quota → vCPUs that the account may run; others have no limit.
-        is_recorded: Whether nodes of its types have the sizes recorded from EC2's; otherwise the types' stated sizes.
+        is_recorded: Whether nodes have the sizes recorded from EC2's types; otherwise they have the sizes that the types state.
     """
 
     types: tuple[InstanceType, ...]

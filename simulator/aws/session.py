@@ -23,11 +23,11 @@ from simulator.aws.wire import Wire
 from simulator.invocation.calls import Call
 
 _ATTEMPTS: Final = 3
-"""The SDK's own, where a client is made without a configuration."""
+"""The SDK's default, for clients without a configuration."""
 
 
 class Session:
-    """Stands for a `boto3.Session`. A client is made once for each service and shared, since it keeps only its quota.
+    """Replaces a `boto3.Session`. There is one shared client per service, whose only state is its quota of retries.
 
     Args:
         rng: Draws the tokens that the SDK makes for calls that may be repeated.
@@ -43,10 +43,10 @@ class Session:
         self.events = None  # nothing is signed
 
     def get_credentials(self) -> None:
-        """The simulated account asks for none."""
+        """Return no credentials: the simulated account needs none."""
 
     def client(self, service_name: str, *, config: Config | None = None, **_: Any) -> Client:
-        """The client of a service, as it was first asked for."""
+        """Return the client of a service; the configuration of the first call counts."""
         if service_name not in self._made:
             retries = (config.retries if config else None) or {}
             attempts = retries.get("total_max_attempts", _ATTEMPTS)
@@ -60,7 +60,7 @@ class Session:
 
 
 class Client:
-    """Stands for a boto3 client.
+    """Replaces a boto3 client.
 
     Attributes:
         meta: Its `service_model`, as botocore describes it.

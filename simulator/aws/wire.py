@@ -1,7 +1,6 @@
-"""The seam between the functions' SDK clients and the embedded account: every attempt of every call passes here.
+"""Connects the functions' SDK clients with the embedded account: every attempt of every call passes here.
 
-No HTTP is written or parsed. Faults of a request on its way strike here, and the client retries as the SDK would
-(`simulator.aws.retries`).
+No HTTP is written or parsed. Faults in transit strike here, and the client retries as the SDK does (`simulator.aws.retries`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from simulator.invocation.calls import Call, CrashError, Fault
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 Listener = Callable[[Call, dict[str, Any] | AwsError], None]
-"""Called with each attempt that arrived and its answer, whether or not the caller survived to read it."""
+"""Called with each attempt that arrived and its answer, even if the caller crashed before it could read the answer."""
 
 _ANSWERS: Final = "simulator.aws.account"
 

@@ -1,9 +1,9 @@
-"""Call sites: every call that some function makes. Functions die at each of them, before and after the call is done.
+"""Chooses where functions crash: at every call that some function makes, before and after the call is done.
 
-A site is (function, call). `data/call_sites.json` says how often each was met in some worlds without faults; it is written by
-`python -m simulator.campaign --record-sites`. Gentle seeds take the sites in turn, each in a world that is known to have it;
-heavy seeds aim at those that few worlds have. Calls that only faults lead to are in no record: functions die at those wherever
-they occur.
+A call site is a function and a call. `data/call_sites.json` records how often each site occurred in some worlds without faults;
+`python -m simulator.campaign --record-sites` writes it. Gentle seeds take the sites in turn, each in a world that is known to
+have it. Heavy seeds aim at sites that few worlds have. Sites that only faults lead to are not recorded; functions crash there
+wherever they occur.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from simulator.invocation import calls
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 KEPT: Final = 20
-"""Number of worlds in a record."""
+"""Number of worlds in the record."""
 
 PLENTY: Final = 12
-"""Calls of a world at a site that suffice for a crash there, whatever other faults do."""
+"""With this many calls at a site in a world, a crash there is certain in spite of other faults."""
 
 HOMES: Final = 4
-"""Worlds that take turns for a site, those with the fewest calls: a seed costs what its world calls."""
+"""How many worlds take turns for a site: those with the fewest calls, since the time of a seed grows with its calls."""
 
 DEEPEST: Final = 6
-"""Highest number of a call at which a function dies, and again at the next: later ones are like the earlier."""
+"""The highest number of a call at which a function crashes; later calls at a site are like earlier ones."""
 
 TOGETHER: Final = 4
-"""Sites of one world: few, since each crash may keep the world from the next site. Two hundred seeds are more than two laps."""
+"""Sites per turn: few, since each crash may keep the world from reaching the next. Two hundred seeds are more than two laps."""
 
 SELDOM: Final = 0.75
-"""A site that a smaller share of the recorded worlds has is rare: an earlier fault may keep all of them from it."""
+"""Heavy seeds aim at sites that a smaller share of the recorded worlds has: earlier faults may keep all worlds from these."""
 
 RARE: Final = 0.25
-"""A site that a smaller share has is aimed at by seeds of its own."""
+"""Separate gentle seeds aim at sites that a smaller share of the recorded worlds has."""
 
 MET_TOGETHER: Final = 3
-"""In how many recorded worlds a rare site occurs for each heavy seed that aims at it, so that all occur equally often."""
+"""Of the heavy seeds, one in n aims at a site, with n = recorded worlds with the site / this number: chances are equal."""
 
 LAPS: Final = 60
-"""The number of laps after which they repeat. Apart from its first site, a lap depends only on its number modulo numbers up to
-`DEEPEST`; this is their least common multiple."""
+"""The number of laps after which they repeat: the least common multiple of 1 … `DEEPEST`. Apart from its first site, a lap
+depends only on its number modulo these."""
 
 Site = tuple[str, str]
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """A function dies at its `nth` call of this name in a world, and again at the next, each in one of the two ways."""
+    """A function crashes at its `nth` call at this site in a world and again at the next, before or after the call."""
 
     site: Site
     nth: int
@@ -61,17 +61,17 @@ class Crash(msgspec.Struct, frozen=True):
 
 
 Turn = tuple[int, tuple[Crash, ...]]
-"""A world to play, and where functions die in it."""
+"""A world to play, and its crashes."""
 
 
 class Meetings(msgspec.Struct):
-    """Which sites occurred how often, and where functions died."""
+    """How often each site occurred, and where functions crashed."""
 
     met: Counter[Site] = msgspec.field(default_factory=Counter)
     died: set[tuple[Site, str]] = set()
 
     def meet(self, function: str, call: str) -> int:
-        """Record a call; return how many there have been."""
+        """Count a call at this site; return the count."""
         self.met[function, call] += 1
         return self.met[function, call]
 
@@ -89,7 +89,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     worlds: dict[int, dict[str, int]]
 
     def sites(self) -> frozenset[Site]:
-        """Every site."""
+        """Return every recorded site."""
         return frozenset(map(_site, {text for met in self.worlds.values() for text in met}))
 
 
@@ -101,14 +101,14 @@ def recorded() -> Record:
 
 @cache
 def seldom() -> tuple[tuple[Site, int], ...]:
-    """Return the sites that a smaller share of the recorded worlds than `SELDOM` has, with how many have them, in order."""
+    """Return the sites that fewer than `SELDOM` of the recorded worlds have, in order, each with the number of worlds."""
     worlds = recorded().worlds
     homes = Counter(_site(text) for met in worlds.values() for text in met)
     return tuple((site, number) for site, number in sorted(homes.items()) if number < SELDOM * len(worlds))
 
 
 def write(worlds: Mapping[int, Meetings]) -> None:
-    """Record what the worlds met that have the rarest sites."""
+    """Write the record: the sites of the worlds with the rarest sites."""
     found = {
         str(seed): {" ".join(site): met for site, met in sorted(worlds[seed].met.items())}
         for seed in sorted(_kept({seed: meetings.met for seed, meetings in worlds.items()}))
@@ -119,7 +119,7 @@ def write(worlds: Mapping[int, Meetings]) -> None:
 def _kept(worlds: Mapping[int, Mapping[Site, int]]) -> set[int]:
     """Return `KEPT` of the worlds, chosen one by one.
 
-    Each is the one that has most of the sites which the chosen ones have seldom, for its calls: a world costs what is called.
+    Each choice has the highest worth per call, where a site is worth 1/2^n if n chosen worlds have it.
     """
     kept: set[int] = set()
     homes: Counter[Site] = Counter()
@@ -135,9 +135,9 @@ def _kept(worlds: Mapping[int, Mapping[Site, int]]) -> set[int]:
 
 
 class Deaths:
-    """Where functions die in one world: at what is planned, and at the first two calls of a site that is not `known`.
+    """The crashes of one world: the planned ones, and those at the first two calls at each site that is not `known`.
 
-    `kinds` is how they die at those: some worlds have only one of the two calls.
+    `kinds` are the kinds of crash at these two calls, in order: some worlds have only the first.
     """
 
     def __init__(self, crashes: Iterable[Crash], known: frozenset[Site], kinds: tuple[str, str] = CRASHES) -> None:
@@ -146,7 +146,7 @@ class Deaths:
         self._kinds = kinds
 
     def at(self, site: Site, nth: int) -> str:
-        """The kind of crash of the `nth` call at this site, empty for none."""
+        """Return the kind of crash at the `nth` call at this site, empty for none."""
         crash = self._crashes.get(site)
         if crash is None and site in self._known:
             return ""
@@ -155,24 +155,24 @@ class Deaths:
 
 
 def scheduled(turn: int) -> Turn:
-    """The world and the crashes of this turn.
+    """Return the world and the crashes of this turn.
 
-    A lap takes all sites, some of them together each turn, in a world that has them; the next lap begins with others, in other
-    worlds, and dies at another repetition of the call.
+    A lap covers all sites, several per turn, each in a world that has them. The next lap begins with other sites, takes other
+    worlds, and crashes at another repetition of each call.
     """
     return _in_turn(turns(), turn)
 
 
 def aimed(turn: int) -> Turn:
-    """The world and the crashes of this turn at rare sites, the rarest first.
+    """Return the world and the crashes of this turn at rare sites, the rarest first.
 
-    The world takes the course that was recorded until the first of the crashes, so that one is certain.
+    Until its first crash, the world takes its recorded course, so that crash is certain.
     """
     return _in_turn(rare_turns(), turn)
 
 
 def looked_out_for(turn: int) -> tuple[Crash, ...]:
-    """Return the rare sites at which functions die in this heavy seed, if its world reaches them; the rarer, the more often."""
+    """Return the crashes of a heavy seed at rare sites, which its world may not reach; rarer sites come more often."""
     found = []
     for number, (site, homes) in enumerate(seldom()):
         round_, is_other = divmod(turn + number, max(1, homes // MET_TOGETHER))
@@ -183,19 +183,19 @@ def looked_out_for(turn: int) -> tuple[Crash, ...]:
 
 @cache
 def turns() -> tuple[Turn, ...]:
-    """The turns of all laps."""
+    """Return the turns of all laps."""
     return tuple(chain.from_iterable(map(lap, range(LAPS))))
 
 
 @cache
 def rare_turns() -> tuple[Turn, ...]:
-    """The turns of all laps over the rare sites."""
+    """Return the turns of all laps over the rare sites."""
     return tuple(chain.from_iterable(map(rare_lap, range(LAPS))))
 
 
 @cache
 def lap(number: int) -> tuple[Turn, ...]:
-    """The worlds and crashes of the turns of one lap."""
+    """Return the turns of one lap."""
     wanted = sorted(recorded().sites())
     start = number * TOGETHER % len(wanted)
     return _turns(number, wanted[start:] + wanted[:start])
@@ -203,7 +203,7 @@ def lap(number: int) -> tuple[Turn, ...]:
 
 @cache
 def rare_lap(number: int) -> tuple[Turn, ...]:
-    """Return the same for the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
+    """Return the turns of one lap over the sites that fewer than `RARE` of the recorded worlds have, rarest first."""
     most = RARE * len(recorded().worlds)
     found = sorted((homes, site) for site, homes in seldom() if homes < most)
     return _turns(number, [site for _, site in found])
@@ -214,7 +214,7 @@ def _in_turn(found: Sequence[Turn], turn: int) -> Turn:
 
 
 def _turns(number: int, wanted: Sequence[Site]) -> tuple[Turn, ...]:
-    """The worlds and crashes of one lap over these sites."""
+    """Return the turns of one lap over these sites."""
     record, left = recorded(), list(wanted)
     found: list[Turn] = []
     while left:
@@ -235,7 +235,7 @@ def _homes(site: Site, record: Record) -> list[int]:
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
-    """Return the first remaining site, and others of this world in other functions: a crash ends its own function's calls."""
+    """Return the first remaining site, and others that this world has in other functions: a crash ends its function's calls."""
     taken = [left[0]]
     for site in left[1:]:
         if len(taken) < TOGETHER and " ".join(site) in met and site[0] not in {function for function, _ in taken}:

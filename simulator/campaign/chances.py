@@ -54,11 +54,11 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "kube:get": (calls.DENIED,),
 }
 LATE: Final = timedelta(minutes=12)
-"""For how long after all other faults functions still die at call sites: budgets open four minutes after them, and only what
-is decided then reaches some calls."""
+"""How long after all other faults functions still crash at call sites. Budgets open four minutes after those faults, and only
+the decisions after that reach some calls."""
 
 _DELAYS: Final = (1, 5, 20, 70, 130, 900)
-"""Seconds; the longest is beyond every function's time-out, so the function is killed in the midst of the call."""
+"""Seconds of delay. The longest exceeds every function's time-out, so the function is killed during the call."""
 _AGES: Final = (1, 3, 8, 20)
 _KUBE_CODES: Final = ("401", "403", "409", "410", "429")
 _SERVICES: Final = ("kube:*", "kube:list *", "dynamodb:*", "ec2:*", "sqs:*", "*")
@@ -82,11 +82,11 @@ class Chances:
     """Draws the faults of a world.
 
     Attributes:
-        meetings: The call sites that occurred, and where functions died.
+        meetings: The call sites that occurred, and where functions crashed.
         injected: How many faults were injected.
 
     Args:
-        deaths: At which call sites functions die; None: at none.
+        deaths: The crashes at call sites; None for none.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
 
 FIRST: Final = 20
-"""Seconds after the start; before that the world is being set up."""
+"""Seconds from the start to the first event: the world is set up before it."""
 
 LATE: Final = "late"
 """Name of the NodePool and the EC2NodeClass that are added later."""
@@ -24,7 +24,7 @@ BUDGETS_HOLD: Final = 240
 def draw_steps(
     rng: Random, objects: Sequence[JsonObject], lasting: timedelta, *, replicas: Sequence[int]
 ) -> list[JsonObject]:
-    """Return the steps of a world whose faults last for `lasting`; capacity that is taken away returns at their end.
+    """Return the steps of a world whose faults last for `lasting`; removed capacity returns at their end.
 
     Workloads are scaled to one of `replicas`.
     """
@@ -113,7 +113,7 @@ def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
 
 
 def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
-    """Draws users' changes: images, NodePools, deleted NodePools, a rollout."""
+    """Draw changes by users: a new image, a changed, deleted or added NodePool, a rollout of a Deployment."""
     pools = [found for found in objects if found["kind"] == "NodePool"]
     if rng.random() < 0.3:
         yield {"at": moment(), "ami": {"alias": "al2023", "id": "ami-0new"}}
@@ -136,7 +136,7 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
 
 
 def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObject]:
-    """A NodePool that precedes all others for every pod, with an EC2NodeClass whose status is not written yet."""
+    """Return a NodePool with a higher weight than all others, and its EC2NodeClass, which has no status yet."""
     first, own = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
     first["metadata"]["name"] = own["metadata"]["name"] = LATE
     first["spec"]["weight"] = 100
@@ -145,10 +145,9 @@ def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObje
 
 
 def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
-    """Nodes launched from then on stay: a world that renews them indefinitely never comes to rest.
+    """End expiry after the faults, since a world that renews its nodes forever never comes to rest, and open budgets later.
 
-    That and users' changes make nodes drift, and with a budget of one node and slow drains this takes hours: after budgets have
-    been enforced for a while, they open.
+    The changed NodePools make nodes drift. With a budget of one node and slow drains, replacing these would take hours.
     """
     deleted = {found["name"] for step in changes for found in step.get("delete", ())}
     latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}

@@ -22,7 +22,7 @@ def campaign_region(*, described: bool) -> Region:
     """The region of a campaign's worlds.
 
     Args:
-        described: Whether EC2 describes its types, so that the functions read the market themselves; or the catalogue is given.
+        described: Whether EC2 describes its types, so that the functions read the market themselves; else they get a catalogue.
     """
     whole = builtin_region()
     types = tuple(_in_zones(found) for found in whole.types if found.name in TYPES)

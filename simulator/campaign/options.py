@@ -1,6 +1,6 @@
-"""What an installation and its objects choose beside the usual: the account's quotas, settings, features, drawn by the seed.
+"""Draws a world's options beyond the defaults by its seed: quotas of the account, settings, features of objects.
 
-Each choice has a chance of its own, and a stream of its own, so none changes what else is drawn of a world.
+The options have a random stream of their own, so that they do not change what else is drawn for the world.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simulator.campaign.happenings import BUDGETS_HOLD
 Setting = str | int | bool
 
 STATIC_CAPACITY: Final = "StaticCapacity"
-"""The gate of NodePools with replicas."""
+"""The feature gate of NodePools with replicas."""
 
 BY_HAND: Final = "by-hand"
 STATIC: Final = "static"
@@ -50,9 +50,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObject], troubled: timedelta) -> Options:
-    """Return the options of a world whose trouble lasts for `troubled`.
+    """Return the options of a world whose faults last for `troubled`.
 
-    What its objects have of them changes `objects`, and the same objects in `steps`.
+    Options that are fields of objects are written into `objects`, and into the same objects in `steps`.
     """
     last = round(troubled.total_seconds())
     written = [*objects, *(found for step in steps for found in step.get("apply", ()))]
@@ -62,7 +62,7 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
         _let_surge(written)
     if rng.random() < 0.1:
         _annotate(written, "EC2NodeClass", _PREFIXES, "true")
-    # Counts of a lost row are lost with it.
+    # Not in worlds that lose rows: eviction counts are lost with them.
     if rng.random() < 0.1 and not any("table" in step for step in steps):
         _annotate(written, "NodePool", _EVICTIONS_PER_HOUR, rng.choice(("2", "5", "12")))
     is_static = not quotas and rng.random() < 0.1
@@ -71,7 +71,7 @@ def draw_options(rng: Random, objects: list[JsonObject], steps: Sequence[JsonObj
 
 
 def _quotas(rng: Random) -> dict[str, int]:
-    """Quotas so small that plans meet them, in some worlds of one capacity type alone."""
+    """Draw quotas small enough to bind, in some worlds for one capacity type only."""
     if rng.random() >= 0.12:
         return {}
     codes = rng.choice(((STANDARD.on_demand,), (STANDARD.spot,), (STANDARD.on_demand, STANDARD.spot)))
@@ -92,7 +92,7 @@ def _annotate(objects: Sequence[JsonObject], kind: str, key: str, value: str) ->
 
 
 def _static(rng: Random, objects: list[JsonObject], last: int) -> Iterator[JsonObject]:
-    """A NodePool with a fixed number of nodes, which a user changes, even to none; its budgets open when the others' do."""
+    """Draw a NodePool with replicas, and a user who changes their number, even to zero; its budgets open with the others'."""
     pool = copy.deepcopy(next(found for found in objects if found["kind"] == "NodePool"))
     pool["metadata"]["name"] = STATIC
     pool["spec"].pop("limits", None)
@@ -109,7 +109,7 @@ def _static(rng: Random, objects: list[JsonObject], last: int) -> Iterator[JsonO
 
 
 def _node_claims(rng: Random, objects: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
-    """A user makes a NodeClaim and deletes it again, or deletes some of all."""
+    """Draw a user who makes a NodeClaim and deletes it again, or who deletes a share of all NodeClaims."""
     if rng.random() < 0.08:
         at = rng.randint(20, last)
         yield {"at": at, "apply": [_by_hand(rng, objects)]}

@@ -10,7 +10,7 @@ from simulator.campaign.market import ARCHITECTURES
 
 NAMES: Final = ("default", "other", "third")
 WINDOW: Final = {"schedule": "*/5 * * * *", "duration": "2m"}
-"""A budget window that opens several times in a world's time."""
+"""A budget window that opens several times during a world."""
 
 _CLASS: Final = "default"
 

@@ -11,7 +11,7 @@ from core.api.objects import JsonObject
 from simulator.campaign.market import ZONES
 
 SHARE: Final = 0.15
-"""Share of worlds with a reservation: launches into it cost nothing extra, so it changes the course of a world."""
+"""Share of worlds with a reservation; launches into it are free, which changes the course of a world."""
 
 _ID: Final = "cr-campaign"
 _TYPES: Final = ("m6i.large", "m6i.xlarge", "c6i.2xlarge")
@@ -23,7 +23,7 @@ def draw_reservations(
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """Return the reservations of a world and the steps that concern them.
 
-    Its EC2NodeClasses select them and the first of its NodePools uses them, which changes `objects`.
+    In `objects`, the EC2NodeClasses get selectors for them, and the first NodePool uses them.
     """
     if rng.random() >= SHARE:
         return [], []

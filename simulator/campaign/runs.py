@@ -15,7 +15,7 @@ from simulator.checkers.verdict import Violation
 from simulator.forked import Lost, each_forked
 
 LIMIT: Final = timedelta(minutes=5)
-"""Most real time for one seed; most take a second."""
+"""The most real time for one seed; most seeds take a second."""
 
 LOST: Final = "seedLost"
 """The law violated by a seed whose process died, raised or took too long."""
@@ -26,14 +26,14 @@ _NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def play_all(plans: Iterable[Plan], processes: int, ledger: Path | None = None) -> Iterator[Outcome]:
     """Play the plans in parallel; outcomes come in no order.
 
-    `ledger` is where each seed's functions keep theirs, in a folder of its own; None: they keep none.
+    `ledger` is the folder under which each seed keeps its ledger; None: no ledger is kept.
     """
     _warm_up()
 
     def play_one(plan: Plan) -> Outcome:
         return play(plan, ledger=None if ledger is None else ledger / f"seed-{plan.seed}")
 
-    # A process for each seed: what libraries keep between worlds cannot make one seed depend on another.
+    # A process for each seed: caches of libraries cannot make one seed depend on another.
     for plan, found in each_forked(plans, play_one, processes=processes, limit=LIMIT):
         yield _lost(plan, found) if isinstance(found, Lost) else found
 

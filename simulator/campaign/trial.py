@@ -28,10 +28,10 @@ from simulator.run import seeded
 from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, NONE, MID)
-"""Half of them have no faults except the crashes at call sites: other faults may keep a world from those."""
+"""Intensities of gentle seeds, in turn. Half have no faults but crashes: others may keep a world from its call sites."""
 
 _AIMED: Final = 2
-"""Of four gentle seeds this one is aimed at rare sites."""
+"""Position among four gentle seeds of the one that aims at rare sites."""
 
 CHECKED_EVERY: Final = timedelta(minutes=1)
 """How often to check whether a world has settled."""
@@ -42,15 +42,15 @@ Listener = Callable[[Event], None]
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The world and faults of a seed.
 
-    Every second seed is heavy; the others are gentle. Three of four gentle ones take the call sites in turn, the fourth aims at
-    rare ones.
+    Every second seed is heavy; the others are gentle. Three of four gentle seeds take the call sites in turn; the fourth aims
+    at rare sites.
 
     Attributes:
-        world: The seed that its world is drawn from.
-        chance: The seed of all that is left to chance in it.
-        crashes: Where functions die, besides what the intensity brings.
-        dies_at_unknown: Whether functions die at calls that are in no record, too.
-        opts_in: Whether the world has options that are not the default.
+        world: The seed from which the world is drawn.
+        chance: The seed of the faults and of all other random choices.
+        crashes: Crashes at call sites, besides the faults of the intensity.
+        dies_at_unknown: Whether functions also crash at call sites that are not recorded.
+        opts_in: Whether the world may have options beyond the defaults.
     """
 
     seed: int
@@ -96,7 +96,7 @@ def _plan_of(seed: int) -> Plan:
 
 
 def play(plan: Plan, listener: Listener | None = None, ledger: Path | None = None) -> Outcome:
-    """Play it. `listener` is called with the record; `ledger` is the folder of the functions' ledger, None: they keep none."""
+    """Play a plan. `listener` gets every event of the record; `ledger` is the folder for the functions' ledger, if any."""
     began = time.process_time()
     drawn = draw_world(plan.world, opts_in=plan.opts_in)
     scenario = drawn.scenario

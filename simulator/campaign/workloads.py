@@ -1,4 +1,4 @@
-"""Workloads of a world, drawn by its seed: the usual kinds, with spreads, volumes, protections and PodDisruptionBudgets."""
+"""Draws a world's workloads by its seed: the usual kinds, with spreads, volumes, protections and PodDisruptionBudgets."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ CAPACITY_BUFFER: Final = "CapacityBuffer"
 """Gates, each named after the kind of object that it enables."""
 
 SETTLING: Final = timedelta(minutes=100)
-"""How long a world has after its faults to come to rest, the minutes included in which it must be. The longest chain: a launch
-that never joins is given up after 15 minutes, and a message that failed is seen again every 6."""
+"""How long after its faults a world may take to come to rest, including the minutes in which it must stay at rest. The longest
+delays: a launch that never joins is abandoned after 15 minutes, and a failed message is delivered again after 6."""
 
 _LARGE: Final = 0.1
-"""Share of the worlds with many pods and a long time of trouble. Most bugs need neither, and ten small worlds cost as much as
-three of these."""
+"""Share of the worlds with many pods and long faults. Most bugs need neither, and ten small worlds cost as much as three of
+these."""
 
 _DESCRIBED: Final = 0.25
 """Share of the worlds in which EC2 describes its types, and the functions read the market themselves."""
@@ -55,7 +55,7 @@ def draw_world(seed: int, *, opts_in: bool = False) -> DrawnWorld:
 
     Args:
         seed: The world's number.
-        opts_in: Whether its installation and objects may choose what is not the default (`simulator.campaign.options`).
+        opts_in: Whether it may have options beyond the defaults (`simulator.campaign.options`).
     """
     rng = stream(seed, "world")
     large = rng.random() < _LARGE
@@ -94,7 +94,7 @@ def _feature_gates(rng: Random) -> dict[str, bool]:
 
 
 def _gated_objects(gates: dict[str, bool]) -> list[dict[str, Any]]:
-    """What the functions read only where a gate is open."""
+    """Draw objects that the functions read only if a feature gate is on."""
     arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
     overlay = {
         "apiVersion": "karpenter.sh/v1alpha1",

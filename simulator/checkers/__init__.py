@@ -1,4 +1,4 @@
-"""The judges of a run. They read the record and share no code with the functions under test."""
+"""The judges of a run. They read only the record, and share no code with the functions under test."""
 
 from simulator.checkers.verdict import Judges, Verdict
 

@@ -10,7 +10,7 @@ from simulator.record import Event
 
 
 class BindingJudge:
-    """Counts bindings against a rule, as the embedded API server heard of them (`bindingAgainstRule`)."""
+    """Counts bindings against a rule, which the embedded API server reports as `bindingAgainstRule`."""
 
     name = "bindingViolations"
 

@@ -15,7 +15,7 @@ from simulator.checkers.voluntary import REASONS, SKEW_MAX, is_voluntary
 from simulator.record import Event
 
 READ_BEFORE: Final = timedelta(seconds=2)
-"""How long before the call that takes a place the budgets may have been read: only a conflict's own pauses come between."""
+"""How long before the call that takes a place the function may have read the budgets: retries after conflicts take time."""
 
 _DEFAULT: Final = ({"nodes": "10%"},)
 
@@ -41,7 +41,7 @@ class BudgetJudge:
             return
         place = self._ledger.places.of(node.instance)
         if place is None:
-            # No function took a place for it, so the budgets must hold now.
+            # No function took a place for the node, so the budgets must admit it now.
             going, total = self._ledger.places.count(node.pool, now)
             place = Place(pool=node.pool, since=now, asked=now, at=now, number=going + 1, total=total)
         tops = [self._allowed(node.pool, reason, place.total, moment) for moment in _moments(place)]
@@ -67,7 +67,7 @@ class BudgetJudge:
 
 
 def _moments(place: Place) -> Iterator[datetime]:
-    """When the budgets may have been read for a place: from just before its call until its transaction, to the minute."""
+    """Return the minutes in which the budgets for a place may have been read: from just before its call to its transaction."""
     moment = place.asked - READ_BEFORE - SKEW_MAX
     while moment < place.at + SKEW_MAX:
         yield moment

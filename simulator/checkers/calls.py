@@ -9,20 +9,20 @@ from typing import Final
 
 WRITES_MAX: Final = 50
 WRITES_EACH: Final = 5
-"""Writes of one kind, to the cluster and to EC2, that one function may make within a minute, and how many more for each
-instance. Twenty-one were the most that three instances took (evictions of pods that their budgets keep)."""
+"""The most writes of one kind to the cluster or to EC2 by one function within a minute, and the additional ones per instance.
+Three instances took at most twenty-one (evictions that budgets refuse)."""
 
 OTHERS_MAX: Final = 200
 OTHERS_EACH: Final = 60
-"""The same for reads, and for the table and the queues: a look reads the claims' eight partitions, and a claim under way is
-looked after every second while nodes join, and what waits for several reads each of them. Nine that booted took 561."""
+"""The same for reads, and for the table and the queues. An observation reads eight partitions of claims, a starting claim is
+checked every second, and a command reads each of its claims. Nine booting instances took 561."""
 
 RESTING: Final = timedelta(minutes=8)
-"""How long nothing is written in a world at rest. The longest pause between two looks at the same thing: a message that failed
-is seen again after 6 minutes."""
+"""How long nothing may be written in a world at rest: longer than the longest pause between two checks of one object, 6 minutes
+until a failed message is delivered again."""
 
 _OFTEN: Final = ("dynamodb", "sqs", "kube:create events")
-"""Written as often as read. A launch writes an event on each of its pods, as kube-scheduler does when it binds them."""
+"""Writes that count like reads. A launch writes an event on each of its pods, as kube-scheduler does when it binds them."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _WRITES: Final = (
@@ -55,17 +55,19 @@ _BEATS: Final = (
     ("reconcile", "dynamodb:PutItem", "sweeps"),
     ("provision", "kube:create events", ""),
 )
-"""Writes that are made every so often whatever happens, by function, call and what it is about: the market each hour, how
-sweeps fare, and each hour what a pod waits for."""
+"""Periodic writes, by function, call and subject: the market each hour, the state of sweeps, and each hour the reason why a pod
+waits."""
 
 Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Counts every attempt of every call. `report(law, message)` takes violations; `instances(since)` is how many ran.
+    """Counts every attempt of every call.
+
+    Violations go to `report(law, message)`. `instances(since)` returns how many instances ran at that time or later.
 
     Attributes:
-        written_at: When something was last written, periodic writes excepted; None before the first.
+        written_at: The time of the last write, periodic ones excepted; None before the first.
     """
 
     def __init__(self, report: Report, instances: Callable[[datetime], int] = lambda _: 0) -> None:
@@ -76,13 +78,13 @@ class CallJudge:
         self.written_at: datetime | None = None
 
     def record(self, now: datetime, function: str, call: str, subject: str = "") -> None:
-        """Count one attempt; `subject` is its object: the kind of a row."""
+        """Count one attempt; `subject` is the kind of row that it concerns, if any."""
         self._count(now, function, call)
         if _is_write(call) and (function, call, subject) not in _BEATS:
             self._writes[function, call, subject] = self.written_at = now
 
     def finish(self, now: datetime, *, at_rest: bool) -> None:
-        """Judge what was written in the last minutes, unless the world had reason not to be at rest."""
+        """Report a write in the last minutes, if the world should have been at rest."""
         late = {what: at for what, at in self._writes.items() if now - at < RESTING}
         if at_rest and late:
             function, call, subject = min(late, key=lambda what: (late[what], what))

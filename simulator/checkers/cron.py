@@ -1,7 +1,7 @@
-"""Computes when a budget's window is open: cron in UTC as Kubernetes projects read it; a second implementation for judges.
+"""Computes when a budget's window is open, by cron in UTC as Kubernetes projects read it: the judges' own implementation.
 
-Five fields or a macro such as `@daily`. A day must match both day fields, or either of them where neither starts with a
-plain star (`*/2` is not plain).
+An expression has five fields, or is a macro such as `@daily`. A day must match both day fields; if neither starts with a plain
+star (`*/2` is not plain), either is enough.
 """
 
 from __future__ import annotations

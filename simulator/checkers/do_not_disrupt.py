@@ -1,4 +1,4 @@
-"""The annotation `karpenter.sh/do-not-disrupt`: no voluntary disruption takes a pod that carries it."""
+"""Judges the annotation `karpenter.sh/do-not-disrupt`: voluntary disruption removes no pod that carries it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulator.record import Event
 
 
 class DoNotDisruptJudge:
-    """Counts protected pods that were evicted, deleted, or went down with their instance, by the program's choice."""
+    """Counts protected pods that voluntary disruption evicted, deleted, or ended with their instance."""
 
     name = "doNotDisruptViolations"
 

@@ -1,4 +1,4 @@
-"""A NodePool's ceiling of evictions: how many pods consolidation and drift may move in any hour (docs/adr/0131).
+"""Judges a NodePool's eviction rate: how many pods consolidation and drift may move in any hour (docs/adr/0131).
 
 A node counts with all its pods from the moment at which its first pod is evicted.
 """
@@ -16,7 +16,7 @@ from simulator.record import Event
 
 EVICTIONS_PER_HOUR: Final = "fleetwright.dev/evictions-per-hour"
 HOUR: Final = timedelta(minutes=50)
-"""Ten minutes less than one: a drain is counted when it begins, and its first pod may have to wait for its budget."""
+"""Ten minutes less than an hour: the functions count a drain when it begins, and its first eviction may come later."""
 
 _BOUNDED: Final = ("Drifted", "Underutilized")
 
@@ -30,7 +30,7 @@ class _Drain(msgspec.Struct):
 
 
 class EvictionRateJudge:
-    """Counts evictions by consolidation and drift beyond the ceiling of their NodePool."""
+    """Counts evictions by consolidation and drift above the eviction rate of their NodePool."""
 
     name = "evictionRateViolations"
 
@@ -54,7 +54,7 @@ class EvictionRateJudge:
     def _judge(self, drain: _Drain, now: datetime) -> None:
         metadata = self._ledger.applied.get(("NodePool", "", drain.pool), {}).get("metadata") or {}
         ceiling = str((metadata.get("annotations") or {}).get(EVICTIONS_PER_HOUR, ""))
-        # A NodePool whose annotation is no number is invalid, and none of its nodes go by our choice.
+        # With another text in the annotation the NodePool is invalid, and its nodes are not disrupted voluntarily.
         if not ceiling.isdecimal():
             return
         lately = [one for one in self._drains.values() if one.pool == drain.pool and one.began > now - HOUR]

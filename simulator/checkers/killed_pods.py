@@ -1,4 +1,4 @@
-"""Pods that die with their instance: a node must be drained before its instance is terminated (Karpenter, termination)."""
+"""Judges terminations: a node must be drained before its instance is terminated (Karpenter, termination)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from simulator.record import Event
 
 
 class KilledPodsJudge:
-    """Counts pods that still ran, without an eviction, on a node whose instance the program terminated.
+    """Counts ready pods that were not evicted and ran on a node whose instance the functions terminated.
 
-    Excused are pods of DaemonSets, instances that EC2 is about to take, nodes that their kubelet has left, nodes that a user
-    deleted, and nodes whose terminationGracePeriod is over.
+    Exempt are pods of DaemonSets, instances with an interruption notice, deleted Nodes, and pods whose node's
+    terminationGracePeriod is over.
     """
 
     name = "podsKilledWithInstance"

@@ -1,4 +1,4 @@
-"""Launches: never two instances for one claim, nor more for one token than requested."""
+"""Judges launches: never two instances for one claim, nor more instances for one token than requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.record import Event
 
 
 class DoubleLaunchJudge:
-    """Counts duplicate instances: with the token of another, or with its claim while the other runs."""
+    """Counts duplicate instances: those with the token of another, or with the claim of another that still runs."""
 
     name = "doubleLaunches"
 
@@ -29,7 +29,7 @@ class DoubleLaunchJudge:
             self._check_claim(event.fields["instance"], claim_of(event.fields["tags"]))
 
     def _check_launch(self, instance: str, launch: str, token: str) -> None:
-        """A launch that claims share has one token; each of its instances adds its number."""
+        """Check that all instances of a shared launch have the same token, up to the number of the instance after `#`."""
         for other, facts in self._ledger.instances.items():
             if launch and facts.launch == launch and facts.token.partition("#")[0] != token.partition("#")[0]:
                 self._report(f"{instance} and {other} were launched with different tokens for {launch}")

@@ -18,14 +18,14 @@ INITIALIZED: Final = "karpenter.sh/initialized"
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _GRACE: Final = 30
-"""Seconds that a pod gets to stop where it does not say."""
+"""The default grace period of pods, in seconds."""
 
 AppliedObject = Mapping[str, Any]
 """An applied object; read-only for checkers."""
 
 
 def claim_of(tags: Mapping[str, str]) -> str:
-    """The claim that an instance's tags name, empty where they name none: claims may share a launch, whose name comes first."""
+    """Return the claim that an instance's tags name, empty if none: instances of a shared launch have its name first."""
     claim = tags.get(CLAIM, "")
     return "" if claim == tags.get(LAUNCH) else claim
 
@@ -62,7 +62,7 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     Attributes:
         grace: Its NodePool's terminationGracePeriod at its launch.
         claim: The last claim that its tags named.
-        launch: The launch that several claims share; empty for a launch of its own.
+        launch: The shared launch; empty if the claim was launched alone.
     """
 
     instance_type: str
@@ -79,8 +79,8 @@ class Writer(msgspec.Struct, frozen=True):
     """The function that writes a claim's row.
 
     Attributes:
-        since: When it was started; it looked at the world since then.
-        asked: When it made the call that writes, whose retries and delays follow.
+        since: When the function started; everything that it read is from this time or later.
+        asked: When it made the writing call, before its retries and delays.
     """
 
     since: datetime
@@ -91,11 +91,11 @@ class Place(msgspec.Struct, kw_only=True):
     """A place in a NodePool's count of leaving nodes, taken by a claim (docs/adr/0026).
 
     Attributes:
-        since: When the function was started that took it.
-        asked: When it made the call that took it.
-        at: When it was taken.
-        number: How many nodes of the NodePool went then, this one included.
-        total: How many nodes it had.
+        since: When the function that took it started.
+        asked: When that function made the call.
+        at: When the place was taken.
+        number: How many nodes of the NodePool were leaving then, including this one.
+        total: How many nodes the NodePool had then.
     """
 
     pool: str
@@ -107,7 +107,7 @@ class Place(msgspec.Struct, kw_only=True):
 
 
 class Places:
-    """The places by the instance, from the rows of claims and the taints of nodes."""
+    """The places by instance, derived from rows of claims and taints of nodes."""
 
     def __init__(self, nodes: Mapping[str, NodeFacts], instances: Mapping[str, InstanceFacts]) -> None:
         self._nodes = nodes
@@ -117,7 +117,7 @@ class Places:
         self._latest: list[Place] = []
 
     def claim_written(self, now: datetime, writer: Writer | None, name: str, row: Mapping[str, Any] | None) -> None:
-        """A claim's row is written, removed, lost or put back; the last two by no function, so there is no `writer`."""
+        """Take a change of a claim's row. `writer` is None if no function wrote it: the row was lost or restored."""
         before = self._holders.pop(name, None)
         holder = None
         if row is not None and row.get("is_disrupting"):
@@ -129,17 +129,17 @@ class Places:
             self._latest = [place for place in self._latest if place.at == now]
             place = self._taken[holder[1]] = Place(pool=holder[0], since=writer.since, asked=writer.asked, at=now)
             self._latest.append(place)
-        # A transaction writes its rows one after the other, in one moment; what counts is how many go after all of them.
+        # A transaction writes its rows one by one at the same moment: all of its places count the nodes after the last row.
         for place in self._latest:
             if place.at == now:
                 place.number, place.total = self.count(place.pool, place.since)
 
     def of(self, instance: str) -> Place | None:
-        """The place that the instance's claim holds, None where no function took it."""
+        """Return the place that the instance's claim holds, None if no function took one."""
         return self._taken.get(instance)
 
     def count(self, pool: str, since: datetime) -> tuple[int, int]:
-        """How many initialized nodes of the NodePool go, and how many it has, with those that ended after `since`."""
+        """Return how many initialized nodes of the NodePool are leaving, and how many it has or had at `since`."""
         holding = {instance for held, instance in self._holders.values() if held == pool}
         # An uninitialized node does not count (Karpenter).
         found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
@@ -149,7 +149,7 @@ class Places:
         return going, len(alive) + sum(moment >= since for moment in ended)
 
     def _ended(self, instance: str) -> datetime | None:
-        """When it ended; long ago for one that is not known."""
+        """Return when the instance ended, None if it runs; long ago for an unknown instance."""
         facts = self._instances.get(instance)
         return facts.ended_at if facts is not None else _LONG_AGO
 
@@ -265,7 +265,7 @@ class Ledger:
             return
         self.applied[fields["kind"], fields["namespace"], fields["name"]] = fields["object"]
         if fields["kind"] == "NodePool":
-            # Kept when the NodePool is deleted: an instance that is launching then still arrives with it.
+            # Kept after the NodePool's deletion: an instance that is launching then still gets this grace period.
             template = (fields["object"].get("spec") or {}).get("template") or {}
             self._graces[fields["name"]] = str((template.get("spec") or {}).get("terminationGracePeriod") or "")
 

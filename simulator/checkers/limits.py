@@ -1,4 +1,4 @@
-"""Limits of NodePools: current usage against the maximum."""
+"""Judges limits of NodePools."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final
 from simulator.checkers.ledger import Ledger
 
 UNREGISTERED_MAX: Final = timedelta(minutes=20)
-"""How long an instance may live without a node. Karpenter gives up on one after 15 minutes; the rest is for noticing."""
+"""How long an instance may live without a node: Karpenter abandons it after 15 minutes; the rest is a margin to act."""
 
 
 class OrphanJudge:

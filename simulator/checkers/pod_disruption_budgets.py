@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: no voluntary disruption takes a healthy pod that a budget needs (Kubernetes, eviction)."""
+"""Judges PodDisruptionBudgets: voluntary disruption removes no healthy pod that a budget needs (Kubernetes, eviction)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_PROGRAM = ("eviction", "forced")
 
 
 class PodDisruptionBudgetJudge:
-    """Counts evictions and forced deletions that leave fewer healthy pods than a budget wants."""
+    """Counts evictions and forced deletions that leave fewer healthy pods than a budget requires."""
 
     name = "podDisruptionBudgetViolations"
 
@@ -70,7 +70,7 @@ class PodDisruptionBudgetJudge:
         return _amount(spec.get("minAvailable", 0), expected)
 
     def _expected(self, covered: Iterable[PodFacts]) -> int:
-        """How many pods there should be: the controllers' replicas, and one for each pod without such a controller."""
+        """Return the expected number of pods: the replicas of controllers, plus one for each pod without such a controller."""
         total, counted = 0, set()
         for pod in covered:
             kind, _, name = self._scaled(pod)
@@ -83,7 +83,7 @@ class PodDisruptionBudgetJudge:
         return total
 
     def _scaled(self, pod: PodFacts) -> tuple[str, str, str]:
-        """What says how many such pods there are to be: a ReplicaSet's Deployment in its place, as in Kubernetes."""
+        """Return the controller that sets the number of these pods: for a ReplicaSet its Deployment, as in Kubernetes."""
         kind, slash, name = pod.owner.partition("/")
         replica_set = self._ledger.applied.get((kind, pod.namespace, name), {}) if kind == "ReplicaSet" else {}
         for owner in replica_set.get("metadata", {}).get("ownerReferences") or ():

@@ -1,6 +1,6 @@
 """Judges a settled world: no unfinished work, nothing forgotten, and correct counters.
 
-The table is read as rows of plain JSON; their meaning is implemented independently here.
+It reads the table's rows as plain JSON, and interprets them independently of the functions' code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulator.checkers.pod_disruption_budgets import PodDisruptionBudgetJudge
 from simulator.checkers.voluntary import is_protected
 
 UNDER_WAY_MAX: Final = timedelta(minutes=30)
-"""How long one step of a claim or a command may take: a launch is given up after 15 minutes, the rest is for noticing."""
+"""How long one step of a claim or command may take: a launch is abandoned after 15 minutes; the rest is a margin to act."""
 
 PENDING_MAX: Final = timedelta(minutes=12)
 """How long a pod may wait for a node, or for the reason why there is none, in a world without faults."""
@@ -30,10 +30,10 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         claims, commands: The table's records, as JSON.
-        usage: NodePool → counter → amount; `disrupting` counts nodes that go, the others start with `r:`.
-        dead_letters: Queue → how many messages were given up.
-        explained: Pods with an event that says why they have no node.
-        failures: What handlers raised, with tracebacks.
+        usage: NodePool → counter → amount. `disrupting` counts leaving nodes; names of the others begin with `r:`.
+        dead_letters: Queue → the number of messages in its dead-letter queue.
+        explained: Pods with an event that explains why they have no node.
+        failures: Exceptions of handlers, with tracebacks.
     """
 
     claims: Sequence[Row]
@@ -45,7 +45,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemainsJudge:
-    """Judges the final state. `report(law, message)` takes violations; `patience` is how long a step may take."""
+    """Judges the final state. Violations go to `report(law, message)`; `patience` is how long a step may take."""
 
     def __init__(
         self, ledger: Ledger, remains: Remains, report: Report, *, patience: timedelta = UNDER_WAY_MAX
@@ -72,7 +72,7 @@ class RemainsJudge:
                 self._report("handlerErrors", failure)
 
     def is_at_rest(self, now: datetime) -> bool:
-        """Whether nothing is left to retry: no drain waits for a pod that may not be evicted."""
+        """Whether no drain waits for a pod that may not be evicted, which would be retried."""
         return not any(claim.get("deletion") and self._is_held(claim, now) for claim in self._remains.claims)
 
     def _claims(self, now: datetime) -> None:
@@ -86,7 +86,7 @@ class RemainsJudge:
                 self._report("stuckClaims", f"claim {claim['name']} is {state} since {since:%H:%M:%S}")
 
     def _is_held(self, claim: Row, now: datetime) -> bool:
-        """Whether a pod on its node may not be evicted: then the node rightly waits."""
+        """Whether a pod on the claim's node may not be evicted, or is leaving: then the claim may wait."""
         budgets = PodDisruptionBudgetJudge(self._ledger, lambda _: None)
         return any(
             is_protected(pod, now) or budgets.forbids(pod) or pod.is_leaving
@@ -102,7 +102,7 @@ class RemainsJudge:
                 )
 
     def _counters(self) -> None:
-        """Each counter is the sum over the claims."""
+        """Check that each counter is the sum over the claims."""
         wanted: dict[str, dict[str, int]] = {}
         for claim in self._remains.claims:
             sums = wanted.setdefault(claim["plan"]["node_pool"], {})
@@ -119,7 +119,7 @@ class RemainsJudge:
                     self._report("usageCounters", message)
 
     def _instances(self, now: datetime) -> None:
-        """Every instance has its claim, every claim its instance, and every node both."""
+        """Check that every instance has a claim, and that every claim and every node has an instance."""
         alive = {name for name, facts in self._ledger.instances.items() if facts.ended_at is None}
         claimed = {(claim.get("machine") or {}).get("instance_id", "") for claim in self._remains.claims} - {""}
         old = {name for name in alive if now - self._ledger.instances[name].launched_at > self._patience}
@@ -148,7 +148,7 @@ class RemainsJudge:
                 self._report("strayTaints", f"node {name} is tainted for {node.disrupted_for} since {since:%H:%M:%S}")
 
     def _replicas(self) -> None:
-        """A static NodePool has as many nodes that stay as it says, as far as its limits allow."""
+        """Check that a static NodePool has its replicas, as far as its limits allow; leaving nodes do not count."""
         for pool in self._ledger.of_kind("NodePool"):
             name, spec = pool["metadata"]["name"], pool.get("spec") or {}
             if spec.get("replicas") is None:

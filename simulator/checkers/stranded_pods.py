@@ -1,7 +1,7 @@
-"""Evictions with nowhere to go: a disruption command has a place for each pod of its nodes.
+"""Judges disruption commands: each pod of their nodes must find a place.
 
-Expiry is none: like Karpenter's it makes no plan. Where the NodePool is at its limit when the pod has waited for long, another
-has taken the place: Kubernetes reserves none, for Karpenter neither, and no node can be launched in its stead.
+Expiry does not count: like Karpenter's, it makes no plan. Nor does a pod count whose NodePool is at its limits: another pod has
+taken the planned place, which Kubernetes does not reserve, and no further node may be launched.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from simulator.checkers.limits import CapacityOf, exceeded
 from simulator.record import Event
 
 PENDING_MAX: Final = timedelta(minutes=20)
-"""How long the pod that takes an evicted one's place may wait: a launch that never joins costs 15 minutes, and then another."""
+"""How long the successor of an evicted pod may wait: a launch that never joins takes 15 minutes, and is then repeated."""
 
 _PLANNED: Final = ("Empty", "Drifted", "Underutilized")
 _FOLLOWS_WITHIN: Final = timedelta(minutes=5)
-"""A controller makes the next pod when the evicted one has gone, which its grace period delays."""
+"""How long after an eviction a controller's next pod counts as the successor: some controllers wait for the old pod's end."""
 
 
 class _Eviction(msgspec.Struct):
@@ -33,7 +33,7 @@ class _Eviction(msgspec.Struct):
 
 
 class StrandedPodsJudge:
-    """Counts pods that follow one evicted by a disruption command and wait too long for a node that could be launched."""
+    """Counts successors of pods that a disruption command evicted which wait too long for a node that could be launched."""
 
     name = "evictionsWithoutPlace"
 
@@ -57,7 +57,7 @@ class StrandedPodsJudge:
             self._waiting.pop(fields["pod"], None)
 
     def has_waiting(self) -> bool:
-        """Whether a pod that follows an evicted one has no node yet."""
+        """Whether the successor of an evicted pod has no node yet."""
         return bool(self._waiting)
 
     def finish(self, now: datetime) -> None:
@@ -90,7 +90,7 @@ class StrandedPodsJudge:
             self._report(f"{name} waited {waited} minutes: it follows {eviction.pod}, evicted for {eviction.reason}")
 
     def _is_at_limit(self, eviction: _Eviction) -> bool:
-        """Whether the NodePool may not have another node like the one that the pod left."""
+        """Whether limits forbid another node like the one that the pod left."""
         if not eviction.instance_type:
             return False
         return bool(exceeded(self._ledger, self._capacity_of, eviction.pool, eviction.instance_type))

@@ -32,12 +32,12 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the judges found: violations in order."""
+    """The judges' findings: violations in order."""
 
     violations: tuple[Violation, ...]
 
     def count(self, law: str) -> int:
-        """How often this law was broken."""
+        """Return how often this law was violated."""
         return sum(1 for violation in self.violations if violation.law == law)
 
 
@@ -81,7 +81,7 @@ class Judges:
         self.ledger.see(self._now, event)
 
     def await_more(self) -> bool:
-        """Whether something that is judged by how long it takes has not come to its end."""
+        """Whether something whose duration is judged has not ended yet."""
         return self._stranded.has_waiting()
 
     def finish(self) -> Verdict:

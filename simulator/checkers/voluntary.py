@@ -1,4 +1,4 @@
-"""Decides which disruptions are voluntary, and what Karpenter's API guarantees for those."""
+"""Defines which disruptions are voluntary, and the guarantees of Karpenter's API for these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
 
 REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired", "Unhealthy")
 SKEW_MAX: Final = timedelta(seconds=1)
-"""Maximum difference between the clocks of two machines: what is due for one may not be due for the other."""
+"""The maximum difference between two machines' clocks: a deadline may have passed for one and not for the other."""
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
@@ -21,7 +21,7 @@ def is_voluntary(node: NodeFacts | None) -> bool:
 
 
 def is_protected(pod: PodFacts, now: datetime) -> bool:
-    """Whether the pod's annotation keeps it from being disrupted now: `true`, or for a time since it runs."""
+    """Whether the pod's annotation protects it from disruption now: `true`, or a duration since its start."""
     text = pod.annotations.get(DO_NOT_DISRUPT, "")
     if text == "true":
         return True

@@ -31,7 +31,7 @@ NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
 
 _SILENT: Final = (kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.CSI_NODES)
 _STATUS_RECORDED: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS)
-"""Kinds whose status the functions write for users to read. Other kinds' statuses are the embedded controllers' own."""
+"""Kinds whose status the functions write for users. The embedded controllers write the status of other kinds."""
 
 
 class EventRecorder:

@@ -22,10 +22,10 @@ _HELD: Final = (labels.UNREGISTERED_TAINT, "NoSchedule")
 
 
 class PodBindings:
-    """Binds pods as the API server does, without checks; objections of a filter go into the record.
+    """Binds pods as the API server does, without checks, and records objections of the scheduler's filters.
 
-    Emits `bindingAgainstRule` where the scheduler would not have bound the pod there, where the kubelet may still refuse it
-    for a taint, and where a node is opened so soon that the scheduler may not know of its last pod.
+    Emits `bindingAgainstRule` if the scheduler would not bind the pod there, if the kubelet may still reject it for a taint,
+    and if a node is opened so soon that the scheduler may not have seen its last pod.
     """
 
     def __init__(self, store: Store, scheduler: Scheduler, recorder: Recorder) -> None:

@@ -1,4 +1,4 @@
-"""NoExecute taints: pods that do not tolerate them are deleted, those that do for a while, after that while."""
+"""NoExecute taints: pods that do not tolerate them are deleted; those with tolerationSeconds are deleted after that time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulator.cluster.work_queue import WorkQueue
 
 
 class TaintEviction:
-    """The controller that empties nodes of pods which a NoExecute taint drives away."""
+    """The controller that deletes pods which do not tolerate a NoExecute taint of their node."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -13,7 +13,7 @@ CONTROLLER_DELAY: Final = timedelta(milliseconds=100)
 
 
 class WorkQueue:
-    """Keys that are waiting to be reconciled, each once however often it is marked, in order of name."""
+    """Keys that wait to be reconciled, in order of name; a key that is marked several times is reconciled once."""
 
     def __init__(
         self, clock: VirtualClock, reconcile: Callable[[Key], None], delay: timedelta = CONTROLLER_DELAY

@@ -39,7 +39,7 @@ def bus_event(source: str, detail_type: str, detail: JsonObject, event_id: str, 
 
 
 def scheduled_event(rule: str, event_id: str, now: datetime) -> JsonObject:
-    """What a rule with a schedule sends; `rule` is its name."""
+    """Return the event of a rule with a schedule; `rule` is its name."""
     arn = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"
     return _event("aws.events", "Scheduled Event", {}, event_id, now, [arn])
 
@@ -60,7 +60,7 @@ def log_delivery(log_group: str, entries: Sequence[tuple[datetime, str]]) -> Jso
 
 
 def control_delivery(now: datetime) -> JsonObject:
-    """What CloudWatch Logs sends now and then to see whether its destination can be reached."""
+    """Return the event that CloudWatch Logs sends now and then to check that its destination is reachable."""
     line = {"id": "", "timestamp": _millis(now), "message": "CWL CONTROL MESSAGE: Checking health of destination"}
     return _packed("CONTROL_MESSAGE", CONTROL_OWNER, "", "", [], [line])
 

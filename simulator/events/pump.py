@@ -1,6 +1,6 @@
-"""Wakes the functions as the deployed wiring does: schedules, queues, rules, the audit log, budget windows.
+"""Invokes the functions as the deployed wiring does: by schedules, queues, rules, the audit log and budget windows.
 
-`lambdas.wiring` alone determines the routes, so the simulated and the deployed system cannot differ.
+`lambdas.wiring` alone determines the routes, so the simulated and the deployed system cannot differ in them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Pump:
                 self._await_schedule(function, schedule.name, schedule.every)
 
     def invoke(self, function: FunctionSpec, event: dict[str, Any], trigger: str) -> None:
-        """Wake a function asynchronously; it waits while as many run as may, and is tried again when it fails."""
+        """Invoke a function asynchronously: it waits while its concurrency is used up, and is retried if it fails."""
         self._invoke(function, event, trigger, 0)
 
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ DUPLICATE: Final = "duplicate"
 DELAY: Final = "delay"
 DROP: Final = "drop"
 COPY_AFTER: Final = timedelta(milliseconds=500)
-"""Between a message and its copy: the copy is not in the same batch, and meets the first one at work."""
+"""Time between a message and its copy, so that the copy comes in another batch while the first one is being handled."""
 
 EVENT_KINDS: Final = (DUPLICATE, DELAY, DROP)
 
@@ -78,12 +78,12 @@ class Faults:
         """Arm a fault.
 
         Args:
-            call: Which calls have it; `*` stands for any run of characters.
-            fault: What happens to them.
-            count: How many attempts have it; None: all.
-            lasting: For how long from now it is armed; None: until it is used up.
-            function: The function whose calls have it; empty: all functions.
-            nth: Only the one of this number among these attempts from now on; None: each.
+            call: The calls that it affects; `*` matches any characters.
+            fault: The fault.
+            count: How many attempts it affects; None: all.
+            lasting: How long from now it is armed; None: until it is used up.
+            function: The function whose calls it affects; empty: all functions.
+            nth: It affects only the attempt of this number from now on; None: each.
         """
         until = None if lasting is None else self._clock.now() + lasting
         pattern = re.compile(".*".join(re.escape(part) for part in call.split("*")))
@@ -96,7 +96,7 @@ class Faults:
         self._draw = draw
 
     def take(self, call: str) -> Fault | None:
-        """The fault of this attempt, used up by it; None for none."""
+        """Return and use up the fault of this attempt; None for none."""
         if not self._live and self._draw is None:
             return None
         function = self._running()

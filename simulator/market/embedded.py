@@ -1,6 +1,6 @@
 """Reads the built-in market: types and zones, written by `python -m simulator.market.generate`, and the shipped price lists.
 
-Spot has no list prices, so it is modelled: 30 to 45 % of on-demand, fixed for each family and zone.
+Spot has no list prices, so they are modelled: 30 to 45 % of on-demand, fixed for each family and zone.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kube_reserved: What the kubelet keeps for itself.
-        evicted_at: What must stay free: below, the kubelet evicts pods.
+        evicted_at: The amounts that must stay free: below these, the kubelet evicts pods.
     """
 
     capacity: dict[str, int]
@@ -55,7 +55,7 @@ def recording() -> Mapping[str, NodeFacts]:
 
 
 def stated_facts(instance_type: InstanceType) -> NodeFacts:
-    """What a catalogue states of a type: its overhead is the kubelet's, as far as it is no eviction threshold."""
+    """Return the facts that a catalogue states: of a type's overhead, all but the eviction threshold is the kubelet's."""
     thresholds = _evicted_at(instance_type.capacity)
     overhead = instance_type.overhead
     evicted_at = {name: min(overhead.get(name, 0), amount) for name, amount in thresholds.items()}

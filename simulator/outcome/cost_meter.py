@@ -15,7 +15,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 class CostMeter:
-    """Adds up from launch to end. Prices count as they are now: settle before they change."""
+    """Adds up the cost of instances from launch to end. Time is charged at present prices: settle before they change."""
 
     def __init__(self, clock: VirtualClock, exchange: Exchange) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""Logs the functions' decisions as a story: repeats of the last one are left out.
+"""Logs the functions' decisions without repeats.
 
-Functions start from scratch each time they run, so they report every minute that a pod still has no place. The log has that
-once, and again only after another decision about its subject.
+Each run reports again that a pod still has no place. The log contains that once, and again only after another decision about
+the same subject.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from simulator.clock import VirtualClock
 from simulator.record import Event
 
 _NEW_CHAPTERS: Final = ("podBound", "podDeleted")
-"""After these decisions, any decision about the pod is new, whatever was logged before."""
+"""After one of these decisions, any decision about the pod counts as new."""
 
 
 class DecisionLog:

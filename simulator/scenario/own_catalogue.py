@@ -13,7 +13,7 @@ from simulator.clock import VirtualClock
 
 
 class OwnCatalogue:
-    """Stands where the functions read and keep the market (`lambdas.ports.CatalogueSource` and `CatalogueStore`)."""
+    """Replaces the functions' source and store of the market (`lambdas.ports.CatalogueSource` and `CatalogueStore`)."""
 
     def __init__(self, clock: VirtualClock, exchange: Exchange, region: str) -> None:
         self._clock = clock

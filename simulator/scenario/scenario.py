@@ -43,7 +43,7 @@ SETTINGS: Final = (
     )
     - _WORLDS_OWN
 )
-"""Settings that a scenario may choose: the others belong to the account, or to the world itself."""
+"""Settings that a scenario may choose: the account or the world determines the others."""
 
 
 _DURATIONS: Final = ("at", "duration", "for", "restore", "starts", "ends")

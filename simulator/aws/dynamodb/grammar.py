@@ -34,7 +34,7 @@ class Path(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A value that the request brings: `:value`."""
+    """A value that comes with the request: `:value`."""
 
     name: str
 

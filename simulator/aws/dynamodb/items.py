@@ -17,7 +17,7 @@ class Key(NamedTuple):
 
 
 class Written(NamedTuple):
-    """One write. An item that was not there before, or is not after, is None."""
+    """One write, with the item before and after; None if it did not exist."""
 
     at: datetime
     key: Key
@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
 
 Listener = Callable[[Key, Item | None], None]
-"""Called for a write with the key, and the present item, None where it is gone."""
+"""Called for each write with the key and the present item, None if it is gone."""
 
 
 class Items:
@@ -47,7 +47,7 @@ class Items:
         """The sort keys of a partition with their items, in order."""
         held = self._partitions.get(name, {})
         if name not in self._sorted:
-            # UTF-8, by whose bytes DynamoDB sorts, keeps the order of code points.
+            # DynamoDB sorts by the bytes of UTF-8, which is the order of code points.
             self._sorted[name] = tuple(sorted(held))
         return ((sort, held[sort]) for sort in self._sorted[name])
 

@@ -1,4 +1,4 @@
-"""Selects the items of a partition that a query asks for."""
+"""Selects the items of a partition that match a query."""
 
 from __future__ import annotations
 

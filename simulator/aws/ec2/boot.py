@@ -27,7 +27,7 @@ ENDS_AFTER: Final = timedelta(seconds=4)
 
 
 class _BootFault(msgspec.Struct):
-    """The next few instances take this long to boot, or never join; those with a reason are ended by EC2 for it."""
+    """A boot time for the next few instances; None: they never join. With a reason, EC2 ends them for it."""
 
     left: int
     takes: timedelta | None
@@ -39,7 +39,7 @@ class Boot:
 
     Args:
         takes: From launch to the node's registration.
-        region: What its nodes have, and where they are.
+        region: The instance types, with what their nodes have, and the zones.
     """
 
     def __init__(

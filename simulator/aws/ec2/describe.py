@@ -35,7 +35,7 @@ class InstanceCalls:
     """Answers the calls that concern instances.
 
     Args:
-        age: How stale the list is that answers a call: DescribeInstances is eventually consistent.
+        age: Returns how old the list is with which a call is answered: DescribeInstances is eventually consistent.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class InstanceCalls:
         }
 
     def create_tags(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer ec2:CreateTags for instances; volumes and interfaces of theirs are not modelled and take any tag."""
+        """Answer ec2:CreateTags for instances. Their volumes and interfaces are not modelled; tags of these are accepted."""
         tags = {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
         for resource in request["Resources"]:
             if resource.startswith("i-"):

@@ -23,7 +23,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 def check_tags(request: Mapping[str, Any]) -> None:
-    """Raise AwsError where the request gives a resource more tags than EC2 takes."""
+    """Raise AwsError if the request gives a resource more tags than EC2 accepts."""
     for given in request.get("TagSpecifications") or ():
         if len(given["Tags"]) > TAGS_MAX:
             raise AwsError("TagLimitExceeded", f"A {given['ResourceType']} may have {TAGS_MAX} tags at most")

@@ -13,7 +13,7 @@ Placement = tuple[PodClass, str, bool]
 
 
 class MatchCounts:
-    """Counts of pods by group and node. Groups are set up when they are first asked for."""
+    """Counts of pods by group and node. A group is counted from its first use on."""
 
     def __init__(self, namespace_labels: NamespaceLabels, placements: Callable[[], Iterable[Placement]]) -> None:
         self._namespace_labels = namespace_labels
@@ -31,7 +31,7 @@ class MatchCounts:
             _change(counts, node, change)
 
     def on_nodes(self, terms: tuple[Term, ...], *, with_leaving: bool) -> Mapping[str, int]:
-        """How many pods that all these terms select run on each node; pods that are going count where asked."""
+        """Return how many pods on each node all these terms select; pods that are being deleted count only if requested."""
         key = (b"\n".join(term.group for term in terms), with_leaving)
         group = self._groups.get(key)
         if group is None:

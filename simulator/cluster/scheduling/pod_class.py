@@ -1,4 +1,4 @@
-"""Extracts what the scheduler reads of a pod, once for all identical pods."""
+"""Extracts the fields of a pod that the scheduler reads, once for all identical pods."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ DETACH_DELAY: Final = timedelta(seconds=6)
 """From the end of the last pod that mounts a volume to the volume's release from the node."""
 
 FORCED_DETACH_DELAY: Final = timedelta(minutes=6)
-"""The same where no kubelet is left to say that the volume is unmounted (attach-detach controller's own wait)."""
+"""The same without a kubelet to report that the volume is unmounted (the attach-detach controller's own wait)."""
 
 
 class VolumeAttacher:
@@ -28,7 +28,7 @@ class VolumeAttacher:
         store.watch(self._pod_changed, kinds.PODS)
 
     def can_mount(self, pod: JsonObject) -> bool:
-        """Whether none of the pod's volumes is still held by another node; shared volumes never are."""
+        """Whether no other node still has one of the pod's volumes; shared volumes can be on several nodes."""
         return not any(self._held_elsewhere(volume, node_of(pod)) for volume in self._volumes(pod))
 
     def _pod_changed(self, change: Change) -> None:
